@@ -65,7 +65,7 @@ def orphans(build, entries, with_cuda):
         compiled.update(os.path.realpath(os.path.join(os.path.dirname(path), source)) for source in sources)
     run = {os.path.realpath(argument) for _, _, command in entries for argument in command if argument.endswith((".py", ".cmake"))}
     # Of tests that are compiled several as one, only the program's name is left.
-    joined = {os.path.basename(command[0]) for _, _, command in entries if command and os.path.islink(command[0])}
+    joined = {name for name, _, _ in entries if os.path.islink(os.path.join(build, "tests", name))}
     pattern = re.compile(r"_(test|fuzz|bench)\.(cc|cu|c|py|cmake)$")
     for folder, folders, files in os.walk(ROOT):
         folders[:] = [f for f in folders if not f.startswith(".") and not (folder == str(ROOT) and f in ("build", "python"))]

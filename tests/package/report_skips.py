@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Lists skipped tests with their reasons and counts; fails where a skip is not expected.
 
-  report_skips.py --preset NAME --junit FILE --gtest DIR --pytest DIR --expected FILE
+  report_skips.py --preset NAME --junit FILE --gtest DIR --pytest DIR --expected FILE [--whole FILE]
   report_skips.py --self-test
 
 A skip is a result of its own: a suite that silently runs half of itself looks as green as one that runs. Each line of the
 file of expected skips is: PRESET TEST REASON, three patterns in the shell's way. A test that skips for another reason than
-its line gives is not expected, either. A case inside an entry of ctest is ENTRY/CASE."""
+its line gives is not expected, either. A case inside an entry of ctest is ENTRY/CASE.
+
+--whole: a list of tests that the preset dev leaves to this one. Each has to be run, and to skip nothing but what dev may skip."""
 import argparse
 import collections
 import fnmatch
@@ -80,11 +82,21 @@ def read_rules(path):
     return rules
 
 
+def matches(text, pattern):
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))  # names of cases have brackets of their own
+
+
+def not_whole(names, run, skips, rules):
+    """Lines about tests among `names` that were not run, or not all of whose cases were."""
+    for name in sorted(names - run):
+        yield f"  NOT RUN, and left out elsewhere because it is to run here: {name}"
+    for name, reason in skips:
+        if name.split("/")[0] in names and not any(matches("dev", p) and matches(name, t) for p, t, _ in rules):
+            yield f"  SKIPPED, and left out elsewhere because it is to run here: {name}: {reason}"
+
+
 def report(preset, skips, rules):
     """The lines to print, and whether every skip is expected."""
-    def matches(text, pattern):
-        return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))  # names of cases have brackets of their own
-
     groups = collections.Counter()
     unexpected = []
     for name, reason in skips:
@@ -104,6 +116,9 @@ def self_test():
             ("tsan", "b_test/X.Y", "sanitizers keep malloc", True), ("dev", "py/f.t[cuda]", "no GPU", True)):
         if report(preset, [(name, reason)], rules)[1] != expected:
             sys.exit(f"self-test: {preset} {name}: {reason}: expected {expected}")
+    skips = [("a_test/Suite.Case/1", "no plug-in"), ("b_test/X.Y", "sanitizers keep malloc"), ("d_test/X.Y", "sanitizers keep malloc")]
+    found = [line.split(": ")[1] for line in not_whole({"a_test", "b_test", "c_test"}, {"a_test", "b_test", "d_test"}, skips, rules)]
+    assert found == ["c_test", "b_test/X.Y"], found
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "a_test.xml").write_text("""<testsuites><testsuite>
@@ -132,14 +147,20 @@ test_y: only root may</system-out></testcase>
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--self-test", action="store_true")
-    for option in ("--preset", "--junit", "--gtest", "--pytest", "--expected"):
+    for option in ("--preset", "--junit", "--gtest", "--pytest", "--expected", "--whole"):
         parser.add_argument(option)
     args = parser.parse_args()
     if args.self_test:
         self_test()
         return 0
     skips = [*ctest_skips(args.junit), *gtest_skips(args.gtest), *pytest_skips(args.pytest)]
-    lines, expected = report(args.preset, skips, read_rules(args.expected))
+    rules = read_rules(args.expected)
+    lines, expected = report(args.preset, skips, rules)
+    if args.whole:
+        names = set(pathlib.Path(args.whole).read_text().split())
+        partial = list(not_whole(names, {case.get("name") for case in cases(args.junit)}, skips, rules))
+        lines += partial or [f"  {len(names)} tests that dev leaves out ran here"]
+        expected = expected and bool(names) and not partial
     print("\n".join(lines))
     if not expected:
         print(f"  ({args.expected} lists what may be skipped, and for which reason)")

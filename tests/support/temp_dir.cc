@@ -6,6 +6,8 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/sanitizer.h"
+
 namespace headrace::support {
 
 TempDir::TempDir(std::string base) {
@@ -19,9 +21,13 @@ TempDir::~TempDir() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
+HEADRACE_TEST_OWN_BYTES static void fill_pattern(std::byte* to, std::size_t size, std::uint64_t seed) {
+  for (std::size_t i = 0; i < size; ++i) to[i] = pattern_at(i, seed);
+}
+
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {
   std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = pattern_at(i, seed);
+  fill_pattern(bytes.data(), size, seed);
   return bytes;
 }
 

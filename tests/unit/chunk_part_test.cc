@@ -11,9 +11,11 @@
 
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
@@ -32,7 +34,7 @@ namespace {
 constexpr std::uint64_t kRows = 600, kColumns = 160, kPlanes = 6, kShardPlanes = 3;
 constexpr std::size_t kChunkBytes = kRows * kColumns * 4;
 
-std::uint32_t value_at(std::uint64_t plane, std::uint64_t row, std::uint64_t column) {
+HEADRACE_TEST_OWN_BYTES std::uint32_t value_at(std::uint64_t plane, std::uint64_t row, std::uint64_t column) {
   return static_cast<std::uint32_t>((plane * 1'000'003 + row * 977) * 31 + column * column);
 }
 
@@ -124,10 +126,21 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
       bytes = std::move(out);
     }
   }
-  store::Bytes chunk(std::uint64_t plane) const {
-    std::vector<std::uint32_t> elements;
-    for (std::uint64_t i = 0; i < kRows * kColumns; ++i)
-      elements.push_back(value_at(plane, i / kColumns, i % kColumns));
+  HEADRACE_TEST_OWN_BYTES static void fill(std::uint32_t* to, std::uint64_t plane) {
+    for (std::uint64_t row = 0; row < kRows; ++row) {
+      for (std::uint64_t column = 0; column < kColumns; ++column) *to++ = value_at(plane, row, column);
+    }
+  }
+  // Encoded once for all cases.
+  const store::Bytes& chunk(std::uint64_t plane) const {
+    static std::map<std::pair<std::string, std::uint64_t>, store::Bytes> made;
+    store::Bytes& out = made[{GetParam().codecs.name, plane}];
+    if (out.empty()) out = encoded_chunk(plane);
+    return out;
+  }
+  store::Bytes encoded_chunk(std::uint64_t plane) const {
+    std::vector<std::uint32_t> elements(kRows * kColumns);
+    fill(elements.data(), plane);
     store::Bytes out(kChunkBytes);
     if (!cuts()) {
       std::memcpy(out.data(), elements.data(), out.size());
@@ -166,7 +179,7 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
     for (std::uint64_t first = 0; first < kPlanes; first += planes) {
       store::Bytes object, index;
       for (std::uint64_t i = 0; i < planes; ++i) {
-        const store::Bytes one = chunk(first + i);
+        const store::Bytes& one = chunk(first + i);
         const std::uint64_t entry[2] = {object.size(), one.size()};
         object.insert(object.end(), one.begin(), one.end());
         const auto* const from = reinterpret_cast<const std::byte*>(entry);
@@ -195,13 +208,12 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
       return out;
     }
     std::uint64_t elements() const { return count[0] * count[1] * count[2]; }
-    bool holds(const std::uint32_t* got) const {
-      std::vector<std::uint32_t> row(count[2]);
+    HEADRACE_TEST_OWN_BYTES bool holds(const std::uint32_t* got) const {
       for (std::uint64_t plane = begin[0]; plane < begin[0] + count[0]; ++plane) {
-        for (std::uint64_t r = begin[1]; r < begin[1] + count[1]; ++r, got += row.size()) {
-          std::uint64_t column = begin[2];
-          for (std::uint32_t& value : row) value = value_at(plane, r, column++);
-          if (std::memcmp(got, row.data(), row.size() * 4) != 0) return false;
+        for (std::uint64_t row = begin[1]; row < begin[1] + count[1]; ++row) {
+          for (std::uint64_t column = begin[2]; column < begin[2] + count[2]; ++column) {
+            if (*got++ != value_at(plane, row, column)) return false;
+          }
         }
       }
       return true;

@@ -14,6 +14,7 @@ set(HEADRACE_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
 set(HEADRACE_TEST_LABELS "" CACHE STRING "build only tests with one of these labels (;-list); empty: all")
 set(HEADRACE_BATCH 0 CACHE STRING "how many sources to compile as one; tests are also linked as one program. 0: each by itself")
 option(HEADRACE_QUICK_BUILD "compile device code, tests and the command line tool quickly and not to run fast: for machines without a GPU" OFF)
+option(HEADRACE_LEAVE_OUT_SANITIZED "do not build tests of which AddressSanitizer's build runs every case" OFF)
 set(HEADRACE_CUDA AUTO CACHE STRING "CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE HEADRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
 

@@ -232,6 +232,9 @@ macro(headrace_test_program program source)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${program} PRIVATE headrace_test_support headrace headrace_deps GTest::gtest)
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(sanitized IN_LIST arg_LABELS AND HEADRACE_LEAVE_OUT_SANITIZED)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   if(arg_SINGLE_THREADED AND NOT HEADRACE_SANITIZE)
     target_sources(${program} PRIVATE $<TARGET_OBJECTS:headrace_no_threads>)
   endif()
@@ -253,7 +256,7 @@ macro(headrace_batched_program)
   # A test gets no library that puts something in the place of the C library's, or starts something, that it did not ask for.
   set(own ${arg_LINK})
   list(FILTER own EXCLUDE REGEX "^headrace_(dep_|cli_parts)")
-  foreach(trait IN ITEMS DEVICE_CODE SINGLE_THREADED)
+  foreach(trait IN ITEMS DEVICE_CODE SINGLE_THREADED UNSANITIZED)
     if(arg_${trait})
       list(APPEND own ${trait})
     endif()
@@ -288,11 +291,12 @@ function(headrace_write_batches program)
   endwhile()
 endfunction()
 
-# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE]): one ctest
-# entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h. SINGLE_THREADED: nothing
-# for ThreadSanitizer. ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program has
-# once: a main() or malloc() of its own, include folders, a macro that headers look for, cases that stand in a header.
-# CUFILE: the engine gds uses libcufile.so.0 of this build.
+# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE]):
+# one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h. SINGLE_THREADED:
+# nothing for ThreadSanitizer. ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program
+# has once: a main() or malloc() of its own, include folders, a macro that headers look for, cases that stand in a header. CUFILE:
+# the engine gds uses libcufile.so.0 of this build. A test that does not ask whether AddressSanitizer is there has the label
+# `sanitized` beside its own: every case of it runs there.
 function(headrace_test source)
   cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
   headrace_label_wanted(wanted ${arg_LABELS})
@@ -302,6 +306,15 @@ function(headrace_test source)
   # Coroutines switch stacks behind ThreadSanitizer's back, and without threads it has nothing to see.
   if((arg_DEVICE_CODE OR arg_SINGLE_THREADED) AND HEADRACE_SANITIZE MATCHES thread)
     return()
+  endif()
+  set(arg_UNSANITIZED OFF)
+  if(source MATCHES "\\.cc$" AND NOT gpu IN_LIST arg_LABELS)
+    file(STRINGS ${source} asks REGEX "kAddressSanitizer|kAllocCounterWorks|__SANITIZE_ADDRESS__" LIMIT_COUNT 1)
+    if(asks)
+      set(arg_UNSANITIZED ON)
+    else()
+      list(APPEND arg_LABELS sanitized)
+    endif()
   endif()
   get_filename_component(name ${source} NAME_WE)
   set(executable ${PROJECT_BINARY_DIR}/tests/${name})
