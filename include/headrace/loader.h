@@ -63,8 +63,9 @@ struct LoaderOptions {
   SplitOptions split = {};          // rank, world, batch size, tail
   std::uint64_t seed = 0;
   std::uint64_t epochs = 1;  // 0: without end
-  // Batches whose chunks are read and decoded once for all of them. With a block shuffle, those of a buffer.
-  std::uint32_t read_together = 1;
+  // Batches whose chunks are read and decoded once for all of them. 0: those of a buffer of a block shuffle, as far as
+  // memory_bytes goes; with other orders each batch by itself.
+  std::uint32_t read_together = 0;
   // Reads that are begun before one of their batches is asked for; at least 1. Fewer where memory_bytes is short.
   std::uint32_t read_ahead = 2;
   // Most device memory for batches. A loader has as much as its reads need, and more for batches that are kept.

@@ -56,6 +56,9 @@ class HEADRACE_API Order {
 
   std::uint64_t positions() const noexcept;  // of an epoch
   std::uint64_t samples() const noexcept;    // every sample is below
+  // Positions of one buffer of a block shuffle, whose samples share chunks with each other and hardly with others; the
+  // last buffer, and one that has the group of fewer samples, have less. Of other orders 1.
+  std::uint64_t buffer_positions() const noexcept;
   EpochOrder epoch(std::uint64_t seed, std::uint64_t epoch) const noexcept;
   LoaderSchema schema() const;
 

@@ -87,8 +87,8 @@ class Loader:
     stack: all arrays are the channels of one tensor of this name, [batch, (windows,) channel, dimensions...]; or a mapping of
         such names to lists of arrays. channels_last: [batch, (windows,) dimensions..., channel].
     on_damage: "fail", or "skip": batches with a damaged chunk are passed over, and counted in `stats`.
-    read_together: batches whose chunks are read and decoded once for all of them. With shuffle="block": as many as
-        `block_groups` chunks have samples for.
+    read_together: batches whose chunks are read and decoded once for all of them. Without it those of a buffer of
+        shuffle="block", as far as memory_bytes goes, and otherwise each by itself.
     read_ahead: reads begun before a batch of theirs is asked for.
     memory_bytes: most memory of the device for batches.
 
@@ -106,7 +106,7 @@ class Loader:
                  dtype: Any = None, scale: Any = 1.0, offset: Any = 0.0, fill_as_nan: Any = False, fill: Any = None,
                  mean: Any = None, std: Any = None,
                  normalise: Any = None, padding: Any = 0, stack: str | Mapping[str, Sequence[str]] | None = None,
-                 channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int = 1, read_ahead: int = 2,
+                 channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int | None = None, read_ahead: int = 2,
                  memory_bytes: int = 4 << 30) -> None:
         if not isinstance(input_dims, Mapping):
             raise InvalidArgumentError(f"input_dims is a {type(input_dims).__name__}; give a mapping of dimensions to sizes")
@@ -151,7 +151,7 @@ class Loader:
         self._options: dict[str, Any] = {
             "rank": _count("rank", rank, 0), "world": _count("world", world), "reader_group": _count("reader_group", reader_group),
             "batch_size": _count("batch_size", batch_size), "tail": _choice("tail", _TAILS, tail), "seed": _count("seed", seed, 0),
-            "read_together": _count("read_together", read_together),
+            "read_together": 0 if read_together is None else _count("read_together", read_together),
             "read_ahead": _count("read_ahead", read_ahead), "memory_bytes": _count("memory_bytes", memory_bytes), "state": None,
             "channels_last": bool(channels_last), "skip_damage": bool(_choice("on_damage", {"fail": 0, "skip": 1}, on_damage)),
         }

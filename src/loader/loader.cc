@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/access.h"
+#include "base/checked.h"
 #include "base/fork.h"
 #include "device/device.h"
 #include "loader/batch_layout.h"
@@ -166,6 +167,7 @@ class Loader::Impl {
   };
 
   Result<std::optional<LoaderBatch>> next_read();
+  std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
   // `reading` has slots for batches `first` and on; what cannot be begun is its Status.
   void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
@@ -188,6 +190,7 @@ class Loader::Impl {
   const Order order_;
   LoaderSchema schema_;
   std::uint64_t batches_ = 0;
+  std::uint64_t together_ = 1;  // most batches of a read
   std::shared_ptr<loader::Ring> ring_;
   base::ProcessOwn<std::thread> thread_;
 
@@ -237,12 +240,16 @@ Status Loader::Impl::start() {
   HEADRACE_TRY_ASSIGN(const Split whole, Split::create(options_.split, order_.positions()));
   batches_ = whole.batches();
   HEADRACE_TRY_ASSIGN(split_, Split::create(options_.split, order_.positions(), consumed));
-  if (options_.read_together == 0) return loader::refuse("read_together is 0");
   if (options_.read_ahead == 0) return loader::refuse("read_ahead is 0");
 
   // A read's batches stay out while others are read.
-  const std::uint64_t together = options_.read_together;
-  const std::uint64_t fit = options_.memory_bytes / std::max<std::uint64_t>(layout.batch_bytes(), 1) / together;
+  const std::uint64_t room = options_.memory_bytes / std::max<std::uint64_t>(layout.batch_bytes(), 1);
+  together_ = options_.read_together;
+  if (together_ == 0) {
+    const std::uint64_t buffer = base::ceil_div(order_.buffer_positions(), split_->global_batch_size());
+    together_ = std::clamp<std::uint64_t>(room / (std::uint64_t{options_.read_ahead} + 1), 1, buffer);
+  }
+  const std::uint64_t together = together_, fit = room / together;
   if (fit < 2) {
     return Status(Code::kResourceExhausted, Layer::kApi,
                   "memory_bytes = " + std::to_string(options_.memory_bytes) + " holds no two reads of " +
@@ -272,6 +279,16 @@ Status Loader::Impl::grow(std::size_t count) {
   return {};
 }
 
+// How many batches of a rank are read together from this one on.
+std::uint64_t Loader::Impl::batches_from(const Split& split, std::uint64_t batch) const noexcept {
+  const std::uint64_t most = std::min(together_, split.batches() - batch);
+  if (options_.read_together != 0) return most;
+  // To the end of the buffer that it begins in: whoever goes on in the middle of one does not read two by halves.
+  const std::uint64_t buffer = order_.buffer_positions();
+  const std::uint64_t left = buffer - split.batch(batch).position(0) % buffer;
+  return std::min(most, base::ceil_div(left, split.global_batch_size()));
+}
+
 // The thread's own copies of split_ and epoch_: next() is behind.
 void Loader::Impl::plan() noexcept {
   std::unique_lock lock(*ring_->mutex);
@@ -281,7 +298,7 @@ void Loader::Impl::plan() noexcept {
     for (; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
       const EpochOrder order = order_.epoch(options_.seed, epoch);
       for (std::uint64_t batch = 0; batch < split.batches();) {
-        const std::uint64_t count = std::min<std::uint64_t>(options_.read_together, split.batches() - batch);
+        const std::uint64_t count = batches_from(split, batch);
         needed_ = count;
         ring_->changed->notify_all();
         const auto free = [&] { return ring_->count_locked(Slot::Use::kFree); };

@@ -1,196 +1,24 @@
+// A batch holds its samples in the order of the epoch, whatever is read together, stacked or resumed.
 #include <gtest/gtest.h>
 #include <headrace/loader.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstring>
 #include <map>
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "base/access.h"
 #include "device/device.h"
+#include "loader/loader_testing.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
 namespace {
 
-using Shape = std::vector<std::uint64_t>;
+using namespace testing;
 
-const Shape kShape = {23, 12, 16}, kChunk = {4, 5, 8};
-constexpr std::int64_t kPadding = 7'000'000;
-
-std::uint32_t value_at(std::span<const std::uint64_t> at, const Shape& shape) {
-  std::uint64_t linear = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) linear = linear * shape[d] + at[d];
-  return static_cast<std::uint32_t>(linear * 3 + 1);
-}
-
-template <class Function>
-void for_each_index(const Shape& shape, const Function& function) {
-  for (const std::uint64_t extent : shape) {
-    if (extent == 0) return;
-  }
-  Shape at(shape.size());
-  for (;;) {
-    function(at);
-    std::size_t d = shape.size();
-    while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
-    if (d == 0) return;
-  }
-}
-
-std::string list_of(const Shape& shape) {
-  std::string text;
-  for (const std::uint64_t extent : shape) text += (text.empty() ? "" : ",") + std::to_string(extent);
-  return "[" + text + "]";
-}
-
-std::vector<std::byte> bytes_of(std::string_view text) {
-  const auto* const from = reinterpret_cast<const std::byte*>(text.data());
-  return {from, from + text.size()};
-}
-
-std::string key_of(const Shape& chunk) {
-  std::string key = "c";
-  for (const std::uint64_t index : chunk) key += "/" + std::to_string(index);
-  return key;
-}
-
-// An array whose elements tell where they are.
-Array make_array(const Store& store, const Shape& shape, const Shape& chunk) {
-  const std::string document =
-      R"({"zarr_format":3,"node_type":"array","shape":)" + list_of(shape) +
-      R"(,"data_type":"uint32","chunk_grid":{"name":"regular","configuration":{"chunk_shape":)" + list_of(chunk) +
-      R"(}},"chunk_key_encoding":{"name":"default"},"fill_value":0,)" +
-      R"("codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})";
-  EXPECT_TRUE(store.put("zarr.json", bytes_of(document)).ok());
-  Shape grid;
-  for (std::size_t d = 0; d < shape.size(); ++d) grid.push_back((shape[d] + chunk[d] - 1) / chunk[d]);
-  for_each_index(grid, [&](const Shape& number) {
-    std::vector<std::uint32_t> elements;
-    for_each_index(chunk, [&](const Shape& inside) {
-      Shape at(shape.size());
-      for (std::size_t d = 0; d < shape.size(); ++d) at[d] = number[d] * chunk[d] + inside[d];
-      elements.push_back(value_at(at, shape));
-    });
-    const auto bytes = std::as_bytes(std::span(elements));
-    EXPECT_TRUE(store.put(key_of(number), bytes).ok());
-  });
-  return Array::open(store).value();
-}
-
-ByDim<std::uint64_t> dims(const Shape& shape) {
-  const char* const names[] = {"time", "lat", "lon"};
-  ByDim<std::uint64_t> out;
-  for (std::size_t d = 0; d < shape.size(); ++d) out.emplace_back(names[d + 3 - shape.size()], shape[d]);
-  return out;
-}
-
-// Of one dimension of a sample: the array's index at each place, -1 for padding.
-std::vector<std::int64_t> indices_of(const DimSlice& slice) {
-  std::vector<std::int64_t> out;
-  for (std::uint64_t i = 0; i < slice.count; ++i)
-    out.push_back(static_cast<std::int64_t>(slice.begin + i * slice.step));
-  for (std::uint64_t i = 0; i < slice.wrapped_count; ++i)
-    out.push_back(static_cast<std::int64_t>(slice.wrapped_begin + i * slice.step));
-  out.insert(out.end(), slice.padding, -1);
-  if (slice.flipped) std::reverse(out.begin(), out.end());
-  return out;
-}
-
-class LoaderTest : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    auto device = Device::open(GetParam());
-    if (!device.ok()) GTEST_SKIP() << "cuda: " << device.status().to_string();
-    device_ = std::make_unique<Device>(*device);
-    ContextOptions options;
-    options.threads = 2;
-    options.host_budget_bytes = std::size_t{16} << 20;
-    context_ = std::make_unique<Context>(Context::create(options).value());
-    array_ = std::make_unique<Array>(make_array(new_store(), kShape, kChunk));
-  }
-  Store new_store() {
-    static int number = 0;
-    return Store::open(*context_, "memory://loader" + std::to_string(++number)).value();
-  }
-  static std::vector<std::byte> padding_bytes() {
-    const auto element = static_cast<std::uint32_t>(kPadding);
-    std::vector<std::byte> out(4);
-    std::memcpy(out.data(), &element, 4);
-    return out;
-  }
-  LoaderArray plain(const std::variant<Windows, Crops>& samples) const {
-    return {"x", *array_, samples, {}, padding_bytes()};
-  }
-
-  static std::vector<std::uint32_t> elements_of(const LoaderBatch& batch, std::size_t tensor) {
-    std::uint64_t count = 1;
-    for (const std::uint64_t extent : batch.tensor(tensor).shape) count *= extent;
-    std::vector<std::uint32_t> out(count);
-    EXPECT_TRUE(batch.copy_to_host(tensor, 0, reinterpret_cast<std::byte*>(out.data()), count * 4).ok());
-    return out;
-  }
-  // What the sampling parts say that a sample is.
-  static std::vector<std::uint32_t> expected(const LoaderArray& array, std::uint64_t seed, std::uint64_t epoch,
-                                             std::uint64_t sample, std::size_t output) {
-    const auto* const windows = std::get_if<Windows>(&array.samples);
-    std::vector<std::uint32_t> out;
-    std::vector<DimSlice> slices(array.array.info().shape.size());
-    const std::uint64_t count = windows != nullptr ? windows->window_count(sample) : 1;
-    for (std::uint64_t window = 0; window < count; ++window) {
-      const Status status = windows != nullptr
-                                ? windows->slices(sample, window, output, slices)
-                                : std::get<Crops>(array.samples).slices(seed, epoch, sample, window, output, slices);
-      EXPECT_TRUE(status.ok()) << status.to_string();
-      std::vector<std::vector<std::int64_t>> indices;
-      Shape shape;
-      for (const DimSlice& slice : slices) {
-        indices.push_back(indices_of(slice));
-        shape.push_back(indices.back().size());
-      }
-      for_each_index(shape, [&](const Shape& at) {
-        Shape from(at.size());
-        bool padded = false;
-        for (std::size_t d = 0; d < at.size(); ++d) {
-          padded = padded || indices[d][at[d]] < 0;
-          from[d] = static_cast<std::uint64_t>(indices[d][at[d]]);
-        }
-        out.push_back(padded ? static_cast<std::uint32_t>(kPadding) : value_at(from, array.array.info().shape));
-      });
-    }
-    return out;
-  }
-  void check(const LoaderBatch& batch, const std::vector<LoaderArray>& arrays, std::uint64_t seed) const {
-    std::size_t number = 0;
-    for (const LoaderArray& array : arrays) {
-      const auto* const windows = std::get_if<Windows>(&array.samples);
-      const Windows& outputs = windows != nullptr ? *windows : std::get<Crops>(array.samples).frames();
-      for (std::size_t output = 0; output < outputs.output_count(); ++output, ++number) {
-        std::vector<std::uint32_t> wanted;
-        for (const std::uint64_t sample : batch.samples()) {
-          const auto one = expected(array, seed, batch.epoch(), sample, output);
-          wanted.insert(wanted.end(), one.begin(), one.end());
-        }
-        ASSERT_TRUE(elements_of(batch, number) == wanted)
-            << "epoch " << batch.epoch() << ", batch " << batch.number() << ", tensor " << number;
-      }
-    }
-  }
-
-  std::unique_ptr<Context> context_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Array> array_;
-};
-
-INSTANTIATE_TEST_SUITE_P(All, LoaderTest, ::testing::Values("host", "host-staged", "cuda"), [](const auto& row) {
-  return std::string(row.param) == "host-staged" ? "host_staged" : std::string(row.param);
-});
+INSTANTIATE_TEST_SUITE_P(All, LoaderTest, ::testing::Values("host", "host-staged", "cuda"), loader_device_name);
 
 std::vector<WindowOptions> window_options() {
   std::vector<WindowOptions> out;
@@ -436,209 +264,43 @@ TEST_P(LoaderTest, BatchesReadTogetherReadAChunkOnce) {
   }
 }
 
-TEST_P(LoaderTest, WhoHoldsAllBatchesIsTold) {
+// Buffers of two chunks in time, eight frames: two batches of four, whether or not the loader began in the middle of
+// one.
+TEST_P(LoaderTest, ABufferOfABlockShuffleIsReadTogether) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
+  const std::uint64_t chunks = array_->info().chunk_count;
   LoaderOptions how;
-  how.memory_bytes = 5 * 12 * 16 * 4;
-  Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
-  std::vector<LoaderBatch> held;
-  Status refused;
-  for (int i = 0; i < 10 && refused.ok(); ++i) {
-    auto batch = loader.next();
-    if (batch.ok()) {
-      held.push_back(std::move(**batch));
-    } else {
-      refused = batch.status();
-    }
-  }
-  EXPECT_EQ(held.size(), 5u);
-  EXPECT_EQ(refused.code(), Code::kResourceExhausted) << refused.to_string();
-  for (const LoaderBatch& batch : held) check(batch, {plain(windows)}, 0);
-  held.erase(held.begin());
-  const std::optional<LoaderBatch> next = loader.next().value();
-  ASSERT_TRUE(next.has_value());
-  EXPECT_EQ(next->number(), 5u);
-  check(*next, {plain(windows)}, 0);
-}
-
-TEST_P(LoaderTest, ADamagedChunkFailsItsBatchAndNoOther) {
-  const Store store = new_store();
-  const Array array = make_array(store, kShape, kChunk);
-  ASSERT_TRUE(store.put("c/2/1/1", bytes_of("short")).ok());  // frames 8 to 11
-  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
-  const std::vector<LoaderArray> arrays = {{"x", array, windows, {}, {}}};
-  LoaderOptions how;
-  how.split.batch_size = 2;
-  Loader loader = Loader::create(*device_, arrays, how).value();
-  std::set<std::uint64_t> seen;
-  int failures = 0;
-  for (bool more = true; more;) {
-    auto batch = loader.next();
-    if (!batch.ok()) {
-      EXPECT_NE(batch.status().to_string().find("c/2/1/1"), std::string::npos) << batch.status().to_string();
-      ++failures;
-      continue;
-    }
-    more = batch->has_value();
-    if (!more) break;
-    check(**batch, arrays, 0);
-    if (HasFatalFailure()) return;
-    seen.insert((*batch)->samples().begin(), (*batch)->samples().end());
-  }
-  EXPECT_EQ(failures, 2);
-  EXPECT_EQ(seen.size(), 18u);
-  EXPECT_EQ(seen.count(9), 0u);
-  EXPECT_EQ(loader.stats().skipped, 2u);
-
-  how.on_damage = OnDamage::kSkip;
-  how.read_together = 2;
-  Loader skips = Loader::create(*device_, arrays, how).value();
-  std::uint64_t batches = 0;
-  while (skips.next().value()) ++batches;
-  EXPECT_EQ(batches, 9u);
-  EXPECT_EQ(skips.stats().skipped, 2u);
-  EXPECT_EQ(skips.state().at, (LoaderPosition{1, 0}));
-}
-
-TEST_P(LoaderTest, MayBeDroppedAtAnyMoment) {
-  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
-  const std::size_t descriptors = support::open_descriptors();
-  std::optional<LoaderBatch> kept;
-  for (int i = 0; i < (support::kThreadSanitizer ? 50 : 1000); ++i) {
-    LoaderOptions how;
-    how.epochs = 0;
-    how.order = Order::full_shuffle(windows.sample_count()).value();
-    how.seed = static_cast<std::uint64_t>(i);
+  how.order = Order::block_shuffle({.grid = {23, 1, 1}, .group = {4, 1, 1}, .groups_in_buffer = 2}).value();
+  EXPECT_EQ(how.order->buffer_positions(), 8u);
+  how.split = {.batch_size = 4, .tail = Tail::kPad};
+  const std::uint64_t in_time = 6, of_a_group = chunks / in_time;
+  {
     Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
-    for (int k = 0; k < i % 5; ++k) kept = loader.next().value();
-  }
-  check(*kept, {plain(windows)}, (support::kThreadSanitizer ? 49 : 999));  // outlives its loader
-  EXPECT_LE(support::descriptors_left(descriptors), descriptors);
-}
-
-TEST_P(LoaderTest, CancellingEndsIt) {
-  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
-  LoaderOptions how;
-  how.epochs = 0;
-  Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
-  EXPECT_TRUE(loader.next().ok());
-  std::thread other([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    loader.cancel();
-  });
-  Status end;
-  while (end.ok()) {
-    while (!loader.wait_for(std::chrono::milliseconds(5))) {
+    while (loader.next().value()) {
     }
-    end = loader.next().status();
+    // The last group, which has three frames, may come in the middle: then a buffer begins inside a batch.
+    EXPECT_LE(loader.stats().reads.chunks, chunks + 2 * of_a_group);
   }
-  other.join();
-  EXPECT_EQ(end.code(), Code::kCancelled) << end.to_string();
-}
-
-TEST_P(LoaderTest, AChildProcessIsRefused) {
-  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
-  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
-  LoaderOptions how;
-  how.epochs = 0;
-  auto loader = std::make_unique<Loader>(Loader::create(*device_, {plain(windows)}, how).value());
-  auto batch = std::make_unique<std::optional<LoaderBatch>>(loader->next().value());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool refused = loader->next().status().code() == Code::kForked;
-    batch.reset();
-    loader.reset();
-    ::_exit(refused ? 0 : 1);
+  Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
+  ASSERT_TRUE(loader.next().value());
+  how.state = loader.state();
+  Loader later = Loader::create(*device_, {plain(windows)}, how).value();
+  while (later.next().value()) {
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  check(**batch, {plain(windows)}, 0);
-  EXPECT_TRUE(loader->next().ok());
-}
-
-// A consumer whose stream has yet to get to a batch gives it back by that stream: nothing is read into it before.
-TEST(LoaderStreams, ABatchIsKeptUntilItsStreamIsThrough) {
-  const Context context = Context::create({}).value();
-  const Device device = Device::open("host-staged").value();
-  const Array array = make_array(Store::open(context, "memory://loader-streams").value(), kShape, kChunk);
-  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
-  LoaderOptions how;
-  how.read_ahead = 1;
-  Loader loader = Loader::create(device, {{"x", array, windows, {}, {}}}, how).value();
-  device::Device& impl = *Access::impl(device);
-  const auto stream = impl.create_stream().value();
-  void* const native = impl.native_handle(*stream);
-  struct Late {
-    std::span<const std::byte> memory;
-    std::vector<std::byte> was;
-    bool same = false;
-  };
-  std::vector<std::unique_ptr<Late>> looks;
-  for (int i = 0; i < 12; ++i) {
-    std::optional<LoaderBatch> batch = loader.next().value();
-    ASSERT_TRUE(batch.has_value());
-    auto look = std::make_unique<Late>();
-    look->memory = batch->tensor(0).memory;
-    look->was.assign(look->memory.begin(), look->memory.end());
-    ASSERT_TRUE(impl.call_host(
-                        native,
-                        [](void* data) {
-                          std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                          auto& late = *static_cast<Late*>(data);
-                          late.same = std::equal(late.was.begin(), late.was.end(), late.memory.begin());
-                        },
-                        look.get())
-                    .ok());
-    looks.push_back(std::move(look));
-    EXPECT_TRUE(batch->release({&native, 1}).ok());
+  EXPECT_LE(later.stats().reads.chunks, chunks + 2 * of_a_group);
+  how.state.reset();
+  how.read_together = 1;
+  Loader each = Loader::create(*device_, {plain(windows)}, how).value();
+  while (each.next().value()) {
   }
-  const auto event = impl.create_event().value();
-  ASSERT_TRUE(impl.record(*event, *stream).ok());
-  ASSERT_TRUE(impl.synchronize(*event).ok());
-  for (const auto& look : looks) EXPECT_TRUE(look->same);
-}
-
-TEST_P(LoaderTest, RefusalsNameWhatIsWrong) {
-  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
-  const Windows fewer = Windows::create(dims(kShape), {.input_dims = {{"time", 3}}}).value();
-  const Windows smaller = Windows::create(dims({23, 12, 15}), {.input_dims = {{"time", 2}}}).value();
-  const Windows partial =
-      Windows::create(dims(kShape), {.input_dims = {{"time", 2}}, .boundary = Boundary::kPartial}).value();
-  struct Row {
-    std::vector<LoaderArray> arrays;
-    LoaderOptions options;
-    Code code;
-    const char* names;
-  };
-  std::vector<Row> rows;
-  const auto add = [&](Code code, const char* names) -> Row& {
-    rows.push_back({{plain(windows)}, {}, code, names});
-    return rows.back();
-  };
-  add(Code::kInvalidArgument, "array").arrays.clear();
-  add(Code::kInvalidArgument, "two arrays").arrays.push_back(plain(windows));
-  Row& counts = add(Code::kInvalidArgument, "'y' has 7 samples");
-  counts.arrays.push_back(plain(fewer));
-  counts.arrays.back().name = "y";
-  add(Code::kInvalidArgument, "(23, 12, 15)").arrays = {plain(smaller)};
-  add(Code::kInvalidArgument, "last sample is smaller").arrays = {plain(partial)};
-  add(Code::kInvalidArgument, "padding").arrays[0].padding.resize(3);
-  add(Code::kInvalidArgument, "collect_errors").arrays[0].read.collect_errors = true;
-  add(Code::kInvalidArgument, "order").options.order = Order::sequential(12).value();
-  add(Code::kInvalidArgument, "rank").options.split.rank = 1;
-  add(Code::kInvalidArgument, "world").options.split.world = 0;
-  add(Code::kInvalidArgument, "batch").options.split.batch_size = 0;
-  add(Code::kInvalidArgument, "batch").options.split.batch_size = 12;
-  add(Code::kInvalidArgument, "bytes").options.split.batch_size = std::uint64_t{1} << 61;
-  add(Code::kInvalidArgument, "read_together").options.read_together = 0;
-  add(Code::kInvalidArgument, "read_ahead").options.read_ahead = 0;
-  add(Code::kResourceExhausted, "memory_bytes").options.memory_bytes = 2000;
-  for (const Row& row : rows) {
-    const Status status = Loader::create(*device_, row.arrays, row.options).status();
-    EXPECT_EQ(status.code(), row.code) << row.names << ": " << status.to_string();
-    EXPECT_NE(status.to_string().find(row.names), std::string::npos) << row.names << ": " << status.to_string();
-  }
+  EXPECT_GT(each.stats().reads.chunks, chunks + 2 * of_a_group);
+  // Where memory holds no buffer three times, a part of one.
+  how.read_together = 0;
+  how.memory_bytes = 2 * 4 * 12 * 16 * 4;
+  Loader little = Loader::create(*device_, {plain(windows)}, how).value();
+  std::uint64_t batches = 0;
+  while (little.next().value()) ++batches;
+  EXPECT_EQ(batches, 6u);
 }
 
 }  // namespace

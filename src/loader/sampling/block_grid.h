@@ -28,6 +28,7 @@ class BlockGrid {
   std::uint64_t samples() const noexcept { return samples_; }
   std::uint64_t groups() const noexcept { return groups_; }
   std::uint64_t group_size() const noexcept { return group_size_; }
+  std::uint64_t groups_in_buffer() const noexcept { return groups_in_buffer_; }
 
   struct Place {
     std::uint64_t rank, place;  // of a group; in the group

@@ -99,6 +99,10 @@ Result<Order> Order::weighted(const std::vector<double>& weights, const WeightOp
 
 std::uint64_t Order::positions() const noexcept { return impl_->positions; }
 std::uint64_t Order::samples() const noexcept { return impl_->samples; }
+std::uint64_t Order::buffer_positions() const noexcept {
+  if (impl_->kind != Impl::Kind::kBlock) return 1;
+  return std::min(impl_->grid.group_size() * impl_->grid.groups_in_buffer(), impl_->positions);
+}
 
 EpochOrder Order::epoch(std::uint64_t seed, std::uint64_t epoch) const noexcept {
   return EpochOrder(impl_, seed, epoch);

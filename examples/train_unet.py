@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Trains a U-Net to predict the next time step of a Zarr store, and says how much of the time went into waiting for data.
+
+  python examples/train_unet.py STORE [--epochs 2] [--batch-size 4] [--device cuda]
+  python examples/train_unet.py STORE --crop 128 --batch-size 64 --shuffle block
+  torchrun --nproc-per-node 2 examples/train_unet.py STORE --parallel fsdp
+  headrace stats STORE -o stats.json; python examples/train_unet.py STORE --statistics stats.json
+
+STORE: a group whose arrays of dimensions time, latitude, longitude are the channels, or one array of time, channel, latitude,
+longitude. Needs PyTorch, and matplotlib for --plot. With --checkpoint FILE a second call goes on where the first one stopped, in the
+middle of an epoch too, on any number of ranks. --bars trains the same number of steps on one batch that stays in memory, and loads
+as many batches without training: three figures that say whether the model or the storage is the limit."""
+import argparse
+import itertools
+import json
+import os
+import time
+
+import torch
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+
+import headrace
+
+
+def make_loader(args, device):
+    """The five steps from a store to batches in the memory of the device: open, cut into windows, shuffle, normalise, batch."""
+    store = headrace.open(args.store)
+    is_array = isinstance(store, headrace.Array)
+    fields = store if is_array else {name: array for name, array in store.arrays() if array.dims == ("time", "latitude", "longitude")}
+    return headrace.Loader(
+        fields, dims=("time", "channel", "latitude", "longitude") if is_array else None, stack=None if is_array else "fields",
+        input_dims={"time": 2}, input_overlap={"time": 1}, outputs={"x": {"time": 0}, "y": {"time": 1}},
+        crops={"latitude": args.crop, "longitude": args.crop} if args.crop else None, crops_per_frame=args.crops_per_frame,
+        crop_wrap=["longitude"] if args.crop else (), normalise=args.statistics,
+        shuffle={"none": False, "full": True, "block": "block"}[args.shuffle], block_groups=args.block_groups, seed=args.seed,
+        batch_size=args.batch_size, dtype="float32", device=device)
+
+
+class UNet(nn.Module):
+    def __init__(self, channels, width=32):
+        super().__init__()
+        self.down = nn.ModuleList([block(channels, width), block(width, 2 * width), block(2 * width, 4 * width)])
+        self.middle = block(4 * width, 8 * width)
+        self.up = nn.ModuleList([block(12 * width, 4 * width), block(6 * width, 2 * width), block(3 * width, width)])
+        self.out = nn.Conv2d(width, channels, 1)
+
+    def forward(self, x):
+        kept = []
+        for down in self.down:
+            x = down(x)
+            kept.append(x)
+            x = nn.functional.max_pool2d(x, 2)
+        x = self.middle(x)
+        for up in self.up:
+            skip = kept.pop()
+            x = up(torch.cat([nn.functional.interpolate(x, size=skip.shape[-2:]), skip], 1))
+        return self.out(x)
+
+
+def block(inputs, outputs):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.GroupNorm(8, outputs), nn.SiLU(),
+                         nn.Conv2d(outputs, outputs, 3, padding=1), nn.SiLU())
+
+
+def pair_of(batch):
+    """x and y as [batch, channel, latitude, longitude]: the time axis, which has one step, lies before or behind the channels."""
+    return tuple(batch[name].torch().flatten(1, 2) for name in ("x", "y"))
+
+
+class Training:
+    def __init__(self, args, device, channels):
+        self.device, self.args = device, args
+        self.world = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+        torch.manual_seed(args.seed)
+        model = UNet(channels, args.width).to(device)
+        if self.world > 1 and args.parallel == "fsdp":
+            mesh = torch.distributed.init_device_mesh(device.type, (self.world,))
+            for part in [*model.down, model.middle, *model.up, model]:
+                torch.distributed.fsdp.fully_shard(part, mesh=mesh)
+        elif self.world > 1:
+            model = nn.parallel.DistributedDataParallel(model.to(memory_format=torch.channels_last), device_ids=[device.index] if device.type == "cuda" else None)
+        else:
+            model = model.to(memory_format=torch.channels_last)
+        self.model, self.optimizer = model, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device.type == "cuda")
+
+    def step(self, x, y):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            loss = nn.functional.mse_loss(self.model(x), y)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def save(self, path, state):
+        model, optimizer = get_state_dict(self.model, self.optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+        if int(os.environ.get("RANK", 0)) == 0:  # what get_state_dict() gives, every rank had to ask for
+            torch.save({"model": model, "optimizer": optimizer, **state}, path + ".new")
+            os.replace(path + ".new", path)
+
+    def load(self, path):
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        set_state_dict(self.model, self.optimizer, model_state_dict=saved.pop("model"), optim_state_dict=saved.pop("optimizer"),
+                       options=StateDictOptions(full_state_dict=True))
+        return saved
+
+
+def say(text):
+    if int(os.environ.get("RANK", 0)) == 0:
+        print(text, flush=True)
+
+
+def seconds_per_step(training, batches, steps, warmup, train=True):
+    """Of `steps` batches, after `warmup` others; the device has finished when the clock is read."""
+    def wait():
+        if training.device.type == "cuda":
+            torch.cuda.synchronize(training.device)
+
+    started, done = 0.0, 0
+    for x, y in itertools.islice(batches, warmup + steps):
+        if done == warmup:
+            wait()
+            started = time.perf_counter()
+        if train:
+            training.step(x, y)
+        done += 1
+    wait()
+    return (time.perf_counter() - started) / max(1, done - warmup)
+
+
+def endless(loader):
+    while True:
+        yield from map(pair_of, loader)
+
+
+def three_bars(args, training, loader):
+    warmup, steps = args.warmup, args.bars
+    fixed = tuple(tensor.clone() for tensor in pair_of(next(iter(loader))))
+    seconds = {"synthetic": seconds_per_step(training, itertools.repeat(fixed), steps, warmup),
+               "real": seconds_per_step(training, endless(loader), steps, warmup),
+               "loader": seconds_per_step(training, endless(loader), steps, warmup, train=False)}
+    say(f"{'':10} {'ms a step':>10} {'samples/s':>10}   ({training.world} ranks, {steps} steps)")
+    for name, each in seconds.items():
+        rate = args.batch_size * training.world / each
+        say(f"{name:10} {each * 1e3:10.2f} {rate:10.1f}   {'#' * round(40 * min(1, min(seconds.values()) / each))}")
+    say(f"real / synthetic: {seconds['synthetic'] / seconds['real']:.3f}")
+    say(json.dumps({"ranks": training.world, "device": loader_device(training), "crop": args.crop, "batch_size": args.batch_size,
+                    "shuffle": args.shuffle, "crops_per_frame": args.crops_per_frame, "block_groups": args.block_groups,
+                    "parallel": args.parallel, "steps": steps, **{f"{name}_ms": round(each * 1e3, 3) for name, each in seconds.items()},
+                    "real_to_synthetic": round(seconds["synthetic"] / seconds["real"], 4)}))
+
+
+def loader_device(training):
+    return torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else "CPU"
+
+
+def train(args, training, loader):
+    losses, first = [], 0
+    if args.checkpoint and os.path.exists(args.checkpoint):
+        saved = training.load(args.checkpoint)
+        loader.load_state_dict(saved["loader"])
+        losses, first = saved["losses"], saved["loader_epoch"]
+        say(f"goes on in epoch {first} behind step {len(losses)}")
+    started, steps = time.perf_counter(), len(losses)
+    for epoch in range(first, args.epochs):
+        fresh = []  # stays on the device: nobody waits for a number in the middle of an epoch
+        for batch in loader:
+            fresh.append(training.step(*pair_of(batch)))
+            if len(losses) + len(fresh) == args.stop_at:
+                break
+        losses += [float(loss) for loss in fresh]
+        state = {"loader": loader.state_dict(), "losses": losses, "loader_epoch": epoch if len(losses) == args.stop_at else epoch + 1}
+        if args.checkpoint:
+            training.save(args.checkpoint, state)
+        say(f"epoch {epoch}: {len(losses)} steps, loss {sum(losses[-10:]) / max(1, len(losses[-10:])):.4f}")
+        if len(losses) == args.stop_at:
+            break
+    seconds = time.perf_counter() - started
+    waited = loader.stats["wait_seconds"]
+    say(f"{(len(losses) - steps) * args.batch_size * training.world / seconds:.1f} samples/s; waited for data {waited:.2f} s of {seconds:.2f} s")
+    return losses
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("store")
+    parser.add_argument("--statistics", metavar="FILE", help="mean and deviation of each array, from headrace stats -o")
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch-size", type=int, default=4, help="of each rank")
+    parser.add_argument("--crop", type=int, default=0, help="train on squares of so many points instead of whole frames")
+    parser.add_argument("--crops-per-frame", type=int, default=1)
+    parser.add_argument("--shuffle", choices=("none", "full", "block"), default="full")
+    parser.add_argument("--block-groups", type=int, default=16, help="chunks whose samples are mixed by --shuffle block")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--width", type=int, default=32, help="channels of the model's first level")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="under torchrun")
+    parser.add_argument("--checkpoint", metavar="FILE")
+    parser.add_argument("--stop-at", type=int, default=0, metavar="STEP", help="stop behind this step, as if interrupted")
+    parser.add_argument("--bars", type=int, default=0, metavar="STEPS", help="compare real, synthetic and loading alone instead")
+    parser.add_argument("--warmup", type=int, default=8, help="steps before --bars measures")
+    parser.add_argument("--plot", metavar="FILE", help="the learning curve as a picture")
+    args = parser.parse_args()
+
+    device = torch.device("cpu")
+    if args.device == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = True
+    if "RANK" in os.environ:
+        torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    loader = make_loader(args, "host" if device.type == "cpu" else str(device))
+    x, _ = pair_of(next(iter(loader)))
+    training = Training(args, device, x.shape[1])
+    if args.bars:
+        three_bars(args, training, loader)
+    else:
+        loader = make_loader(args, "host" if device.type == "cpu" else str(device))
+        losses = train(args, training, loader)
+        if args.plot:
+            import matplotlib
+            matplotlib.use("agg")
+            from matplotlib import pyplot
+            pyplot.plot(losses)
+            pyplot.xlabel("step")
+            pyplot.ylabel("loss")
+            pyplot.savefig(args.plot)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
