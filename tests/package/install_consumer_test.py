@@ -146,6 +146,8 @@ def main():
     assert str(arguments.build) not in config and str(arguments.source) not in config, "the config names the build tree"
     if arguments.type == "shared":
         run(sys.executable, arguments.source / "tests/package/library_symbols_test.py", "--shared", lib / "libheadrace.so")
+        cxx = next(option.split("=", 1)[1] for option in arguments.configure if option.startswith("CMAKE_CXX_COMPILER="))
+        run(sys.executable, arguments.source / "tests/package/abi_test.py", cxx, "--shared", lib / "libheadrace.so")
     print(f"{arguments.type}: installed, found, linked, run; {version}")
 
 
