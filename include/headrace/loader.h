@@ -70,6 +70,10 @@ struct LoaderOptions {
   std::uint32_t read_ahead = 2;
   // Most device memory for batches. A loader has as much as its reads need, and more for batches that are kept.
   std::uint64_t memory_bytes = std::uint64_t{4} << 30;
+  // Most device memory for decoded chunks, which are then placed without being read or decoded again: it fills in the
+  // first epoch and keeps what it has. For chunks of files that the device decodes, all of which it decodes then,
+  // whoever is faster. Each array has a share by its size. 0: none are kept.
+  std::uint64_t cache_bytes = 0;
   bool channels_last = false;  // the channels of a stack are a tensor's last dimension
   OnDamage on_damage = OnDamage::kFail;
   std::optional<LoaderState> state = {};  // goes on where the loader was that gave this

@@ -15,6 +15,7 @@ struct Stats {
   // Work
   std::uint64_t chunks = 0;          // chunks read and decoded
   std::uint64_t missing_chunks = 0;  // absent: filled
+  std::uint64_t kept_chunks = 0;     // not of `chunks`: decoded by an earlier read of the same Loader, and kept
   // Of `chunks`, those with something to decode, by who decoded them. What has to be decoded by a device and by CPU
   // threads in turn counts for the device, which ends it.
   std::uint64_t gpu_chunks = 0, cpu_chunks = 0;

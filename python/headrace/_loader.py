@@ -91,6 +91,8 @@ class Loader:
         shuffle="block", as far as memory_bytes goes, and otherwise each by itself.
     read_ahead: reads begun before a batch of theirs is asked for.
     memory_bytes: most memory of the device for batches.
+    cache_bytes: most memory of the device for decoded chunks, which are not read or decoded again: it fills in the first epoch
+        and keeps what it has. For chunks of files that the device decodes.
 
     Used by one thread at a time.
     """
@@ -107,7 +109,7 @@ class Loader:
                  mean: Any = None, std: Any = None,
                  normalise: Any = None, padding: Any = 0, stack: str | Mapping[str, Sequence[str]] | None = None,
                  channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int | None = None, read_ahead: int = 2,
-                 memory_bytes: int = 4 << 30) -> None:
+                 memory_bytes: int = 4 << 30, cache_bytes: int = 0) -> None:
         if not isinstance(input_dims, Mapping):
             raise InvalidArgumentError(f"input_dims is a {type(input_dims).__name__}; give a mapping of dimensions to sizes")
         arrays = _arrays_of(source, input_dims, dims)
@@ -152,7 +154,7 @@ class Loader:
             "rank": _count("rank", rank, 0), "world": _count("world", world), "reader_group": _count("reader_group", reader_group),
             "batch_size": _count("batch_size", batch_size), "tail": _choice("tail", _TAILS, tail), "seed": _count("seed", seed, 0),
             "read_together": 0 if read_together is None else _count("read_together", read_together),
-            "read_ahead": _count("read_ahead", read_ahead), "memory_bytes": _count("memory_bytes", memory_bytes), "state": None,
+            "read_ahead": _count("read_ahead", read_ahead), "memory_bytes": _count("memory_bytes", memory_bytes), "cache_bytes": _count("cache_bytes", cache_bytes, 0), "state": None,
             "channels_last": bool(channels_last), "skip_damage": bool(_choice("on_damage", {"fail": 0, "skip": 1}, on_damage)),
         }
         self._core = self._made()

@@ -199,6 +199,7 @@ std::unique_ptr<PythonLoader> make_loader(const Device& device, const nb::list& 
   options.channels_last = at<bool>(with, "channels_last");
   options.on_damage = at<bool>(with, "skip_damage") ? OnDamage::kSkip : OnDamage::kFail;
   options.memory_bytes = at<std::uint64_t>(with, "memory_bytes");
+  options.cache_bytes = at<std::uint64_t>(with, "cache_bytes");
   if (const auto state = at<std::optional<std::string>>(with, "state")) {
     options.state = take(LoaderState::from_json(*state));
   }

@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "loader/batch_layout.h"
 #include "loader/sampling/sampling_parts.h"
+#include "zarr/kept_read.h"
 
 namespace headrace {
 namespace loader {
@@ -166,6 +167,7 @@ class Loader::Impl {
     bool waited = false, ends_epoch = false;
   };
 
+  void keep_chunks();
   Result<std::optional<LoaderBatch>> next_read();
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
@@ -190,7 +192,8 @@ class Loader::Impl {
   const Order order_;
   LoaderSchema schema_;
   std::uint64_t batches_ = 0;
-  std::uint64_t together_ = 1;  // most batches of a read
+  std::uint64_t together_ = 1;                               // most batches of a read
+  std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
   std::shared_ptr<loader::Ring> ring_;
   base::ProcessOwn<std::thread> thread_;
 
@@ -260,6 +263,7 @@ Status Loader::Impl::start() {
   ring_ = std::make_shared<loader::Ring>(std::move(layout));
   ring_->device = Access::impl(device_);
   HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
+  keep_chunks();
   ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
   HEADRACE_TRY(grow(reads * together));
   try {
@@ -268,6 +272,23 @@ Status Loader::Impl::start() {
     return Status(Code::kResourceExhausted, Layer::kApi, "cannot start the loader's thread").with_cause(error.what());
   }
   return {};
+}
+
+// A place for each array's decoded chunks, where there is memory for them and the device has its own.
+void Loader::Impl::keep_chunks() {
+  kept_.resize(arrays_.size());
+  double all = 0;
+  for (const LoaderArray& array : arrays_) all += static_cast<double>(array.array.info().decoded_bytes);
+  if (options_.cache_bytes == 0 || all == 0 || device_.host_addressable()) return;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const ArrayInfo& info = arrays_[i].array.info();
+    const double share = static_cast<double>(info.decoded_bytes) / all;
+    const auto bytes = static_cast<std::uint64_t>(static_cast<double>(options_.cache_bytes) * share);
+    const std::uint64_t chunk_bytes =
+        std::max<std::uint64_t>(info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1), 1);
+    kept_[i] = std::make_shared<transfer::ChunkCache>(ring_->device, bytes,
+                                                      std::min(info.chunk_count, bytes / chunk_bytes + 1));
+  }
 }
 
 Status Loader::Impl::grow(std::size_t count) {
@@ -387,7 +408,8 @@ Status Loader::Impl::begin_all(const EpochOrder& order, const Split& split, std:
     if (reads.parts[i].empty()) continue;  // all of it is padding
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
-    HEADRACE_TRY_ASSIGN(Completion read, arrays_[i].array.read_many_async(reads.parts[i], device_, options));
+    HEADRACE_TRY_ASSIGN(Completion read,
+                        zarr::read_many_kept(arrays_[i].array, reads.parts[i], device_, options, kept_[i]));
     reading.reads.push_back(std::move(read));
   }
   return {};

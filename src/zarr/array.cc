@@ -14,6 +14,7 @@
 #include "transfer/read/read.h"
 #include "zarr/array/array_impl.h"
 #include "zarr/index/decode_index.h"
+#include "zarr/kept_read.h"
 #include "zarr/metadata/node_io.h"
 #include "zarr/metadata/node_path.h"
 #include "zarr/plan/planner.h"
@@ -192,14 +193,16 @@ Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadO
 using Prepared = Result<std::shared_ptr<transfer::Scheduler>>;
 
 Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::unique_ptr<transfer::Plan>> plan,
-                 const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options) {
+                 const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options,
+                 std::shared_ptr<transfer::ChunkCache> kept) {
   if (!plan.ok()) return std::move(plan).status();
   return transfer::Read::create(*Access::impl(array->store.context())->resources, std::move(*plan),
-                                Access::impl(device), options, begun);
+                                Access::impl(device), options, begun, {}, std::move(kept));
 }
 
 Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
-                      const TensorView& tensor, const Device& device, const ReadOptions& options) {
+                      const TensorView& tensor, const Device& device, const ReadOptions& options,
+                      std::shared_ptr<transfer::ChunkCache> kept = nullptr) {
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
@@ -208,13 +211,16 @@ Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Sel
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = zarr::make_plan(array, resolved, target, std::move(conversion));
   begun.plan_seconds = timer.stop();
-  return prepare(array, std::move(plan), begun, device, options);
+  return prepare(array, std::move(plan), begun, device, options, std::move(kept));
 }
 
 Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
-                      const Device& device, const ReadOptions& options) {
+                      const Device& device, const ReadOptions& options,
+                      std::shared_ptr<transfer::ChunkCache> kept = nullptr) {
   if (parts.empty()) return Status(Code::kInvalidArgument, Layer::kApi, "no selections to read");
-  if (parts.size() == 1) return prepare_read(array, parts[0].selection, parts[0].tensor, device, options);
+  if (parts.size() == 1) {
+    return prepare_read(array, parts[0].selection, parts[0].tensor, device, options, std::move(kept));
+  }
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   trace::Timer timer(trace::Stage::kPlan);
@@ -234,7 +240,7 @@ Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span
     return zarr::make_plan(array, planned, std::move(conversion));
   }();
   begun.plan_seconds = timer.stop();
-  return prepare(array, std::move(plan), begun, device, options);
+  return prepare(array, std::move(plan), begun, device, options, std::move(kept));
 }
 
 Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Prepared prepared) {
@@ -276,6 +282,16 @@ Result<Completion> Array::read_many_async(std::span<const ReadPart> parts, const
                                           const ReadOptions& options) const {
   try {
     return start_reading(impl_, prepare_many(impl_, parts, device, options));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+Result<Completion> zarr::read_many_kept(const Array& array, std::span<const ReadPart> parts, const Device& device,
+                                        const ReadOptions& options, std::shared_ptr<transfer::ChunkCache> kept) {
+  try {
+    const auto& impl = Access::impl(array);
+    return start_reading(impl, prepare_many(impl, parts, device, options, std::move(kept)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -22,6 +22,7 @@
 #include "codec/chain.h"
 #include "device/box.h"
 #include "os/descriptors.h"
+#include "os/file_handle.h"
 #include "store/store.h"
 #include "transfer/placement/placement.h"
 #include "transfer/plan/index_cache.h"
@@ -58,6 +59,8 @@ class SourceVersion {
   // Where check() costs a round trip: begins one, whose check() waits for the answer, so that many are under way
   // together. Null: check() asks nobody, or there is no memory for more. Throws std::bad_alloc.
   virtual std::unique_ptr<const SourceVersion> begin_check() const { return nullptr; }
+  // What its file is, in which every change since shows; null: no file, or it might not.
+  virtual const os::FileIdentity* file() const noexcept { return nullptr; }
   // It has been changed, as reading it showed: whoever wants the object next looks into it anew.
   virtual void refute() const noexcept {}
 };

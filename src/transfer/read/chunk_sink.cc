@@ -51,6 +51,7 @@ void ChunkSink::take(Wave& wave, const TaskGroup& group, std::span<const std::by
       fill(wave, group, i, worker);
       continue;
     }
+    if (place_kept(wave, group, i, worker)) continue;
     tasks_.describe(group, task, worker);
     Status status = take_one(wave, group, i, data, data_offset, worker);
     if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
@@ -71,7 +72,8 @@ Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t tas
   StoredChunk stored{*bytes};
   if (raw_part) stored.skipped = data_offset - (whole_object ? 0 : task.offset);
   PartRoom parts;
-  if (tasks_.parts() && takes_parts(wave)) (void)cut_out(tasks_, wave, group, task, worker, parts, stored);
+  if (tasks_.parts() && takes_parts(wave) && !keeps(wave, task_index))
+    (void)cut_out(tasks_, wave, group, task, worker, parts, stored);
   return take_task(wave, group, task_index, stored, worker);
 }
 
@@ -105,6 +107,7 @@ Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRa
       fill(wave, group, i, worker);
       continue;
     }
+    if (place_kept(wave, group, i, worker)) continue;
     const bool whole_object = task.length == kWholeObject;
     const bool raw = wave.tasks.chain().raw() && (whole_object || group.task_count == 1);
     const std::uint64_t offset = whole_object || raw ? range.offset : task.offset;

@@ -22,6 +22,7 @@
 #include <shared_mutex>
 #include <span>
 
+#include "os/file_handle.h"
 #include "os/page_buffer.h"
 #include "transfer/context/worker.h"
 #include "transfer/read/mapped_range.h"
@@ -75,6 +76,17 @@ class ChunkSink {
   // In how many parts a chunk may come; 0: only as a whole.
   virtual std::size_t most_parts(const Wave& wave) const noexcept { return (void)wave, 0; }
   bool takes_parts(const Wave& wave) const noexcept { return most_parts(wave) > 0; }
+  // Places the chunks of a group that are kept decoded. `file`: what theirs is; null: they are not kept. False: not all
+  // of them are, and it is to be read; those that are will be placed when it is taken.
+  virtual bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) {
+    return (void)wave, (void)group, (void)file, (void)worker, false;
+  }
+  // Whether all of a chunk is to be decoded, since it will be kept.
+  virtual bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
+    return (void)wave, (void)task_index, false;
+  }
+  // The wave is over, whatever became of it.
+  virtual void release(Wave& wave) noexcept { (void)wave; }
   // Nothing is stored of the task.
   void fill(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   // Whether the wave's stored bytes may stay in a mapping, out of which the device takes them.
@@ -118,6 +130,10 @@ class ChunkSink {
   // worker.detail describes the task.
   virtual Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                            Worker& worker) = 0;
+  // Places a task that is kept. False: it is not.
+  virtual bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+    return (void)wave, (void)group, (void)task_index, (void)worker, false;
+  }
   virtual Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) = 0;
   // That a task gives of which nothing is stored.
   virtual std::uint64_t filled_bytes(const WaveTasks& wave, const TaskDetail& detail) const noexcept {

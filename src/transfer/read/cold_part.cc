@@ -42,6 +42,7 @@ bool begins_with_table(const ReadTasks& tasks, Wave& wave, std::uint32_t group_i
   const TaskGroup& group = wave.tasks.groups[group_index];
   const codec::Chain& chain = wave.tasks.chain();
   if (group.task_count != 1 || !tasks.parts() || !wave.sink->takes_parts(wave)) return false;
+  if (wave.sink->keeps(wave, group.first_task)) return false;
   tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
   const RawSpan wanted = wanted_part(wave.tasks, worker.detail);
   if (wanted.bytes == 0) return false;

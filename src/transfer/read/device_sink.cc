@@ -20,8 +20,9 @@ Status slab_too_small(const char* what) {
 
 }  // namespace
 
-DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices, bool maps)
-    : SlabSink(tasks, std::move(device), true, maps), indices_(indices) {}
+DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices,
+                       std::shared_ptr<ChunkCache> kept, bool maps)
+    : SlabSink(tasks, std::move(device), true, maps), indices_(indices), kept_(std::move(kept)) {}
 
 // What the CPU decodes first it has to read.
 bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
@@ -43,6 +44,66 @@ void DeviceSink::begin(Wave& wave) {
   decode.items.reserve(most);
   decode.item_tasks.reserve(most);
   if (decoding(wave).index_stride != 0) decode.index_keys.reserve(most);
+}
+
+// What is kept, and what will be; of a file that changed a moment ago the next change might not show.
+bool DeviceSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) {
+  if (kept_ == nullptr || file == nullptr || os::recently_changed(*file)) return false;
+  const std::uint64_t decoded_bytes = wave.tasks.chain().decoded_bytes();
+  bool all = true;
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) continue;
+    const IndexKey key = tasks_.plan().index_key(group, task);
+    const ChunkCache::Found found = kept_->find({key.object, key.offset, *file}, decoded_bytes);
+    WaveChunk& chunk = wave.decode.chunks[i];
+    chunk.kept = found.memory;
+    chunk.entry = found.entry;
+    chunk.keeps = found.what == ChunkCache::Found::What::kToDecode;
+    all = all && found.what == ChunkCache::Found::What::kDecoded;
+  }
+  for (std::uint32_t i = group.first_task; all && i < group.first_task + group.task_count; ++i) {
+    if (wave.tasks.tasks[i].length == 0) {
+      fill(wave, group, i, worker);
+    } else {
+      (void)place_kept(wave, group, i, worker);
+    }
+  }
+  return all;
+}
+
+bool DeviceSink::place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+  const WaveChunk& chunk = wave.decode.chunks[task_index];
+  if (chunk.kept.empty() || chunk.keeps) return false;
+  const Task& task = wave.tasks.tasks[task_index];
+  tasks_.describe(group, task, worker);
+  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  worker.described = nullptr;  // the box is spent
+  if (Status status = note_boxes(wave, task_index, chunk.kept, 0, worker.detail); !status.ok()) {
+    tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+    return true;
+  }
+  ++worker.stats.kept_chunks;
+  worker.stats.decoded_bytes += delivered;
+  tasks_.report().add_done(1);
+  return true;
+}
+
+bool DeviceSink::keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
+  return wave.decode.chunks[task_index].keeps;
+}
+
+// What was to be kept and was not decoded is for the next one.
+void DeviceSink::release(Wave& wave) noexcept {
+  if (kept_ == nullptr) return;
+  for (WaveChunk& chunk : wave.decode.chunks) {
+    if (std::exchange(chunk.keeps, false)) kept_->give_up(chunk.entry);
+  }
+}
+
+std::span<std::byte> DeviceSink::device_place(const Wave& wave, std::uint32_t task_index) const {
+  const std::span<std::byte> kept = wave.decode.chunks[task_index].kept;
+  return kept.empty() ? SlabSink::device_place(wave, task_index) : kept;
 }
 
 // Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.
@@ -130,9 +191,15 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const Stor
   chunk.enough = prefix ? stored.part_bytes : 0;
   chunk.skipped = stored.skipped;
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  if (chunk.keeps && stored.part_bytes != 0) {  // all of it would be needed
+    kept_->give_up(chunk.entry);
+    chunk.keeps = false;
+    chunk.kept = {};
+  }
   const std::uint64_t decoded_bytes = chunk.part ? stored.part_bytes : wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
-  const bool in_place = !chunk.part && !prefix && worker.detail.whole_chunk && wave.tasks.op().moves_bytes_only() &&
+  const bool in_place = !chunk.part && !prefix && !chunk.keeps && worker.detail.whole_chunk &&
+                        wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(worker.detail.box.dst) % kSlabAlignment == 0;
   worker.described = nullptr;  // the box is spent
   if (in_place) {
@@ -158,7 +225,8 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
   if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
   StoredChunk stored{{static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(length)}};
-  if (tasks_.parts() && takes_parts(wave)) stored.part_bytes = wanted_prefix(wave.tasks, worker.detail);
+  if (tasks_.parts() && takes_parts(wave) && !keeps(wave, task_index))
+    stored.part_bytes = wanted_prefix(wave.tasks, worker.detail);
   return note_encoded(wave, task_index, stored, worker);
 }
 
@@ -312,7 +380,11 @@ std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Worker& worker) {
   decode.returned.clear();
   for (std::size_t i = 0; i < decode.items.size(); ++i) {
     const std::uint32_t task = decode.item_tasks[i];
-    if (!outcomes(wave)[i].ok() && !decode.chunks[task].failed) decode.returned.push_back(task);
+    WaveChunk& chunk = decode.chunks[task];
+    const bool good = outcomes(wave)[i].ok() && !chunk.failed;
+    // What the CPU has to decode it will have to decode again.
+    if (std::exchange(chunk.keeps, false)) good ? kept_->decoded(chunk.entry) : kept_->drop(chunk.entry);
+    if (!outcomes(wave)[i].ok() && !chunk.failed) decode.returned.push_back(task);
   }
   decode.returned_bytes = 0;
   wave.stage.pieces.clear();

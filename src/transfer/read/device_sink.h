@@ -8,18 +8,23 @@
 
 #include "device/decode.h"
 #include "transfer/plan/index_cache.h"
+#include "transfer/read/chunk_cache.h"
 #include "transfer/read/slab_sink.h"
 
 namespace headrace::transfer {
 
 class DeviceSink final : public SlabSink {
  public:
-  // Of waves whose form has a decoder. `indices` outlives the sink.
-  DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices, bool maps);
+  // Of waves whose form has a decoder. `indices` outlives the sink. kept: null, or a cache of the same device.
+  DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices,
+             std::shared_ptr<ChunkCache> kept, bool maps);
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
+  bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) override;
+  bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept override;
+  void release(Wave& wave) noexcept override;
   bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) override;
@@ -42,12 +47,15 @@ class DeviceSink final : public SlabSink {
   device::DecodeIndices indices_of(const Wave& wave) const;
   device::DecodeIndices give_indices(Wave& wave) const;
   void keep_indices(const Wave& wave, Worker& worker) const;
+  std::span<std::byte> device_place(const Wave& wave, std::uint32_t task_index) const override;
+  bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) override;
   void count_decoded(const Wave& wave, Worker& worker) const;
 
   static const ChunkDecoding& decoding(const Wave& wave) noexcept { return wave.form->decoding; }
   static const WaveAreas& areas(const Wave& wave) noexcept { return wave.form->sizes.areas; }
 
   IndexCache& indices_;
+  const std::shared_ptr<ChunkCache> kept_;
 };
 
 }  // namespace headrace::transfer

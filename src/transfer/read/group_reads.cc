@@ -314,6 +314,8 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
         length = span.bytes;
       }
     }
+    if (wave.sink->take_kept(wave, group, source.version ? source.version->file() : nullptr, worker))
+      return Ended::kDone;
     return read_group(wave, group_index, *source.object, offset, length, worker);
   }
   const Task& task = wave.tasks.tasks[group.first_task];
@@ -335,7 +337,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   Ended result = Ended::kDone;
   if (!status.ok()) {
     tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-  } else {
+  } else if (!wave.sink->take_kept(wave, group, object.identity(), worker)) {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
     if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {
@@ -390,6 +392,7 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
   }
   std::optional<Way> cold;  // known not to be cached: how an engine reads it
   if (router_.uses_cache() && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
+      !wave.sink->keeps(wave, group.first_task) &&
       read_part(tasks_, fetcher_, router_, wave, group, range, cold, worker)) {
     return Ended::kDone;
   }

@@ -50,10 +50,12 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
 
 Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                 std::shared_ptr<device::Device> device, ReadOptions options,
-                                                const ReadBegun& begun, const HostTarget& target) {
+                                                const ReadBegun& begun, const HostTarget& target,
+                                                std::shared_ptr<ChunkCache> kept) {
   const std::optional<Cancel> cancel = options.cancel;
   if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
   std::unique_ptr<Read> read(new Read(resources, std::move(plan), std::move(device), std::move(options), begun));
+  read->kept_ = std::move(kept);
   Scheduler::Setup setup;
   setup.start_ns = begun.start_ns;
   if (Status status = read->prepare(setup, target); !status.ok()) {
@@ -97,7 +99,7 @@ Status Read::make_waves(const ReadSizes& sizes) {
   const bool decodes = forms_.current()->decoding.decoder != nullptr, staged = !device_->info().host_addressable;
   const Turns::Sizes turns{static_cast<std::size_t>(sizes.workers), plan_->chunk_count()};
   std::shared_ptr<PlacementPolicy> policy;
-  if (decodes) policy = placement_policy(sizes);
+  if (decodes && kept_ == nullptr) policy = placement_policy(sizes);  // what is kept, the device has decoded
   if (policy != nullptr) {
     turns_.emplace(std::move(policy), turns);
   } else {
@@ -108,7 +110,7 @@ Status Read::make_waves(const ReadSizes& sizes) {
     // An engine asked for by name gets every read.
     const bool maps = cache_reads_ && options.allow_mapped;
     cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, maps);
-    if (decodes) device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), maps);
+    if (decodes) device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), kept_, maps);
     const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
                                    static_cast<std::size_t>(sizes.areas.device_bytes)};
     // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
@@ -268,6 +270,7 @@ void Read::release(std::uint32_t index) {
   wave.tasks.let_go();  // shards are closed with the last wave that needs them
   // What the CPU decodes since the device has no decoder for the form tells nothing of either.
   const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
+  if (wave.sink != nullptr) wave.sink->release(wave);
   turns_->end(wave, report_.stopped() || elsewhere);
 }
 
@@ -284,6 +287,9 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
   }
   report_.end(engine, device_note, decode_note_);
   near_use_ = {};
+  for (const auto& wave : waves_) {
+    if (wave->sink != nullptr) wave->sink->release(*wave);
+  }
   for (const auto& worker : workers) {
     if (worker->memory != nullptr) resources_.give_worker_memory(std::move(worker->memory));
   }

@@ -31,7 +31,7 @@ class SlabSink : public ChunkSink {
   // A decoded chunk's place in the pinned slab; a wave has no more tasks than there is room for.
   std::span<std::byte> pinned_place(const Wave& wave, std::uint32_t task_index) const;
   // And on the device, before its elements are placed.
-  std::span<std::byte> device_place(const Wave& wave, std::uint32_t task_index) const;
+  virtual std::span<std::byte> device_place(const Wave& wave, std::uint32_t task_index) const;
   // For the launch: the described task's boxes, out of `decoded`, which is the decoded chunk from byte `skipped` on;
   // null: fill. Where several boxes follow, they are compared with their place on the device as they are made.
   Status note_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,

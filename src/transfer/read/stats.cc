@@ -46,6 +46,7 @@ Stats& Stats::operator+=(const Stats& part) {
   cpu_chunks += part.cpu_chunks;
   skipped_bytes += part.skipped_bytes;
   returned_chunks += part.returned_chunks;
+  kept_chunks += part.kept_chunks;
   indexed_chunks += part.indexed_chunks;
   bad_indices += part.bad_indices;
   waves += part.waves;

@@ -81,6 +81,10 @@ struct WaveChunk {
   bool failed = false;          // of mapped ones: found out later
   std::uint32_t box = kNoBox;   // of the wave's boxes at launch: what is left to place
   bool several = false;         // what is left to place are several boxes
+  // Its place in the ChunkCache, if it has one; and whether it is decoded to there by this wave, as which entry.
+  std::span<std::byte> kept;
+  bool keeps = false;
+  std::uint32_t entry = 0;
 
   std::uint64_t wanted_bytes() const noexcept { return enough != 0 ? enough : dst.size(); }
 };

@@ -48,6 +48,9 @@ struct OpenShard final : public transfer::SourceVersion {
   Status check() const override;
   std::unique_ptr<const SourceVersion> begin_check() const override;
   Status check_index(std::span<const std::byte> bytes) const;
+  const os::FileIdentity* file() const noexcept override {
+    return was_still && object->offers(store::Offer::kFile) ? &identity : nullptr;
+  }
   void refute() const noexcept override { refuted = true; }
 };
 

@@ -1,0 +1,111 @@
+#include "transfer/read/chunk_cache.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <thread>
+
+#include "base/checked.h"
+
+namespace headrace::transfer {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = std::uint64_t{128} << 20;
+constexpr std::uint64_t kAlignment = 256;
+constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 20;
+constexpr std::size_t kMostProbes = 64;
+
+std::size_t hash_of(const ChunkCache::Key& key) noexcept {
+  std::uint64_t x = key.object * 0x9e3779b97f4a7c15u + key.offset;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<std::size_t>(x ^ (x >> 31));
+}
+
+}  // namespace
+
+ChunkCache::ChunkCache(std::shared_ptr<device::Device> device, std::uint64_t memory_bytes, std::uint64_t chunks)
+    : device_(std::move(device)),
+      memory_bytes_(memory_bytes),
+      entries_(static_cast<std::size_t>(std::bit_ceil(2 * std::clamp<std::uint64_t>(chunks, 1, kMostEntries)))) {}
+
+ChunkCache::~ChunkCache() {
+  for (const std::span<std::byte> block : blocks_) device_->deallocate(block.data(), block.size());
+}
+
+ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t decoded_bytes) noexcept {
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t at = hash_of(key) & mask;
+  for (std::size_t probes = 0; probes < kMostProbes; ++probes, at = (at + 1) & mask) {
+    Entry& entry = entries_[at];
+    const auto number = static_cast<std::uint32_t>(at);
+    State state = entry.state.load(std::memory_order_acquire);
+    while (state == State::kBusy ||
+           (state == State::kFree && !full_.load(std::memory_order_relaxed) &&
+            !entry.state.compare_exchange_weak(state, State::kBusy, std::memory_order_acquire))) {
+      std::this_thread::yield();  // another thread takes memory: for this chunk, or for another
+      state = entry.state.load(std::memory_order_acquire);
+    }
+    if (state == State::kFree) {
+      if (full_.load(std::memory_order_relaxed)) return {};
+      const std::span<std::byte> memory = take(decoded_bytes);
+      if (memory.empty()) {
+        entry.state.store(State::kFree, std::memory_order_release);
+        return {};
+      }
+      entry.key = key;
+      entry.memory = memory;
+      entry.state.store(State::kDecoding, std::memory_order_release);
+      return {Found::What::kToDecode, memory, number};
+    }
+    if (entry.key.object != key.object || entry.key.offset != key.offset) continue;
+    if (entry.key.file != key.file || entry.memory.size() != decoded_bytes) return {};
+    if (state == State::kDecoded) return {Found::What::kDecoded, entry.memory, number};
+    if (state != State::kToDecode ||
+        !entry.state.compare_exchange_strong(state, State::kDecoding, std::memory_order_acquire)) {
+      return {};
+    }
+    return {Found::What::kToDecode, entry.memory, number};
+  }
+  return {};
+}
+
+void ChunkCache::decoded(std::uint32_t entry) noexcept {
+  entries_[entry].state.store(State::kDecoded, std::memory_order_release);
+}
+void ChunkCache::give_up(std::uint32_t entry) noexcept {
+  entries_[entry].state.store(State::kToDecode, std::memory_order_release);
+}
+void ChunkCache::drop(std::uint32_t entry) noexcept {
+  entries_[entry].state.store(State::kDropped, std::memory_order_release);
+}
+
+// Empty: there is none left.
+std::span<std::byte> ChunkCache::take(std::uint64_t bytes) noexcept {
+  const std::uint64_t room = base::align_up(bytes, kAlignment);
+  const std::lock_guard lock(mutex_);
+  if (bytes == 0 || room < bytes) return {};
+  if (blocks_.empty() || room > blocks_.back().size() - block_used_) {
+    const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed), left = memory_bytes_ - used;
+    const std::uint64_t block = std::min(std::max(kBlockBytes / room * room, room), left / room * room);
+    Result<std::byte*> memory(Status::out_of_memory());
+    try {
+      blocks_.reserve(blocks_.size() + 1);
+      if (block >= room) memory = device_->allocate(static_cast<std::size_t>(block));
+    } catch (const std::bad_alloc&) {
+    }
+    if (!memory.ok()) {
+      full_.store(true, std::memory_order_relaxed);
+      return {};
+    }
+    blocks_.push_back({*memory, static_cast<std::size_t>(block)});
+    block_used_ = 0;
+    used_bytes_.store(used + block, std::memory_order_relaxed);
+  }
+  const std::span<std::byte> out =
+      blocks_.back().subspan(static_cast<std::size_t>(block_used_), static_cast<std::size_t>(bytes));
+  block_used_ += room;
+  return out;
+}
+
+}  // namespace headrace::transfer

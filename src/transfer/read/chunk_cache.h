@@ -1,0 +1,80 @@
+// ChunkCache: decoded chunks of one array in device memory, which later reads place without reading or decoding.
+//
+// It fills until its memory is used up, and then keeps what it has. Epochs of training come back to each chunk equally
+// often: what gave way to another chunk would be missed as soon as that one.
+//
+// A chunk is known by where it is stored and by the identity of the file that it came from. Of a file that has changed
+// since, nothing is found and nothing is kept.
+//
+// Threads: every call from any thread, without locks but where memory is taken.
+// Owns:    device memory, until it is destroyed: not before the reads that use it have ended.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "device/device.h"
+#include "os/file_handle.h"
+
+namespace headrace::transfer {
+
+class ChunkCache {
+ public:
+  // At most so many bytes of the device, for at most so many chunks. Throws std::bad_alloc.
+  ChunkCache(std::shared_ptr<device::Device> device, std::uint64_t memory_bytes, std::uint64_t chunks);
+  ~ChunkCache();
+  ChunkCache(const ChunkCache&) = delete;
+  ChunkCache& operator=(const ChunkCache&) = delete;
+
+  struct Key {
+    std::uint64_t object = 0, offset = 0;  // number of the stored object in the array's grid; where the chunk begins
+    os::FileIdentity file;
+    bool operator==(const Key&) const = default;
+  };
+  struct Found {
+    enum class What : std::uint8_t {
+      kNothing,
+      kDecoded,   // `memory` has the decoded chunk
+      kToDecode,  // the caller decodes it to `memory`, and then says decoded(), give_up() or drop()
+    } what = What::kNothing;
+    std::span<std::byte> memory;
+    std::uint32_t entry = 0;
+  };
+  Found find(const Key& key, std::uint64_t decoded_bytes) noexcept;
+  // The device is through with it: whatever is queued from now on may read it.
+  void decoded(std::uint32_t entry) noexcept;
+  // Nothing is queued any more that writes to it. The next one that looks for the chunk decodes it.
+  void give_up(std::uint32_t entry) noexcept;
+  // As give_up(), but nobody is to try again.
+  void drop(std::uint32_t entry) noexcept;
+
+  std::uint64_t used_bytes() const noexcept { return used_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  enum class State : std::uint8_t { kFree, kBusy, kToDecode, kDecoding, kDecoded, kDropped };
+  struct Entry {
+    std::atomic<State> state{State::kFree};
+    Key key;                      // unchanged once the state is neither kFree nor kBusy
+    std::span<std::byte> memory;  // likewise
+  };
+  std::span<std::byte> take(std::uint64_t bytes) noexcept;
+
+  const std::shared_ptr<device::Device> device_;
+  const std::uint64_t memory_bytes_;
+  std::vector<Entry> entries_;  // open addressing, a power of two of them
+  std::atomic<bool> full_{false};
+  std::atomic<std::uint64_t> used_bytes_{0};
+  std::mutex mutex_;
+  std::vector<std::span<std::byte>> blocks_;  // guarded by mutex_
+  std::uint64_t block_used_ = 0;              // of the last one; guarded by mutex_
+};
+
+}  // namespace headrace::transfer

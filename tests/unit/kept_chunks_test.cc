@@ -1,0 +1,236 @@
+// Chunks that are kept decoded on the device: later reads place the same elements without reading anything, as long as
+// the files are the same.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+#include "zarr/kept_read.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+using transfer::ChunkCache;
+
+constexpr std::uint64_t kChunks = 40, kElements = 20'000;
+constexpr std::uint64_t kChunkBytes = kElements * 4, kPlaceBytes = (kChunkBytes + 255) / 256 * 256;
+
+class KeptChunks : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    device::staged_decode_model().any_codec = true;
+    auto device = Device::open(GetParam());
+    if (!device.ok()) GTEST_SKIP() << "cuda: " << device.status().to_string();
+    device_ = std::make_unique<Device>(std::move(*device));
+  }
+  void TearDown() override {
+    device::staged_decode_model().any_codec = false;
+    device::staged_decode_model().host_only_every = 0;
+  }
+
+  void write(Layout layout) {
+    content_ = {.layout = layout, .chunks = kChunks, .chunk_elements = kElements, .shard_chunks = 8};
+    store_ = std::make_unique<Store>(Store::open(context_, directory_.path()).value());
+    ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", content_).ok());
+    support::wait_until_unchanged();
+    array_ = std::make_unique<Array>(Array::open(*store_).value());
+  }
+  std::shared_ptr<ChunkCache> cache(std::uint64_t chunks) const {
+    return std::make_shared<ChunkCache>(Access::impl(*device_), chunks * kPlaceBytes, kChunks);
+  }
+
+  struct Range {
+    std::uint64_t begin, count;
+  };
+  // Reads the ranges in one call, compares them and gives what the read came to.
+  Status read(const std::vector<Range>& ranges, const std::shared_ptr<ChunkCache>& cache, Stats* stats) const {
+    std::vector<Buffer> buffers;
+    std::vector<ReadPart> parts;
+    for (const Range& range : ranges) {
+      buffers.push_back(Buffer::allocate(*device_, range.count * 4).value());
+      const auto from = static_cast<std::int64_t>(range.begin);
+      parts.push_back({{{.start = from, .stop = from + static_cast<std::int64_t>(range.count)}},
+                       {buffers.back(), array_->info().dtype, {range.count}}});
+    }
+    Result<Completion> read = zarr::read_many_kept(*array_, parts, *device_, {}, cache);
+    if (!read.ok()) return std::move(read).status();
+    Status status = read->wait();
+    *stats = read->stats();
+    if (!status.ok()) return status;
+    const std::vector<std::uint32_t> all = content_.expected();
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      std::vector<std::uint32_t> got(ranges[i].count);
+      EXPECT_TRUE(buffers[i].copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+      EXPECT_EQ(std::memcmp(got.data(), &all[ranges[i].begin], got.size() * 4), 0) << "range " << i;
+    }
+    return status;
+  }
+  std::vector<Range> random_ranges(std::size_t count) {
+    std::vector<Range> out;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t length = 1 + random_() % (2 * kElements);
+      out.push_back({random_() % (kChunks * kElements - length + 1), length});
+    }
+    return out;
+  }
+
+  support::TempDir directory_;
+  Context context_ = Context::create({.threads = 3}).value();
+  std::unique_ptr<Device> device_;
+  FlatArray content_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Array> array_;
+  std::mt19937_64 random_{18};
+};
+
+TEST_P(KeptChunks, TheSecondReadTakesNothingFromTheStore) {
+  for (const Layout layout : {Layout::kZstd, Layout::kBlosc, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    write(layout);
+    if (HasFatalFailure()) return;
+    const auto cache = this->cache(kChunks);
+    const std::vector<Range> all = {{0, kChunks * kElements}};
+    Stats first, second;
+    ASSERT_TRUE(read(all, cache, &first).ok());
+    EXPECT_EQ(first.kept_chunks, 0u);
+    EXPECT_EQ(first.gpu_chunks, kChunks);
+    ASSERT_TRUE(read(all, cache, &second).ok());
+    EXPECT_EQ(second.kept_chunks, kChunks);
+    EXPECT_EQ(second.chunks, 0u);
+    EXPECT_EQ(second.decoded_bytes, first.decoded_bytes);
+    EXPECT_EQ(second.bus_bytes, 0u);
+    if (layout != Layout::kShardedZstd) {
+      EXPECT_EQ(second.read_bytes, 0u);
+    } else {
+      EXPECT_LT(second.read_bytes, first.read_bytes / 4) << "an index of a young shard may be read again";
+    }
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(read(random_ranges(1 + random_() % 6), cache, &second).ok());
+      EXPECT_EQ(second.chunks, 0u);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// What does not fit is read as ever, and what fits stays.
+TEST_P(KeptChunks, AFullCacheKeepsWhatItHas) {
+  for (const Layout layout : {Layout::kBlosc, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    write(layout);
+    if (HasFatalFailure()) return;
+    const auto cache = this->cache(kChunks / 4);
+    Stats stats;
+    for (int i = 0; i < 12; ++i) {
+      ASSERT_TRUE(read(random_ranges(1 + random_() % 8), cache, &stats).ok());
+      EXPECT_LE(cache->used_bytes(), kChunks / 4 * kPlaceBytes);
+      if (HasFailure()) return;
+    }
+    ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+    ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+    EXPECT_EQ(stats.kept_chunks + stats.chunks, kChunks);
+    EXPECT_GT(stats.kept_chunks, 0u);
+    EXPECT_LE(stats.kept_chunks, kChunks / 4);
+  }
+}
+
+TEST_P(KeptChunks, AFileThatChangesIsReadAgain) {
+  write(Layout::kZstd);
+  if (HasFatalFailure()) return;
+  const auto cache = this->cache(kChunks);
+  Stats stats;
+  ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+  // Chunk 3 gets the bytes of chunk 5, under its own name.
+  std::filesystem::copy_file(directory_.path() + "/" + content_.key(5), directory_.path() + "/" + content_.key(3),
+                             std::filesystem::copy_options::overwrite_existing);
+  support::wait_until_unchanged();
+  for (int pass = 0; pass < 2; ++pass) {
+    Buffer out = Buffer::allocate(*device_, kChunkBytes).value();
+    const auto from = static_cast<std::int64_t>(3 * kElements), to = static_cast<std::int64_t>(4 * kElements);
+    const ReadPart part{{{.start = from, .stop = to}}, {out, array_->info().dtype, {kElements}}};
+    ASSERT_TRUE(zarr::read_many_kept(*array_, {&part, 1}, *device_, {}, cache).value().wait().ok());
+    std::vector<std::uint32_t> got(kElements);
+    ASSERT_TRUE(out.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), kChunkBytes).ok());
+    const std::vector<std::uint32_t> all = content_.expected();
+    EXPECT_EQ(std::memcmp(got.data(), &all[5 * kElements], kChunkBytes), 0);
+  }
+}
+
+// What the device hands back is right, and not kept; a damaged chunk is an error each time.
+TEST_P(KeptChunks, OnlyWhatTheDeviceDecodedIsKept) {
+  write(Layout::kZstd);
+  if (HasFatalFailure()) return;
+  if (std::string_view(GetParam()) == "host-staged") {
+    device::staged_decode_model().host_only_every = 4;
+    const auto cache = this->cache(kChunks);
+    Stats stats;
+    for (int pass = 0; pass < 3; ++pass) {
+      ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+      EXPECT_EQ(stats.kept_chunks + stats.chunks, kChunks);
+    }
+    EXPECT_GT(stats.kept_chunks, 0u);
+    EXPECT_LT(stats.kept_chunks, kChunks);
+    device::staged_decode_model().host_only_every = 0;
+  }
+  std::fstream file(directory_.path() + "/" + content_.key(7), std::ios::in | std::ios::out | std::ios::binary);
+  file.write("\xff\xff\xff\xff\xff\xff", 6);
+  file.close();
+  support::wait_until_unchanged();
+  const auto cache = this->cache(kChunks);
+  for (int pass = 0; pass < 3; ++pass) {
+    Stats stats;
+    const Status status = read({{0, kChunks * kElements}}, cache, &stats);
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
+    EXPECT_NE(status.to_string().find(content_.key(7)), std::string::npos) << status.to_string();
+    EXPECT_TRUE(read({{0, 7 * kElements}}, cache, &stats).ok());
+  }
+}
+
+// Reads at once, some of which are cancelled: whoever is left finds every element.
+TEST_P(KeptChunks, ReadsAtOnce) {
+  write(Layout::kBlosc);
+  if (HasFatalFailure()) return;
+  const auto cache = this->cache(kChunks / 2);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (int i = 0; i < 12; ++i) {
+        const std::uint64_t length = 1 + random() % (6 * kElements);
+        const std::vector<Range> ranges = {{random() % (kChunks * kElements - length + 1), length}};
+        if (t == 0) {
+          const Buffer out = Buffer::allocate(*device_, kChunks * kChunkBytes).value();
+          const ReadPart all{{{}}, {out, array_->info().dtype, {kChunks * kElements}}};
+          const Completion read = zarr::read_many_kept(*array_, {&all, 1}, *device_, {}, cache).value();
+          if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+          read.cancel();
+          (void)read.wait();
+          continue;
+        }
+        Stats stats;
+        EXPECT_TRUE(read(ranges, cache, &stats).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Stats stats;
+  ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+  ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+  EXPECT_GT(stats.kept_chunks, kChunks / 4) << "what cancelled reads began is decoded by others";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KeptChunks, ::testing::Values("host-staged", "cuda"),
+                         [](const auto& row) { return std::string(row.param) == "cuda" ? "cuda" : "host_staged"; });
+
+}  // namespace
+}  // namespace headrace
