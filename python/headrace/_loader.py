@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,10 @@ class Batch(Mapping[str, Tensor]):
     def torch(self) -> dict[str, Any]:
         """The same as torch tensors, without a copy."""
         return {name: tensor.torch() for name, tensor in self._tensors.items()}
+
+    def jax(self) -> dict[str, Any]:
+        """The same as jax.Arrays, as Tensor.jax() gives them."""
+        return {name: tensor.jax() for name, tensor in self._tensors.items()}
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {tensor.shape}" for name, tensor in self._tensors.items())
@@ -159,6 +164,7 @@ class Loader:
         }
         self._core = self._made()
         self._started = False
+        self._loops: list[float] = []  # when the first loop began and the last batch was given, by time.monotonic()
         named = len({array for array, _, _, _ in self._core.tensors})
         self._names = [_tensor_name(array, output, named) for array, output, _, _ in self._core.tensors]
 
@@ -181,8 +187,10 @@ class Loader:
 
     def _epoch(self, core: Any) -> Iterator[Batch]:
         described = [(shape, dtype) for _, _, dtype, shape in core.tensors]
+        self._loops = self._loops or [time.monotonic()] * 2
         while core is self._core:
             given = core.next()
+            self._loops[1] = time.monotonic()
             if given is None:
                 self._started = False
                 return
@@ -204,12 +212,52 @@ class Loader:
     def epoch(self) -> int:
         return self._core.epoch
 
+    def where(self, sample: int, *, epoch: int | None = None, array: str | None = None, output: str | None = None,
+              window: int = 0) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+        """What a sample takes of an array: for each dimension the indices of its elements, in the tensor's order; -1 is padding.
+
+            batch = next(iter(loader))
+            times = group["time"][...][loader.where(batch.samples[0], epoch=batch.epoch)["time"]]
+
+        epoch: in which crops lie where they do; the one that is given now. array, output: by name, the first ones.
+        window: of a sample that has several.
+        """
+        names = [described["name"] for described in self._arrays]
+        if array is not None and array not in names:
+            raise InvalidArgumentError(f"where: there is no array {array!r}; arrays: {', '.join(map(repr, names))}")
+        number = 0 if array is None else names.index(array)
+        outputs = [part[0] for part in self._arrays[number]["outputs"]] or [""]
+        if output is not None and output not in outputs:
+            raise InvalidArgumentError(f"where: there is no output {output!r}; outputs: {', '.join(map(repr, outputs))}")
+        slices = self._core.where(number, _count("sample", sample, 0), self.epoch if epoch is None else _count("epoch", epoch, 0),
+                                  _count("window", window, 0), 0 if output is None else outputs.index(output))
+        out = {}
+        for (dim, _), (begin, count, step, wrapped, wrapped_count, padding, flipped) in zip(
+                self._arrays[number]["dims"], slices, strict=True):
+            indices = np.concatenate([begin + step * np.arange(count, dtype=np.int64), wrapped + step * np.arange(wrapped_count, dtype=np.int64),
+                                      np.full(padding, -1, np.int64)])
+            out[dim] = indices[::-1] if flipped else indices
+        return out
+
     @property
     def stats(self) -> dict[str, Any]:
         """Batches given, batches skipped for a damaged chunk, seconds that the consumer waited, and what was read, since the
         loader was made or a state loaded."""
         batches, skipped, wait, reads = self._core.stats
         return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads}
+
+    def summary(self) -> str:
+        """In two sentences: whether the loop or the reading is the limit, and what was read, since the first loop began."""
+        stats, (begin, end) = self.stats, self._loops or (0.0, 0.0)
+        reads, wall, wait = stats["reads"], end - begin, stats["wait_seconds"]
+        share = wait / wall if wall > 0 else 0.0
+        limit = "reading is the limit" if share > 0.5 else "reading holds it up at times" if share > 0.05 else "the loop is the limit"
+        chunks = reads.chunks + reads.missing_chunks + reads.kept_chunks
+        kept = f", {reads.kept_chunks / chunks:.0%} of them kept decoded" if reads.kept_chunks else ""
+        skipped = f", {stats['skipped']} more skipped for damaged chunks" if stats["skipped"] else ""
+        return (f"{stats['batches']} batches in {wall:.1f} s{skipped}; the loop waited for {wait:.1f} s of them ({share:.0%}): {limit}. "
+                f"{chunks} chunks{kept}; {reads.read_bytes / 1e9:.2f} GB read ({reads.path or 'nothing'}), "
+                f"{reads.decoded_bytes / 1e9:.2f} GB delivered.")
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loop is: behind the last batch it was given, whatever has been read ahead. A few hundred bytes."""

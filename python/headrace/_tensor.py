@@ -110,6 +110,14 @@ class Tensor:
             raise ImportError("Tensor.torch() needs PyTorch: https://pytorch.org/get-started") from None
         return torch.from_dlpack(self)
 
+    def jax(self) -> Any:
+        """A jax.Array of the same memory; in host memory that JAX does not take as it lies, of a copy."""
+        try:
+            from jax import dlpack
+        except ImportError:
+            raise ImportError("Tensor.jax() needs JAX: https://docs.jax.dev") from None
+        return dlpack.from_dlpack(self)
+
     def cupy(self) -> Any:
         """A CuPy array of the same memory."""
         try:

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bind.h"
@@ -65,6 +66,8 @@ class PythonLoader {
  public:
   PythonLoader(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options)
       : device_(device),
+        seed_(options.state ? options.state->seed : options.seed),
+        samples_(samples_of(arrays)),
         loader_(std::make_shared<Loader>(
             take(without_gil([&] { return Loader::create(device, std::move(arrays), options); })))),
         stopped_at_exit_([loader = loader_] { loader->cancel(); }, [](std::chrono::nanoseconds) { return true; }) {}
@@ -73,6 +76,23 @@ class PythonLoader {
     loader_.reset();
   }
   Loader& loader() noexcept { return *loader_; }
+
+  // Of each dimension of array `array`: begin, count, step, wrapped begin, wrapped count, padding, flipped.
+  nb::list where(std::size_t array, std::uint64_t sample, std::uint64_t epoch, std::uint64_t window,
+                 std::size_t output) const {
+    const auto& samples = samples_.at(array);
+    const auto* const windows = std::get_if<Windows>(&samples);
+    const Crops* const crops = std::get_if<Crops>(&samples);
+    std::vector<DimSlice> slices((windows != nullptr ? *windows : crops->frames()).dim_count());
+    check(windows != nullptr ? windows->slices(sample, window, output, slices)
+                             : crops->slices(seed_, epoch, sample, window, output, slices));
+    nb::list out;
+    for (const DimSlice& slice : slices) {
+      out.append(nb::make_tuple(slice.begin, slice.count, slice.step, slice.wrapped_begin, slice.wrapped_count,
+                                slice.padding, slice.flipped));
+    }
+    return out;
+  }
 
   // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number).
   nb::object next() {
@@ -96,7 +116,16 @@ class PythonLoader {
   }
 
  private:
+  using Samples = std::variant<Windows, Crops>;
+  static std::vector<Samples> samples_of(const std::vector<LoaderArray>& arrays) {
+    std::vector<Samples> out;
+    for (const LoaderArray& array : arrays) out.push_back(array.samples);
+    return out;
+  }
+
   const Device device_;
+  const std::uint64_t seed_;
+  const std::vector<Samples> samples_;  // of each array
   std::shared_ptr<Loader> loader_;
   StoppedAtExit stopped_at_exit_;
 };
@@ -212,6 +241,7 @@ void bind_loader(nb::module_& module) {
   nb::class_<BatchMemory, MemoryOnDevice>(module, "BatchMemory");
   nb::class_<PythonLoader>(module, "Loader")
       .def("next", &PythonLoader::next)
+      .def("where", &PythonLoader::where, "array"_a, "sample"_a, "epoch"_a, "window"_a, "output"_a)
       .def(
           "state",
           [](PythonLoader& self, std::uint64_t epoch_from_start) {

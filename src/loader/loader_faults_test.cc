@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(All, LoaderFaults, ::testing::Values("host", "host-stag
 TEST_P(LoaderFaults, WhoHoldsAllBatchesIsTold) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
   LoaderOptions how;
-  how.memory_bytes = 5 * 12 * 16 * 4;
+  how.memory_bytes = 3'840;  // five samples of 12 x 16 elements
   Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
   std::vector<LoaderBatch> held;
   Status refused;

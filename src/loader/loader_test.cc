@@ -225,7 +225,7 @@ TEST_P(LoaderTest, ChunksAreKeptForTheNextEpoch) {
   how.order = Order::full_shuffle(windows.sample_count()).value();
   how.split.batch_size = 4;
   how.epochs = 3;
-  how.cache_bytes = 2 * 10 * 512;
+  how.cache_bytes = 10'240;  // two arrays, ten chunks, 512 bytes each
   Loader loader = Loader::create(*device_, arrays, how).value();
   for (int epoch = 0; epoch < 3; ++epoch) {
     const Stats before = loader.stats().reads;
@@ -337,7 +337,7 @@ TEST_P(LoaderTest, ABufferOfABlockShuffleIsReadTogether) {
   EXPECT_GT(each.stats().reads.chunks, chunks + 2 * of_a_group);
   // Where memory holds no buffer three times, a part of one.
   how.read_together = 0;
-  how.memory_bytes = 2 * 4 * 12 * 16 * 4;
+  how.memory_bytes = 6'144;  // two batches of four samples of 12 x 16 elements
   Loader little = Loader::create(*device_, {plain(windows)}, how).value();
   std::uint64_t batches = 0;
   while (little.next().value()) ++batches;

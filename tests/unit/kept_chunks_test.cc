@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -227,6 +228,70 @@ TEST_P(KeptChunks, ReadsAtOnce) {
   ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
   ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
   EXPECT_GT(stats.kept_chunks, kChunks / 4) << "what cancelled reads began is decoded by others";
+}
+
+// Threads that fill the table until there is no memory left: each chunk is one thread's to decode, and nobody waits for
+// ever.
+TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
+  const Device device = Device::open("host-staged").value();
+  constexpr std::uint64_t kKeys = 64, kRoom = 40;
+  for (int round = 0; round < 100; ++round) {
+    ChunkCache cache(Access::impl(device), kRoom * 256, kKeys);
+    std::vector<std::atomic<int>> decoded(kKeys);
+    std::atomic<std::uint64_t> kept{0}, found{0};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::uint64_t i = 0; i < 3 * kKeys; ++i) {
+          const std::uint64_t key = (i * 7 + std::uint64_t{t} * 13) % kKeys;
+          const ChunkCache::Found at = cache.find({key, key * 3, {}}, 200);
+          if (at.what == ChunkCache::Found::What::kDecoded) {
+            ++found;
+            EXPECT_EQ(at.memory.front(), std::byte(key));
+          }
+          if (at.what != ChunkCache::Found::What::kToDecode) continue;
+          if (i % 5 == t) {
+            cache.give_up(at.entry);
+            continue;
+          }
+          EXPECT_EQ(decoded[key]++, 0) << key;
+          at.memory.front() = std::byte(key);
+          ++kept;
+          cache.decoded(at.entry);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LE(kept, kRoom);
+    EXPECT_GT(kept, kRoom / 2);
+    EXPECT_GT(found, 0u);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// A dropped chunk stays dropped; one of another file, or of another size, is not found.
+TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
+  const Device device = Device::open("host-staged").value();
+  ChunkCache cache(Access::impl(device), std::uint64_t{10} * 256, 10);
+  using What = ChunkCache::Found::What;
+  os::FileIdentity file{1, 2, 3, 4, 5};
+  const ChunkCache::Found first = cache.find({1, 0, file}, 100);
+  ASSERT_EQ(first.what, What::kToDecode);
+  EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing) << "it is being decoded";
+  cache.give_up(first.entry);
+  EXPECT_EQ(cache.find({1, 0, file}, 100).memory.data(), first.memory.data());
+  cache.decoded(first.entry);
+  EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kDecoded);
+  EXPECT_EQ(cache.find({1, 0, file}, 99).what, What::kNothing);
+  EXPECT_EQ(cache.find({1, 8, file}, 100).what, What::kToDecode) << "another chunk of the file";
+  file.changed_ns = 6;
+  EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing);
+  const ChunkCache::Found other = cache.find({2, 0, file}, 100);
+  ASSERT_EQ(other.what, What::kToDecode);
+  cache.drop(other.entry);
+  EXPECT_EQ(cache.find({2, 0, file}, 100).what, What::kNothing);
+  EXPECT_EQ(cache.find({3, 0, file}, 0).what, What::kNothing);
+  EXPECT_EQ(cache.find({4, 0, file}, ~std::uint64_t{0}).what, What::kNothing);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KeptChunks, ::testing::Values("host-staged", "cuda"),

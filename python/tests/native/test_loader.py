@@ -67,6 +67,40 @@ def test_crops_conversion_and_padding(path, device):
     assert np.array_equal(last[:5], DATA[20:]) and (last[5:] == -1).all()
 
 
+def test_where_a_sample_lies(path, device):
+    """The elements of each tensor are those that where() names, in padded windows, wrapped and flipped crops, and of each output."""
+    def check(loader, padding=0):
+        for _ in range(2):
+            for batch in loader:
+                for place, sample in enumerate(batch.samples):
+                    for name, tensor in batch.items():
+                        where = loader.where(sample, epoch=batch.epoch, output=name if name in ("x", "y") else None)
+                        assert list(where) == DIMS
+                        wanted = DATA[np.ix_(*where.values())]
+                        for axis, indices in enumerate(where.values()):
+                            wanted = np.moveaxis(np.moveaxis(wanted, axis, -1) * (indices >= 0) + padding * (indices < 0), -1, axis)
+                        assert np.array_equal(tensor.numpy()[place], wanted), (sample, name)
+
+    check(headrace.Loader(path, input_dims={"time": 4, "lat": 4}, input_overlap={"time": 2}, boundary="pad", shuffle=True, batch_size=3,
+                          outputs={"x": {"time": slice(0, 3)}, "y": {"time": slice(1, 4, 2)}}, device=device))
+    crops = headrace.Loader(path, input_dims={"time": 2}, crops={"lat": 3, "lon": 5}, crops_per_frame=3, crop_wrap=["lon"], crop_flip=["lat", "lon"],
+                            shuffle=True, seed=4, batch_size=6, device=device)
+    check(crops)
+    assert all((crops.where(3)[dim] == crops.where(3, epoch=crops.epoch)[dim]).all() for dim in DIMS)
+    for wrong in ({"array": "no"}, {"output": "no"}, {"sample": 99}, {"window": 1}):
+        with pytest.raises(headrace.InvalidArgumentError):
+            crops.where(**{"sample": 0, **wrong})
+
+
+def test_summary_names_the_limit(path):
+    loader = headrace.Loader(path, input_dims={"time": 1}, batch_size=5)
+    assert loader.summary().startswith("0 batches in 0.0 s; ")
+    for _ in loader:
+        time.sleep(0.02)
+    said = loader.summary()
+    assert said.startswith("5 batches in 0.") and ": the loop is the limit. " in said and " chunks; " in said, said
+
+
 def test_several_arrays(path, tmp_path):
     stations = np.arange(25 * 3, dtype="<i8").reshape(25, 3)
     other = stores.write(tmp_path / "stations", stations, (25, 3), attributes={"_ARRAY_DIMENSIONS": ["time", "station"]})
@@ -209,6 +243,16 @@ def test_ctrl_c_ends_the_waiting(tmp_path):
             for _ in loader:
                 pass
     assert time.monotonic() - begin < 10
+
+
+def test_jax(path):
+    """Batches as arrays of JAX, which are right after the loader has gone on."""
+    pytest.importorskip("jax")
+    loader = headrace.Loader(path, input_dims={"time": 2}, batch_size=3, device="host")
+    seen = [(batch.samples, batch.jax()["t2m"]) for batch in loader]
+    for samples, array in seen:
+        assert type(array).__module__.startswith("jax")
+        assert np.array_equal(np.asarray(array), np.stack([DATA[2 * sample:2 * sample + 2] for sample in samples]))
 
 
 def test_torch_dataset(path):

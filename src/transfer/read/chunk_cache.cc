@@ -40,14 +40,17 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t decoded_bytes) 
     Entry& entry = entries_[at];
     const auto number = static_cast<std::uint32_t>(at);
     State state = entry.state.load(std::memory_order_acquire);
-    while (state == State::kBusy ||
-           (state == State::kFree && !full_.load(std::memory_order_relaxed) &&
-            !entry.state.compare_exchange_weak(state, State::kBusy, std::memory_order_acquire))) {
-      std::this_thread::yield();  // another thread takes memory: for this chunk, or for another
-      state = entry.state.load(std::memory_order_acquire);
-    }
-    if (state == State::kFree) {
+    bool claimed = false;
+    while (!claimed && (state == State::kFree || state == State::kBusy)) {
+      if (state == State::kBusy) {  // another thread takes memory: for this chunk, or for another
+        std::this_thread::yield();
+        state = entry.state.load(std::memory_order_acquire);
+        continue;
+      }
       if (full_.load(std::memory_order_relaxed)) return {};
+      claimed = entry.state.compare_exchange_weak(state, State::kBusy, std::memory_order_acquire);
+    }
+    if (claimed) {
       const std::span<std::byte> memory = take(decoded_bytes);
       if (memory.empty()) {
         entry.state.store(State::kFree, std::memory_order_release);
