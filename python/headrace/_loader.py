@@ -164,12 +164,14 @@ class Loader:
         }
         self._core = self._made()
         self._started = False
-        self._loops: list[float] = []  # when the first loop began and the last batch was given, by time.monotonic()
         named = len({array for array, _, _, _ in self._core.tensors})
         self._names = [_tensor_name(array, output, named) for array, output, _, _ in self._core.tensors]
 
     def _made(self) -> Any:
-        return _core.make_loader(self._device, self._arrays, self._order, self._options)
+        core = _core.make_loader(self._device, self._arrays, self._order, self._options)
+        # When the first loop over it began and its last batch was given, by time.monotonic(): as long as it counts.
+        self._loops: list[float] = []
+        return core
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
@@ -247,7 +249,7 @@ class Loader:
         return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads}
 
     def summary(self) -> str:
-        """In two sentences: whether the loop or the reading is the limit, and what was read, since the first loop began."""
+        """In two sentences: whether the loop or the reading is the limit, and what was read, for as long as `stats` counts."""
         stats, (begin, end) = self.stats, self._loops or (0.0, 0.0)
         reads, wall, wait = stats["reads"], end - begin, stats["wait_seconds"]
         share = wait / wall if wall > 0 else 0.0

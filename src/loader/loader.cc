@@ -252,11 +252,11 @@ Status Loader::Impl::start() {
     const std::uint64_t buffer = base::ceil_div(order_.buffer_positions(), split_->global_batch_size());
     together_ = std::clamp<std::uint64_t>(room / (std::uint64_t{options_.read_ahead} + 1), 1, buffer);
   }
-  const std::uint64_t together = together_, fit = room / together;
+  const std::uint64_t fit = room / together_;
   if (fit < 2) {
     return Status(Code::kResourceExhausted, Layer::kApi,
                   "memory_bytes = " + std::to_string(options_.memory_bytes) + " holds no two reads of " +
-                      std::to_string(together) + " batches of " + std::to_string(layout.batch_bytes()) + " bytes");
+                      std::to_string(together_) + " batches of " + std::to_string(layout.batch_bytes()) + " bytes");
   }
   const std::uint64_t reads = std::min<std::uint64_t>(fit, std::uint64_t{options_.read_ahead} + 1);
   const std::uint64_t bytes = layout.batch_bytes();
@@ -265,7 +265,7 @@ Status Loader::Impl::start() {
   HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
   keep_chunks();
   ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
-  HEADRACE_TRY(grow(reads * together));
+  HEADRACE_TRY(grow(reads * together_));
   try {
     *thread_ = std::thread([this] { plan(); });
   } catch (const std::system_error& error) {

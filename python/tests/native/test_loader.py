@@ -99,6 +99,8 @@ def test_summary_names_the_limit(path):
         time.sleep(0.02)
     said = loader.summary()
     assert said.startswith("5 batches in 0.") and ": the loop is the limit. " in said and " chunks; " in said, said
+    loader.load_state_dict(loader.state_dict())
+    assert loader.summary().startswith("0 batches in 0.0 s; ")
 
 
 def test_several_arrays(path, tmp_path):

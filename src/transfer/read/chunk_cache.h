@@ -37,7 +37,6 @@ class ChunkCache {
   struct Key {
     std::uint64_t object = 0, offset = 0;  // number of the stored object in the array's grid; where the chunk begins
     os::FileIdentity file;
-    bool operator==(const Key&) const = default;
   };
   struct Found {
     enum class What : std::uint8_t {
