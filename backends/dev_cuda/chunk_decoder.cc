@@ -31,11 +31,13 @@ class CudaDecoder final : public ChunkDecoder {
     std::unique_ptr<gpu::GpuCodec> stage;
     const char* name = "";
   };
-  CudaDecoder(std::vector<NamedCodec> steps, const DecodeScratch& layout, const Health& health, int ordinal,
-              int multiprocessors)
+  CudaDecoder(std::vector<NamedCodec> steps, const DecodeScratch& layout, const Health& health, DecodeGraphs& graphs,
+              std::uint32_t number, int ordinal, int multiprocessors)
       : steps_(std::move(steps)),
         layout_(layout),
         health_(health),
+        graphs_(graphs),
+        number_(number),
         ordinal_(ordinal),
         multiprocessors_(multiprocessors) {
     for (; index_step_ < steps_.size() && index_stride_ == 0; ++index_step_) {
@@ -66,20 +68,53 @@ class CudaDecoder final : public ChunkDecoder {
     HEADRACE_TRY(health_.check(current.error(), "selecting the GPU"));
     auto& ours = static_cast<CudaStream&>(stream);
     const auto count = static_cast<std::uint32_t>(items.size());
-    const DecodeLimits limits = limits_of(items);
+    DecodeLimits limits = limits_of(items);
     if (scratch_bytes(limits) > scratch.size()) {
       return Status(Code::kInternal, Layer::kDevice, "too little scratch for a batch of " + std::to_string(count));
     }
+    std::byte* const list = scratch.data() + DecodeScratch::list_at(count);
+    HEADRACE_TRY(send_list(items, scratch, list, ours));
+    Decode decode(*this, scratch, limits, gpu::Marks(marks, stream));
+    HEADRACE_TRY(send_indices(indices, count, ours, decode.index));
+    const DecodeLimits rounded = rounded_up(limits);
+    if (marks != nullptr || scratch_bytes(rounded) > scratch.size()) {
+      HEADRACE_TRY(decode.queue(ours.stream));
+    } else {
+      decode.limits = rounded;
+      const DecodeShape shape{number_,        rounded,           scratch.data(),
+                              scratch.size(), indices.on_device, decode.index.any_given};
+      HEADRACE_TRY(graphs_.run(shape, ours.stream, decode));
+    }
+    HEADRACE_TRY(health_.check(cudaMemcpyAsync(outcomes.data(), scratch.data(), count * sizeof(std::uint64_t),
+                                               cudaMemcpyDeviceToHost, ours.stream),
+                               "fetching the outcomes"));
+    return fetch_indices(indices, ours);
+  }
+
+ private:
+  // The launches of a batch whose list of chunks is on its way.
+  struct Decode final : DecodeGraphs::Launches {
+    Decode(const CudaDecoder& of, std::span<std::byte> memory, const DecodeLimits& most, const gpu::Marks& told)
+        : decoder(of), scratch(memory), limits(most), marks(told) {}
+    Status queue(cudaStream_t stream) const override { return decoder.queue(*this, stream); }
+
+    const CudaDecoder& decoder;
+    const std::span<std::byte> scratch;
+    DecodeLimits limits;
+    gpu::IndexMemory index;
+    const gpu::Marks marks;
+  };
+
+  Status send_list(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::byte* list,
+                   CudaStream& stream) const {
+    const std::size_t count = items.size();
     const bool several = steps_.size() > 1;
-    const std::size_t chunk_bytes = count * sizeof(gpu::Chunk);
-    const std::size_t bytes = chunk_bytes + (several ? count * sizeof(unsigned char*) : 0);
-    HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, ours.ring->acquire(bytes));
-    auto* const outcome_words = reinterpret_cast<std::uint64_t*>(scratch.data());
-    std::byte* const between = scratch.data() + layout_.between_at(count);
-    std::byte* const stage_scratch = scratch.data() + layout_.stage_at(count);
+    const auto bytes = static_cast<std::size_t>(layout_.list_bytes(count));
+    HEADRACE_TRY_ASSIGN(const UploadRing::Slot slot, stream.ring->acquire(bytes));
+    auto* const between = reinterpret_cast<unsigned char*>(scratch.data() + layout_.between_at(count));
     auto* const chunks = reinterpret_cast<gpu::Chunk*>(slot.host);
-    auto* const final = reinterpret_cast<unsigned char**>(slot.host + chunk_bytes);
-    for (std::uint32_t i = 0; i < count; ++i) {
+    auto* const final = reinterpret_cast<unsigned char**>(slot.host + count * sizeof(gpu::Chunk));
+    for (std::size_t i = 0; i < count; ++i) {
       gpu::Chunk& chunk = chunks[i];
       auto* const dst = reinterpret_cast<unsigned char*>(items[i].dst);
       chunk.src = reinterpret_cast<const unsigned char*>(items[i].src);
@@ -87,46 +122,46 @@ class CudaDecoder final : public ChunkDecoder {
       chunk.dst_bytes =
           several || items[i].dst_bytes == 0 ? layout_.capacity(0) : std::min(items[i].dst_bytes, layout_.capacity(0));
       chunk.enough = several ? 0 : items[i].enough;
-      chunk.dst = several ? reinterpret_cast<unsigned char*>(between) + i * layout_.stride() : dst;
+      chunk.dst = several ? between + i * layout_.stride() : dst;
       if (several) final[i] = dst;
     }
-    HEADRACE_TRY(ours.ring->send(bytes));
-    HEADRACE_TRY(health_.check(cudaMemsetAsync(outcome_words, 0xff, count * sizeof(std::uint64_t), ours.stream),
-                               "preparing a decode"));
-    gpu::Batch batch;
-    batch.chunks = reinterpret_cast<gpu::Chunk*>(slot.device);
-    batch.outcomes = outcome_words;
-    batch.scratch = stage_scratch;
-    batch.scratch_bytes = static_cast<std::uint64_t>(scratch.data() + scratch.size() - stage_scratch);
-    batch.multiprocessors = multiprocessors_;
-    batch.marks = gpu::Marks(marks, stream);
-    gpu::IndexMemory index;
-    HEADRACE_TRY(send_indices(indices, count, ours, index));
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (i > 0) {
-        const bool last = i + 1 == steps_.size();
-        HEADRACE_TRY(health_.check(
-            launch_advance(batch.chunks, outcome_words, count,
-                           reinterpret_cast<unsigned char*>(between) + (i % 2) * count * layout_.stride(),
-                           layout_.stride(),
-                           last ? reinterpret_cast<unsigned char* const*>(slot.device + chunk_bytes) : nullptr,
-                           layout_.capacity(i), ours.stream),
-            "launching a decoder"));
-      }
-      batch.limits = layout_.limits_of(i, limits);
-      batch.stage = static_cast<unsigned>(i);
-      batch.index = i == index_step_ ? index : gpu::IndexMemory();
-      HEADRACE_TRY(
-          health_.check(static_cast<cudaError_t>(steps_[i].stage->enqueue(batch, ours.stream)), "launching a decoder"));
-      batch.marks.stage_queued(steps_[i].name);
-    }
-    HEADRACE_TRY(fetch_indices(indices, ours));
-    return health_.check(cudaMemcpyAsync(outcomes.data(), outcome_words, count * sizeof(std::uint64_t),
-                                         cudaMemcpyDeviceToHost, ours.stream),
-                         "fetching the outcomes");
+    return stream.ring->send_to(list, bytes);
   }
 
- private:
+  Status queue(const Decode& decode, cudaStream_t stream) const {
+    const auto count = decode.limits.items;
+    std::byte* const memory = decode.scratch.data();
+    auto* const outcome_words = reinterpret_cast<std::uint64_t*>(memory);
+    std::byte* const list = memory + DecodeScratch::list_at(count);
+    auto* const between = reinterpret_cast<unsigned char*>(memory + layout_.between_at(count));
+    std::byte* const stage_scratch = memory + layout_.stage_at(count);
+    HEADRACE_TRY(health_.check(cudaMemsetAsync(outcome_words, 0xff, count * sizeof(std::uint64_t), stream),
+                               "preparing a decode"));
+    gpu::Batch batch;
+    batch.chunks = reinterpret_cast<gpu::Chunk*>(list);
+    batch.outcomes = outcome_words;
+    batch.scratch = stage_scratch;
+    batch.scratch_bytes = static_cast<std::uint64_t>(memory + decode.scratch.size() - stage_scratch);
+    batch.multiprocessors = multiprocessors_;
+    batch.marks = decode.marks;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (i > 0) {
+        auto* const final = reinterpret_cast<unsigned char* const*>(list + count * sizeof(gpu::Chunk));
+        HEADRACE_TRY(health_.check(
+            launch_advance(batch.chunks, outcome_words, count, between + (i % 2) * count * layout_.stride(),
+                           layout_.stride(), i + 1 == steps_.size() ? final : nullptr, layout_.capacity(i), stream),
+            "launching a decoder"));
+      }
+      batch.limits = layout_.limits_of(i, decode.limits);
+      batch.stage = static_cast<unsigned>(i);
+      batch.index = i == index_step_ ? decode.index : gpu::IndexMemory();
+      HEADRACE_TRY(
+          health_.check(static_cast<cudaError_t>(steps_[i].stage->enqueue(batch, stream)), "launching a decoder"));
+      batch.marks.stage_queued(steps_[i].name);
+    }
+    return {};
+  }
+
   // What is given goes to the device, up to the last entry.
   Status send_indices(const DecodeIndices& indices, std::uint32_t count, CudaStream& stream,
                       gpu::IndexMemory& index) const {
@@ -176,13 +211,15 @@ class CudaDecoder final : public ChunkDecoder {
   std::size_t index_step_ = 0;  // the one whose codec has indices
   std::uint64_t index_stride_ = 0;
   const Health& health_;
+  DecodeGraphs& graphs_;
+  const std::uint32_t number_;  // of its stages there
   const int ordinal_, multiprocessors_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeStage> stages, const Health& health,
-                                                        int ordinal, int multiprocessors) {
+                                                        DecodeGraphs& graphs, int ordinal, int multiprocessors) {
   const auto unsupported = [](const DecodeStage& stage) {
     return Status(Code::kUnsupported, Layer::kDevice, "codec '" + stage.codec + "' has no GPU decoder here");
   };
@@ -201,8 +238,8 @@ Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeSt
       if (step.stage == nullptr) return unsupported(stage);
       steps.push_back(std::move(step));
     }
-    return std::unique_ptr<ChunkDecoder>(
-        std::make_unique<CudaDecoder>(std::move(steps), DecodeScratch(stages), health, ordinal, multiprocessors));
+    return std::unique_ptr<ChunkDecoder>(std::make_unique<CudaDecoder>(
+        std::move(steps), DecodeScratch(stages), health, graphs, graphs.decoder(stages), ordinal, multiprocessors));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

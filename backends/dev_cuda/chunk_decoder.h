@@ -5,12 +5,13 @@
 #include <span>
 
 #include "cuda_error.h"
+#include "decode_graphs.h"
 #include "device/decode.h"
 
 namespace headrace::device::cuda {
 
-// kUnsupported names the first stage without device code. `health` outlives the decoder.
+// kUnsupported names the first stage without device code. `health` and `graphs` outlive the decoder.
 Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeStage> stages, const Health& health,
-                                                        int ordinal, int multiprocessors);
+                                                        DecodeGraphs& graphs, int ordinal, int multiprocessors);
 
 }  // namespace headrace::device::cuda

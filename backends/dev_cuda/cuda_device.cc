@@ -15,6 +15,7 @@
 #include "cubin_list.h"
 #include "cuda_error.h"
 #include "cuda_stream.h"
+#include "decode_graphs.h"
 #include "pinned_memory.h"
 #include "upload_ring.h"
 
@@ -51,7 +52,7 @@ std::string driver_version() {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int ordinal) : ordinal_(ordinal) {}
+  explicit CudaDevice(int ordinal) : ordinal_(ordinal), graphs_(health_, ordinal) {}
 
   Status start() {
     Current current(ordinal_);
@@ -107,9 +108,10 @@ class CudaDevice final : public Device {
                                "allocating " + std::to_string(bytes) + " bytes of GPU memory"));
     return static_cast<std::byte*>(memory);
   }
-  void deallocate(std::byte* memory, std::size_t) noexcept override {
+  void deallocate(std::byte* memory, std::size_t bytes) noexcept override {
     if (memory == nullptr || generation_ != base::fork_generation()) return;
     Current current(ordinal_);
+    graphs_.forget(memory, bytes);
     (void)health_.check(cudaFree(memory), "freeing GPU memory");
   }
   Result<std::byte*> allocate_pinned(std::size_t bytes) override {
@@ -270,7 +272,7 @@ class CudaDevice final : public Device {
   }
 
   Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages) override {
-    return make_cuda_decoder(stages, health_, ordinal_, multiprocessors_);
+    return make_cuda_decoder(stages, health_, graphs_, ordinal_, multiprocessors_);
   }
 
   Status record(Event& event, Stream& stream) override {
@@ -479,6 +481,7 @@ class CudaDevice final : public Device {
   const std::uint64_t generation_ = base::fork_generation();
   Health health_;
   PinnedMemory pinned_{health_};
+  DecodeGraphs graphs_;
   DeviceInfo info_;
   int multiprocessors_ = 1;
   bool kernels_reach_host_ = false;  // pinned memory has one address for both processors

@@ -38,17 +38,28 @@ class Launcher {
   template <class... Parameters, class... Arguments>
   void operator()(void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads, std::size_t shared,
                   Arguments... arguments) {
+    launch(1, kernel, blocks, threads, shared, arguments...);
+  }
+  // Whether blocks can be launched in clusters.
+  bool has_clusters() const { return early_; }
+  // In clusters of so many blocks, of which `blocks` is a multiple. REQUIRES: has_clusters().
+  template <class... Parameters, class... Arguments>
+  void launch(unsigned cluster, void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads,
+              std::size_t shared, Arguments... arguments) {
     if (error_ != cudaSuccess) return;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2]{};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = cluster;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, 1u << 30)));
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared;
     config.stream = stream_;
-    config.attrs = &attribute;
-    config.numAttrs = early_ ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = (early_ ? 1 : 0) + (cluster > 1 ? 1 : 0);
     error_ = cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
   }
   void check(cudaError_t error) {

@@ -59,9 +59,10 @@ Result<UploadRing::Slot> UploadRing::acquire(std::size_t bytes) {
   return Slot{buffer.host, buffer.device};
 }
 
-Status UploadRing::send(std::size_t bytes) {
-  Buffer& buffer = buffers_[current_];
-  HEADRACE_TRY(health_.check(cudaMemcpyAsync(buffer.device, buffer.host, bytes, cudaMemcpyHostToDevice, stream_),
+Status UploadRing::send(std::size_t bytes) { return send_to(buffers_[current_].device, bytes); }
+
+Status UploadRing::send_to(std::byte* device, std::size_t bytes) {
+  HEADRACE_TRY(health_.check(cudaMemcpyAsync(device, buffers_[current_].host, bytes, cudaMemcpyHostToDevice, stream_),
                              "sending descriptors"));
   return keep_until_done();
 }

@@ -29,6 +29,8 @@ class UploadRing {
   Result<Slot> acquire(std::size_t bytes);
   // Queues the copy of what acquire() gave.
   Status send(std::size_t bytes);
+  // The same to memory of the caller's.
+  Status send_to(std::byte* device, std::size_t bytes);
   // Instead of send(), after a launch that reads the host half itself: it is free once that has run.
   Status keep_until_done();
 

@@ -3,6 +3,8 @@
 //
 //   crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS]     prints a line of JSON for each way
 //
+// plan_us to wait_us are seconds of Stats a call, summed over threads; queue: the device's work, wait: for it.
+//
 // ARRAY: of three dimensions, time first. Each call reads CROPS boxes of STEPS x ROWS x COLUMNS (64 of 4 x 128 x 128)
 // at random places into memory of their own. Calls of both ways have the same places.
 #include <headrace/array.h>
@@ -96,12 +98,17 @@ int main(int argc, char** argv) {
     const double calls = static_cast<double>(way.ms.size());
     std::printf(
         "{\"way\": \"%s\", \"device\": \"%s\", \"crops\": %llu, \"calls\": %zu, \"ms_p50\": %.3f, \"ms_p99\": %.3f, "
-        "\"read_mb\": %.1f, \"bus_mb\": %.1f, \"skipped_mb\": %.1f, \"chunks\": %.1f, \"gpu_chunks\": %.1f}\n",
+        "\"read_mb\": %.1f, \"bus_mb\": %.1f, \"skipped_mb\": %.1f, \"chunks\": %.1f, \"gpu_chunks\": %.1f, \"waves\": "
+        "%.1f, "
+        "\"plan_us\": %.0f, \"open_us\": %.0f, \"read_us\": %.0f, \"queue_us\": %.0f, \"wait_us\": %.0f}\n",
         way.name, device.name().c_str(), static_cast<unsigned long long>(crops), way.ms.size(), percentile(way.ms, 0.5),
         percentile(way.ms, 0.99), static_cast<double>(way.stats.read_bytes) / calls / 1e6,
         static_cast<double>(way.stats.bus_bytes) / calls / 1e6,
         static_cast<double>(way.stats.skipped_bytes) / calls / 1e6, static_cast<double>(way.stats.chunks) / calls,
-        static_cast<double>(way.stats.gpu_chunks) / calls);
+        static_cast<double>(way.stats.gpu_chunks) / calls, static_cast<double>(way.stats.waves) / calls,
+        way.stats.plan_seconds / calls * 1e6, way.stats.open_seconds / calls * 1e6,
+        way.stats.read_seconds / calls * 1e6, way.stats.assemble_seconds / calls * 1e6,
+        way.stats.copy_seconds / calls * 1e6);
   }
   return 0;
 }

@@ -20,7 +20,9 @@ std::vector<Row> all_rows(const DecodeOptions& options) {
       for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
         if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
       }
-      for (const std::size_t bytes : {kMiB, 8 * kMiB, 64 * kMiB}) rows.push_back({codec, filter, values, bytes, 1});
+      for (const std::size_t bytes : {64 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
+        rows.push_back({codec, filter, values, bytes, 1});
+      }
       if (codec != std::string("zstd") || values == std::string("random")) continue;
       if (4 * kMiB <= total) rows.push_back({codec, filter, values, 4 * kMiB, total / (4 * kMiB)});
       for (const std::size_t bytes : {64 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
@@ -37,6 +39,8 @@ std::vector<Row> all_rows(const DecodeOptions& options) {
         for (const std::size_t bytes : {256 * kKiB, kMiB, 4 * kMiB, 8 * kMiB, 64 * kMiB}) {
           if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
         }
+        // One chunk and few, as a read of a frame or a batch has them: what a decode takes at least.
+        for (const std::size_t chunks : {1, 16}) rows.push_back({codec, filter, values, 4 * kMiB, chunks});
         rows.push_back({codec, filter, values, 64 * kMiB, 1});
       }
     }

@@ -53,9 +53,10 @@ struct Lz4Job {
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept;
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
 
-// Streams of at most this many decoded bytes, each by a thread block, if the batch has no more than so many a
-// multiprocessor; those that it decodes become kNone. Without scratch. Does nothing where a block of the device cannot
-// have the shared memory. `all`: only few streams are left, such as damaged ones.
+// Streams of at most kLz4Small decoded bytes, each by a thread block, if the batch has no more than kLz4SmallFew a
+// multiprocessor; of few, each by a cluster of blocks, where the device has clusters. Those that are decoded become
+// kNone. Without scratch. Does nothing where a block of the device cannot have the shared
+// memory. `all`: only few streams are left, such as damaged ones.
 inline constexpr std::uint32_t kLz4Small = 256u << 10, kLz4SmallFew = 12;
 int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool& all) noexcept;
 

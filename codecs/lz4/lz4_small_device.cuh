@@ -50,11 +50,12 @@ __device__ __forceinline__ bool list_tokens(Shared<S>& shared, const Input& in, 
         shared.head = {token.literals, token.literals_at, offset, window.begin - out};
       } else {
         const U32 start = out - window.begin;
-        U16* const cells = &shared.cell[start];
-        cells[0] = static_cast<U16>(token.literals_at);
-        cells[1] = static_cast<U16>(token.literals < S::kOut ? token.literals : S::kOut);
-        cells[2] = static_cast<U16>(offset);
-        cells[3] = static_cast<U16>(token.literals_at >> 16);
+        using Cell = typename S::Cell;
+        Cell* const cells = &shared.cell[start];
+        cells[0] = static_cast<Cell>(token.literals_at & 0xffff);
+        cells[1] = static_cast<Cell>(token.literals < S::kOut ? token.literals : S::kOut);
+        cells[2] = static_cast<Cell>(offset);
+        cells[3] = static_cast<Cell>(token.literals_at >> 16);
         atomicOr(&shared.starts[start / 32], 1u << start % 32);
       }
     }
@@ -86,7 +87,7 @@ __device__ __forceinline__ void find_starts(Shared<S>& shared) {
   if (2 * t + 1 < S::kOut / 32) shared.last_start[2 * t + 1] = static_cast<U16>(last[0] != 0 ? last[0] : most);
 }
 
-// k / period for k below 2^18. The quotient's fraction is half a place from the next whole number at least, so that an
+// k / period for k up to 2^18. The quotient's fraction is half a place from the next whole number at least, so that an
 // approximate one does.
 __device__ __forceinline__ U32 periods(U32 k, U32 period) {
   return static_cast<U32>(__fdividef(static_cast<float>(k) + 0.5f, static_cast<float>(period)));
@@ -106,7 +107,7 @@ __device__ __forceinline__ U32 make_cell(const Shared<S>& shared, const Input& i
     offset = shared.head.offset;
     done = shared.head.done + i;
   } else {
-    const U16* const cells = &shared.cell[start - 1];
+    const typename S::Cell* const cells = &shared.cell[start - 1];
     literals_at = cells[0] | static_cast<U32>(cells[3]) << 16;
     literals = cells[1];
     offset = cells[2];
@@ -124,6 +125,7 @@ __device__ __forceinline__ U32 make_cell(const Shared<S>& shared, const Input& i
 // token may begin in front of a stripe and have some of its cells in it: those are written a turn later.
 template <class S>
 __device__ __forceinline__ void make_cells(Shared<S>& shared, const Input& in, const Window& window) {
+  using Cell = typename S::Cell;
   constexpr U32 kStripe = S::kStripe;
   const U32 bytes = window.end - window.begin, t = threadIdx.x;
   U32 late = 0;
@@ -135,18 +137,24 @@ __device__ __forceinline__ void make_cells(Shared<S>& shared, const Input& in, c
       cell[k] = i < bytes ? make_cell(shared, in, i, before_window[k]) : 0;
     }
     for (U32 k = 0; k < kEach; ++k) {
-      if (before_window[k] != 0) cell[k] |= window.dst[window.begin - before_window[k]];
+      if (before_window[k] == 0) continue;
+      const U32 from = window.begin - before_window[k];
+      if constexpr (S::kLeadsOutside) {
+        cell[k] = kOutside + from;
+      } else {
+        cell[k] |= window.dst[from];
+      }
     }
     __syncthreads();
-    if (t < kTokenCells && first + kStripe + t < bytes) shared.cell[first + kStripe + t] = static_cast<U16>(late);
+    if (t < kTokenCells && first + kStripe + t < bytes) shared.cell[first + kStripe + t] = static_cast<Cell>(late);
     for (U32 k = 0; k < kEach; ++k) {
       const U32 i = first + k * S::kThreads + t;
-      if (i < bytes && (k != 0 || t >= kTokenCells)) shared.cell[i] = static_cast<U16>(cell[k]);
+      if (i < bytes && (k != 0 || t >= kTokenCells)) shared.cell[i] = static_cast<Cell>(cell[k]);
     }
     late = cell[0];
     if (first == 0) break;
   }
-  if (t < kTokenCells && t < bytes) shared.cell[t] = static_cast<U16>(late);
+  if (t < kTokenCells && t < bytes) shared.cell[t] = static_cast<Cell>(late);
 }
 
 // Cells to literals, a stripe of a few a thread after the other. In each round a thread takes over how far the cell
@@ -154,13 +162,14 @@ __device__ __forceinline__ void make_cells(Shared<S>& shared, const Input& in, c
 // other.
 template <class S>
 __device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) {
+  using Cell = typename S::Cell;
   const U32 bytes = window.end - window.begin;
   for (U32 stripe = 0; stripe < bytes; stripe += S::kStripe) {
     U32 at[kEach], cell[kEach];
     for (U32 k = 0; k < kEach; ++k) {
       at[k] = stripe + k * S::kThreads + threadIdx.x;
       cell[k] = at[k] < bytes ? shared.cell[at[k]] : kLiteral;
-      shared.come[0][at[k] - stripe] = static_cast<U16>(cell[k]);
+      shared.come[0][at[k] - stripe] = static_cast<Cell>(cell[k]);
     }
     for (U32 round = 0;; ++round) {
       bool open = false;
@@ -173,12 +182,12 @@ __device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) 
           cell[k] = at[k] < stripe ? shared.cell[at[k]] : shared.come[round % 2][at[k] - stripe];
         }
         const U32 all = cell[k] < kLiteral ? own - at[k] + cell[k] : cell[k];
-        shared.come[1 - round % 2][own - stripe] = static_cast<U16>(all);
+        shared.come[1 - round % 2][own - stripe] = static_cast<Cell>(all);
       }
     }
     for (U32 k = 0; k < kEach; ++k) {
       const U32 own = stripe + k * S::kThreads + threadIdx.x;
-      if (own < bytes) shared.cell[own] = static_cast<U16>(cell[k]);
+      if (own < bytes) shared.cell[own] = static_cast<Cell>(cell[k]);
     }
     __syncthreads();
   }
@@ -186,7 +195,7 @@ __device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) 
 
 template <class S>
 __device__ __forceinline__ void store(const Shared<S>& shared, const Window& window, U8* dst) {
-  const U16* const cells = shared.cell;
+  const typename S::Cell* const cells = shared.cell;
   const U32 bytes = window.end - window.begin, t = threadIdx.x;
   dst += window.begin;
   U32 lead = static_cast<U32>(-reinterpret_cast<std::uintptr_t>(dst) % 4);
@@ -195,7 +204,7 @@ __device__ __forceinline__ void store(const Shared<S>& shared, const Window& win
   if (t < lead) dst[t] = static_cast<U8>(cells[t]);
   auto* const to = reinterpret_cast<U32*>(dst + lead);
   for (U32 i = t; i < words; i += S::kThreads) {
-    const U16* const four = &cells[lead + 4 * i];
+    const typename S::Cell* const four = &cells[lead + 4 * i];
     to[i] = (four[0] & 255u) | (four[1] & 255u) << 8 | (four[2] & 255u) << 16 | (four[3] & 255u) << 24;
   }
   const U32 tail = lead + words * 4 + t;
@@ -213,37 +222,50 @@ __device__ __forceinline__ U32 segment_of(const Shared<S>& shared, U32 segments,
   return low;
 }
 
+// The cells of a window, each with its byte or, where they lead outside, where that is. All threads; false: a token of
+// the window is not plainly right.
+template <class S>
+__device__ __forceinline__ bool fill_window(Shared<S>& shared, Input& in, const Window& window, U32 segments,
+                                            U32 dst_bytes) {
+  for (U32 i = threadIdx.x; i < S::kOut / 32; i += S::kThreads) shared.starts[i] = 0;
+  __syncthreads();  // the window before is stored
+  const U32 first = segment_of(shared, segments, window.begin);
+  // Most often all that the window takes is in its place already.
+  if (in.size == 0 || first * kSegment < in.low ||
+      segment_of(shared, segments, window.end - 1) * kSegment >= in.low + S::kIn) {
+    load(shared, in, first * kSegment);
+  }
+  bool right = true;
+  for (U32 i = first + threadIdx.x; i < segments; i += S::kThreads) {
+    const U32 out = shared.before[i] >> 6, entry = shared.before[i] & 63, at = i * kSegment;
+    if (out >= window.end) break;
+    if (entry == kNoEntry) continue;
+    right &= list_tokens(shared, in, window, at + entry, at + kSegment, out, dst_bytes);
+  }
+  if (__syncthreads_or(right ? 0 : 1) != 0) return false;
+  find_starts(shared);
+  __syncthreads();
+  make_cells(shared, in, window);
+  __syncthreads();
+  follow(shared, window);
+  return true;
+}
+
+__device__ __forceinline__ Input input_of(const Lz4Stream& stream, const void* window, const U8* lead, U32 most) {
+  const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(stream.src) % 4);
+  return {stream.src - skew, static_cast<const U8*>(window), lead, 0, 0, skew, skew + stream.src_bytes, most};
+}
+
 // All threads of a block. False: it is left.
 template <class S>
 __device__ inline bool decode(Shared<S>& shared, const Lz4Stream& stream) {
   __syncthreads();  // the stream before is stored
-  const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(stream.src) % 4);
-  Input in{stream.src - skew, reinterpret_cast<const U8*>(shared.in), shared.lead, 0, 0, skew, skew + stream.src_bytes,
-           S::kMost};
+  Input in = input_of(stream, shared.in, shared.lead, S::kMost);
   if (!discover(shared, in, stream.dst_bytes)) return false;
   const U32 segments = (in.end + kSegment - 1) / kSegment;
   for (U32 done = 0; done < stream.dst_bytes; done += S::kOut) {
     const Window window{done, stream.dst_bytes - done < S::kOut ? stream.dst_bytes : done + S::kOut, stream.dst};
-    for (U32 i = threadIdx.x; i < S::kOut / 32; i += S::kThreads) shared.starts[i] = 0;
-    __syncthreads();  // the window before is stored
-    const U32 first = segment_of(shared, segments, done);
-    // Most often all that the window takes is in its place already.
-    if (first * kSegment < in.low || segment_of(shared, segments, window.end - 1) * kSegment >= in.low + S::kIn) {
-      load(shared, in, first * kSegment);
-    }
-    bool right = true;
-    for (U32 i = first + threadIdx.x; i < segments; i += S::kThreads) {
-      const U32 out = shared.before[i] >> 6, entry = shared.before[i] & 63, at = i * kSegment;
-      if (out >= window.end) break;
-      if (entry == kNoEntry) continue;
-      right &= list_tokens(shared, in, window, at + entry, at + kSegment, out, stream.dst_bytes);
-    }
-    if (__syncthreads_or(right ? 0 : 1) != 0) return false;
-    find_starts(shared);
-    __syncthreads();
-    make_cells(shared, in, window);
-    __syncthreads();
-    follow(shared, window);
+    if (!fill_window(shared, in, window, segments, stream.dst_bytes)) return false;
     store(shared, window, stream.dst);
   }
   return true;
@@ -256,22 +278,64 @@ __device__ __forceinline__ bool takes(const Lz4Stream& stream) {
          stream.src_bytes <= S::kMost - 4 && stream.dst_bytes <= S::kMost;
 }
 
-// A kernel's body: what it decodes is crossed out of the list. Blocks take streams in turns that move on by one: the
-// planes of a shuffled block, which differ in length of work, come to all of them.
+// Numbers the streams that blocks of this shape take, as they were listed: those that others cross out meanwhile stay.
+// mine(number) says in which turn this block takes one; kMostTurns or more: in none. How many there are; more than
+// `most`: it did not look on. All threads.
+template <class S, class Mine>
+__device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream* streams, U32 count, U32 most,
+                                              const Mine& mine) {
+  U32 found = count / 4 > most ? most + 1 : 0;  // looking through so many takes too long
+  for (U32 first = 0; first < count && found <= most; first += S::kThreads) {
+    const U32 i = first + threadIdx.x;
+    bool takes_it = false;
+    if (i < count) {
+      Lz4Stream stream = streams[i];
+      stream.kind = Lz4Kind::kBlock;
+      takes_it = takes<S>(stream);
+    }
+    U32 all;
+    const U32 number = found + sum_before(shared, takes_it ? 1 : 0, all);
+    const U32 turn = takes_it ? mine(number) : kMostTurns;
+    if (turn < kMostTurns) shared.mine[turn] = i;
+    found += all;
+  }
+  __syncthreads();
+  return found;
+}
+
+// Which blocks take which streams: the first `units` streams go to the multiprocessors in turn, the next ones again,
+// moved on by one, since every third or fourth of them, a plane of shuffled blocks, is alike and takes longer than
+// others. A GPU gives its multiprocessors blocks in the order of their numbers.
+struct Turns {
+  U32 units, each;  // multiprocessors, and blocks of one
+
+  __device__ __forceinline__ U32 of(U32 number, U32 block) const {
+    const U32 layer = number / units;
+    return layer % each * units + (number + layer) % units == block ? layer / each : kMostTurns;
+  }
+  // REQUIRES: of(number, block) is a turn for such a number.
+  __device__ __forceinline__ U32 number(U32 turn, U32 block) const {
+    const U32 layer = turn * each + block / units;
+    return layer * units + (block % units + units - layer % units) % units;
+  }
+};
+
+// A kernel's body, in blocks for all turns.units * turns.each: what it decodes is crossed out of the list. Batches of
+// more than `few` streams of its kind are left.
 template <class S>
-__device__ inline void decode_small_body(Lz4Stream* streams, U32 count, const std::uint64_t* outcomes,
-                                         Shared<S>& shared) {
-  U32 turn = 0;
-  for (U64 first = 0; first < count; first += gridDim.x, ++turn) {
-    const U64 i = first + (blockIdx.x + turn) % gridDim.x;
-    if (i >= count) continue;
+__device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few, const Turns& turns,
+                                         const std::uint64_t* outcomes, Shared<S>& shared) {
+  const U32 found =
+      number_streams(shared, streams, count, few, [&](U32 number) { return turns.of(number, blockIdx.x); });
+  if (found > few) return;
+  for (U32 turn = 0; turn < kMostTurns && turns.number(turn, blockIdx.x) < found; ++turn) {
+    const U32 i = shared.mine[turn];
     const Lz4Stream stream = streams[i];
-    if (!takes<S>(stream)) continue;
     const bool good =
         *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
     // One of its chunk's other streams may have failed meanwhile: the threads have to agree.
-    if (__syncthreads_or(good ? 0 : 1) != 0 || !decode(shared, stream)) continue;
-    if (threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
+    const bool decodes = __syncthreads_or(good && stream.kind == Lz4Kind::kBlock ? 0 : 1) == 0;
+    if (decodes && decode(shared, stream) && threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
   }
 }
 

@@ -27,8 +27,16 @@ class Lz4Small : public ::testing::Test {
     taken_ = true;
     const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMost - 4;
     for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
-      if (small) check<OneWarp>(block, plain_bytes, flush);
-      if (!small || ++turns_ % 16 == 0) check<Large>(block, plain_bytes, flush);
+      if (small) {
+        check<OneWarp>(block, plain_bytes, flush);
+        check_clusters<ClusterOneWarp, 2>(block, plain_bytes, flush);
+        check_clusters<ClusterOneWarp, 4>(block, plain_bytes, flush);
+      }
+      if (!small || ++turns_ % 16 == 0) {
+        check<Large>(block, plain_bytes, flush);
+        if (plain_bytes <= Many::kMost && block.size() <= Many::kMost - 4) check<Many>(block, plain_bytes, flush);
+        check_clusters<ClusterLarge, 4>(block, plain_bytes, flush);
+      }
     }
     return beside_.accepted();
   }
@@ -45,6 +53,14 @@ class Lz4Small : public ::testing::Test {
     const char* const difference = beside_.check<S>(block, plain_bytes, flush);
     EXPECT_EQ(difference, nullptr) << difference << ", blocks of " << S::kThreads << ", " << block.size()
                                    << " bytes to " << plain_bytes;
+    taken_ = taken_ && small_decoded == 1;
+  }
+
+  template <class S, unsigned kBlocks>
+  void check_clusters(std::span<const std::byte> block, std::size_t plain_bytes, Flush flush) {
+    const char* const difference = beside_.check_clusters<S, kBlocks>(block, plain_bytes, flush);
+    EXPECT_EQ(difference, nullptr) << difference << ", clusters of " << kBlocks << " blocks of " << S::kThreads << ", "
+                                   << block.size() << " bytes to " << plain_bytes;
     taken_ = taken_ && small_decoded == 1;
   }
 
@@ -199,24 +215,30 @@ TEST(Lz4SmallBatch, TheOthersStayExact) {
                        static_cast<std::uint32_t>(blocks[i].size()), static_cast<std::uint32_t>(plains[i].size()),
                        static_cast<std::uint32_t>(i), i == 9 ? Lz4Kind::kNone : Lz4Kind::kBlock});
   }
-  for (const unsigned grid : {1u, 2u, 5u, 64u}) {
-    std::vector<std::uint64_t> outcomes(kStreams, DecodeOutcome::kOk);
-    outcomes[11] = 0;  // bad before
-    for (Bytes& output : outputs) std::fill(output.begin(), output.end(), std::byte{0x5A});
-    decode_small<OneWarp>(streams, outcomes, grid, 1);
-    EXPECT_EQ(small_decoded, kStreams - 3);  // 9 counts, 5, 7 and 11 do not
-    for (std::size_t i = 0; i < kStreams; ++i) {
-      EXPECT_EQ(outcomes[i] == DecodeOutcome::kOk, i != 7 && i != 11) << i;
-      const std::span<const std::byte> got = std::span(outputs[i]).subspan(4, plains[i].size());
-      if (i != 7 && i != 9 && i != 11) {
-        EXPECT_TRUE(std::equal(got.begin(), got.end(), plains[i].begin())) << i;
+  // 36 are of a size that is taken, in 16 turns at most.
+  for (const bool clusters : {false, true})
+    for (const unsigned grid : {1u, 2u, 3u, 4u, 5u, 64u}) {
+      std::vector<std::uint64_t> outcomes(kStreams, DecodeOutcome::kOk);
+      outcomes[11] = 0;  // bad before
+      for (Bytes& output : outputs) std::fill(output.begin(), output.end(), std::byte{0x5A});
+      if (clusters) {
+        decode_clusters<ClusterOneWarp, 2>(streams, outcomes, grid, 1);
+      } else {
+        decode_small<OneWarp>(streams, outcomes, grid, 1);
       }
-      for (std::size_t k = 0; k < 4; ++k) {
-        EXPECT_EQ(outputs[i][k], std::byte{0x5A}) << i;
-        EXPECT_EQ(outputs[i][4 + plains[i].size() + k], std::byte{0x5A}) << i;
+      EXPECT_EQ(small_decoded, grid < 3 ? 1 : kStreams - 3);  // 9 counts, 5, 7 and 11 do not
+      for (std::size_t i = 0; i < kStreams; ++i) {
+        EXPECT_EQ(outcomes[i] == DecodeOutcome::kOk, i != 7 && i != 11) << i;
+        const std::span<const std::byte> got = std::span(outputs[i]).subspan(4, plains[i].size());
+        if (i != 7 && i != 9 && i != 11) {
+          EXPECT_TRUE(std::equal(got.begin(), got.end(), plains[i].begin())) << i;
+        }
+        for (std::size_t k = 0; k < 4; ++k) {
+          EXPECT_EQ(outputs[i][k], std::byte{0x5A}) << i;
+          EXPECT_EQ(outputs[i][4 + plains[i].size() + k], std::byte{0x5A}) << i;
+        }
       }
     }
-  }
 }
 
 }  // namespace

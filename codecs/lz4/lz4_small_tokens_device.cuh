@@ -19,14 +19,18 @@ inline constexpr U32 kEnd = 0xffff, kBad = 0xfffe, kFar = 0xfffd;
 inline constexpr U32 kAtEnd = 0xffffffff, kAtBad = 0xfffffffe;
 // A segment that no token begins in.
 inline constexpr U32 kNoEntry = kSegment;
-// A cell: how far back its byte comes from, or a literal.
-inline constexpr U32 kLiteral = 0xff00;
+// A cell: how far back its byte comes from, or a literal; of a window that others decode the bytes before of, also
+// kOutside and where in the output its byte comes from, which is before the window.
+inline constexpr U32 kLiteral = 0xff00, kOutside = 0x10000;
 // Cells that a thread has of a stripe, so that what it waits for overlaps.
 inline constexpr U32 kEach = 4;
 
 // kMost: bytes of input and of output that a stream may have. The windows hold as many bytes of input and of output.
-template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads>
+// Cells of 32 bits may lead outside of their window.
+template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads, class CellType = U16>
 struct Shape {
+  using Cell = CellType;
+  static constexpr bool kLeadsOutside = sizeof(Cell) == 4;
   static constexpr U32 kStripe = kEach * threads;
   static constexpr U32 kMost = most_bytes, kIn = in_window, kOut = out_window, kThreads = threads;
   static constexpr U32 kSegments = most_bytes / kSegment + 1;  // a stream may begin 3 bytes behind a boundary
@@ -35,6 +39,9 @@ struct Shape {
   static constexpr U32 kWays = threads < 128 ? threads / 32 : 4;  // walks through a range of segments
   static_assert(threads % 32 == 0 && threads <= 1024 && most_bytes <= 1u << 18);
 };
+
+// Streams that a block, or a cluster, decodes one after the other.
+inline constexpr U32 kMostTurns = 16;
 
 // Cells that a token takes, of the four bytes at least that it makes, until they become theirs: where its literals are,
 // how many, the offset of its match, and the rest of where.
@@ -53,16 +60,17 @@ struct Shared {
   U8 lead[S::kIn / kSegment];
   union {
     U16 leave[S::kIn / 32 * 34];
-    U16 cell[S::kOut + kTokenCells];
+    typename S::Cell cell[S::kOut + kTokenCells];
   };
-  U16 come[2][S::kStripe];       // of the cells of a stripe: how far back, or the literal
-  U32 starts[S::kOut / 32];      // a bit for each byte: whether a token's output begins there
-  U16 last_start[S::kOut / 32];  // the last of them in the words before, and 1; 0: there is none
-  U32 before[S::kSegments + 1];  // output before each segment, times 64, and where in it its first token is
+  typename S::Cell come[2][S::kStripe];  // of the cells of a stripe: how far back, or the literal
+  U32 starts[S::kOut / 32];              // a bit for each byte: whether a token's output begins there
+  U16 last_start[S::kOut / 32];          // the last of them in the words before, and 1; 0: there is none
+  U32 before[S::kSegments + 1];          // output before each segment, times 64, and where in it its first token is
   U32 sums[S::kThreads / 32];
   U32 way_entry[S::kWays][32], way_exit[S::kWays][32];
   HeadToken head;
   U32 position;
+  U32 mine[kMostTurns];  // the block's streams, or its cluster's
 };
 
 __device__ __forceinline__ U32 padded(U32 p) { return p + (p >> 5) * 4; }        // place of a byte of `in`
@@ -278,13 +286,14 @@ __device__ __forceinline__ void try_ways(Shared<S>& shared, const Input& in, U32
   shared.way_exit[way][lane] = at;
 }
 
-// The first warp: notes where the walk from `p`, in the window or behind it, enters segments. Where it leaves the
+// The first warp: where the walk from `p`, in the window or behind it, enters each lane's range. Where it leaves the
 // window.
 template <class S>
-__device__ __forceinline__ U32 enter_segments(Shared<S>& shared, const Input& in, U32 p) {
+__device__ __forceinline__ U32 pass_ranges(const Shared<S>& shared, const Input& in, U32 p, U32& from) {
   const U32 lane = threadIdx.x;
   const Range range = range_of<S>(in, lane);
-  U32 entry[S::kWays], exit[S::kWays], from = p, to = 0;
+  U32 entry[S::kWays], exit[S::kWays], to = 0;
+  from = p;
   for (U32 way = 0; way < S::kWays; ++way) {
     entry[way] = shared.way_entry[way][lane];
     exit[way] = shared.way_exit[way][lane];
@@ -305,6 +314,13 @@ __device__ __forceinline__ U32 enter_segments(Shared<S>& shared, const Input& in
     const U32 came = __shfl_sync(kAllLanes, to, turn);
     if (lane == turn + 1) from = came;
   }
+  return __shfl_sync(kAllLanes, to, 31);
+}
+
+// The first warp: notes where that walk enters the segments of the lane's range.
+template <class S>
+__device__ __forceinline__ void enter_segments(Shared<S>& shared, const Input& in, U32 from) {
+  const Range range = range_of<S>(in, threadIdx.x);
   for (U32 segment = range.first; segment < range.last;) {
     const U32 next = from / kSegment < range.last ? from / kSegment : range.last;
     for (; segment < next; ++segment) shared.before[segment] = kNoEntry;
@@ -312,7 +328,6 @@ __device__ __forceinline__ U32 enter_segments(Shared<S>& shared, const Input& in
     shared.before[segment++] = from % kSegment;
     from = leave(shared, in, from);
   }
-  return __shfl_sync(kAllLanes, to, 31);
 }
 
 // The sum of the values of the threads before, and of all. All threads.
@@ -372,7 +387,9 @@ __device__ __forceinline__ bool discover(Shared<S>& shared, Input& in, U32 dst_b
     if (threadIdx.x < 32 * S::kWays) try_ways(shared, in, p);
     __syncthreads();
     if (threadIdx.x < 32) {
-      const U32 to = enter_segments(shared, in, p);
+      U32 from;
+      const U32 to = pass_ranges(shared, in, p, from);
+      enter_segments(shared, in, from);
       if (threadIdx.x == 0) shared.position = to;
     }
     __syncthreads();

@@ -97,6 +97,8 @@ struct DecodeLimits {
   std::uint32_t items = 0;
   std::uint64_t src_bytes = 0;          // of all items together
   std::uint64_t largest_src_bytes = 0;  // of one
+
+  bool operator==(const DecodeLimits&) const noexcept = default;
 };
 
 // The indices of a batch: memory of the caller's, pinned and on the device, until the event. Both hold, one behind the

@@ -1,5 +1,5 @@
-// DecodeScratch: how a ChunkDecoder divides the scratch of a batch: outcomes, the chunks between two stages, and what
-// a stage itself takes.
+// DecodeScratch: how a ChunkDecoder divides the scratch of a batch: outcomes, the list of chunks, the chunks between
+// two stages, and what a stage itself takes.
 //
 // Threads: immutable.
 #pragma once
@@ -36,8 +36,15 @@ class DecodeScratch {
   std::uint64_t buffers() const noexcept { return buffers_; }
 
   // Where things begin in the scratch of a batch of so many items; the outcomes begin at 0.
-  std::uint64_t between_at(std::uint64_t items) const noexcept {
+  static std::uint64_t list_at(std::uint64_t items) noexcept {
     return base::align_up(items * sizeof(DecodeOutcome), kAlignment);
+  }
+  // A gpu::Chunk for each item, then where the last of several stages puts each.
+  std::uint64_t list_bytes(std::uint64_t items) const noexcept {
+    return items * (sizeof(gpu::Chunk) + (stages() > 1 ? sizeof(unsigned char*) : 0));
+  }
+  std::uint64_t between_at(std::uint64_t items) const noexcept {
+    return list_at(items) + base::align_up(list_bytes(items), kAlignment);
   }
   std::uint64_t stage_at(std::uint64_t items) const noexcept { return between_at(items) + buffers_ * items * stride_; }
 

@@ -14,5 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!input) return 0;
   static test::SmallBeside beside(1 << 16);
   FUZZ_CHECK(beside.check<test::OneWarp>(input->block, input->plain_bytes, input->flush()) == nullptr);
+  FUZZ_CHECK(
+      (beside.check_clusters<test::ClusterOneWarp, 2>(input->block, input->plain_bytes, input->flush()) == nullptr));
   return 0;
 }

@@ -1,9 +1,9 @@
 // Runs device code on the CPU, so that its logic is tested and fuzzed where there is no GPU.
 //
-// One thread block at a time; its threads are coroutines that run until they meet at a warp operation or barrier. A
-// warp operation is done by the last lane of its mask to arrive, and only if all of the mask's lanes arrive at the same
-// kind with the same mask: anything else deadlocks here at once (reported), where a GPU may or may not.
-// Cost: a switch of stacks, a few nanoseconds, for each lane and meeting. Shared memory is the caller's.
+// One thread block at a time, or one cluster of blocks; its threads are coroutines that run until they meet at a warp
+// operation or barrier. A warp operation is done by the last lane of its mask to arrive, and only if all of the mask's
+// lanes arrive at the same kind with the same mask: anything else deadlocks here at once (reported), where a GPU may or
+// may not. Cost: a switch of stacks, a few nanoseconds, for each lane and meeting. Shared memory is the caller's.
 // Declare the test or fuzz target with DEVICE_CODE (tools/cmake).
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -135,13 +136,22 @@ class Stacks {
 
 enum class WarpOp : std::uint8_t { kSync, kShuffle, kBallot, kOr, kMin, kMax, kAdd, kMatch };
 
+// A block, or the blocks of a cluster, which are then of whole warps.
 class Block {
  public:
-  explicit Block(unsigned threads)
-      : count_(threads), stacks_(threads), lanes_(new Lane[threads]), warps_(new Warp[(threads + 31) / 32]) {}
+  explicit Block(unsigned threads, unsigned cluster = 1)
+      : count_(threads * cluster),
+        block_threads_(threads),
+        stacks_(count_),
+        lanes_(new Lane[count_]),
+        warps_(new Warp[(count_ + 31) / 32]),
+        barriers_(new Barrier[cluster]) {
+    if (cluster > 1 && threads % 32 != 0) fail("a cluster of blocks that are not of whole warps");
+  }
   ~Block() {
     delete[] lanes_;
     delete[] warps_;
+    delete[] barriers_;
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -150,9 +160,10 @@ class Block {
     current_ = this;
     body_ = &body;
     for (unsigned i = 0; i < count_; ++i) lanes_[i].fiber.prepare(stacks_.top(i), Stacks::kBytes, &Block::enter);
-    all_ready();
-    at_barrier_ = done_ = 0;
-    votes_ = 0;
+    ready(0, count_);
+    for (unsigned i = 0; i < count_ / block_threads_; ++i) barriers_[i] = {};
+    at_cluster_barrier_ = done_ = 0;
+    first_block_ = block_index.x;
     become(0);
 #ifdef HEADRACE_ASAN_FIBERS
     void* fake_stack = nullptr;
@@ -166,18 +177,27 @@ class Block {
 
   // How many lanes voted for it.
   HEADRACE_UNWATCHED unsigned meet_block(bool vote = false) {
-    votes_ += vote ? 1 : 0;
-    if (++at_barrier_ == count_) {
-      at_barrier_ = 0;
-      all_ready();
-      outcome_ = votes_;
-      votes_ = 0;
+    const unsigned block = running_ / block_threads_;
+    Barrier& barrier = barriers_[block];
+    barrier.votes += vote ? 1 : 0;
+    if (++barrier.lanes == block_threads_) {
+      ready(block * block_threads_, block_threads_);
+      barrier = {0, 0, barrier.votes};
     } else {
-      warps_[running_ / 32].ready &= ~(1u << running_ % 32);
-      leave();
+      sleep();
     }
-    return outcome_;  // until all have met again
+    return barrier.outcome;  // until all have met again
   }
+  HEADRACE_UNWATCHED void meet_cluster() {
+    if (++at_cluster_barrier_ == count_) {
+      at_cluster_barrier_ = 0;
+      ready(0, count_);
+    } else {
+      sleep();
+    }
+  }
+  HEADRACE_UNWATCHED unsigned rank() const { return running_ / block_threads_; }
+  HEADRACE_UNWATCHED unsigned blocks() const { return count_ / block_threads_; }
   // What the operation gives to this lane. `argument` is the lane asked by a shuffle.
   HEADRACE_UNWATCHED std::uint32_t meet_warp(std::uint32_t mask, WarpOp op, std::uint32_t value,
                                              std::uint32_t argument) {
@@ -214,6 +234,9 @@ class Block {
     WarpOp op = WarpOp::kSync;
     std::uint32_t mask = 0, value = 0, argument = 0, result = 0;
   };
+  struct Barrier {
+    unsigned lanes = 0, votes = 0, outcome = 0;
+  };
   struct Warp {
     std::uint32_t ready = 0, waiting = 0;  // bits of lanes: that can run, that are in an operation of the warp
   };
@@ -229,13 +252,19 @@ class Block {
     block->leave();
     std::abort();  // a lane that is done is not run again
   }
-  HEADRACE_UNWATCHED void all_ready() {
-    for (unsigned w = 0; w < count_ / 32; ++w) warps_[w] = {~0u, 0};
-    if (count_ % 32 != 0) warps_[count_ / 32] = {(1u << count_ % 32) - 1, 0};
+  HEADRACE_UNWATCHED void ready(unsigned first, unsigned lanes) {
+    for (unsigned w = 0; w < lanes / 32; ++w) warps_[first / 32 + w] = {~0u, 0};
+    if (lanes % 32 != 0) warps_[(first + lanes) / 32] = {(1u << lanes % 32) - 1, 0};
   }
   HEADRACE_UNWATCHED void become(unsigned lane) {
     running_ = lane;
-    thread_index.x = lane;
+    thread_index.x = lane % block_threads_;
+    block_index.x = first_block_ + lane / block_threads_;
+  }
+  // Until what it waits for makes it ready.
+  HEADRACE_UNWATCHED void sleep() {
+    warps_[running_ / 32].ready &= ~(1u << running_ % 32);
+    leave();
   }
   // Runs somebody else until this lane is ready again: the next one that is ready.
   HEADRACE_UNWATCHED void leave() {
@@ -299,16 +328,17 @@ class Block {
   }
 
   inline static Block* current_ = nullptr;
-  const unsigned count_;
+  const unsigned count_, block_threads_;
   Stacks stacks_;
   Lane* const lanes_;
   Warp* const warps_;
+  Barrier* const barriers_;
   Fiber main_;
   const void* main_bottom_ = nullptr;
   std::size_t main_bytes_ = 0;
   const std::function<void()>* body_ = nullptr;
   unsigned running_ = 0;
-  unsigned at_barrier_ = 0, done_ = 0, votes_ = 0, outcome_ = 0;
+  unsigned at_cluster_barrier_ = 0, done_ = 0, first_block_ = 0;
 };
 
 inline void launch(unsigned blocks, unsigned threads, const std::function<void()>& body) {
@@ -323,11 +353,48 @@ inline void launch(unsigned blocks, unsigned threads, const std::function<void()
   }
 }
 
+// Shared memory of the blocks of a cluster: one behind the other.
+struct ClusterMemory {
+  char* begin = nullptr;
+  std::size_t stride = 0;
+};
+inline ClusterMemory cluster_memory;
+
+// Blocks of one cluster after the other. `body` is given the shared memory of its block.
+template <class Shared>
+void launch_clusters(unsigned clusters, unsigned cluster, unsigned threads, Shared* memory,
+                     const std::function<void(Shared&)>& body) {
+  static std::map<std::pair<unsigned, unsigned>, std::unique_ptr<Block>> by_size;
+  std::unique_ptr<Block>& blocks = by_size[{threads, cluster}];
+  if (blocks == nullptr) blocks = std::make_unique<Block>(threads, cluster);
+  grid_size.x = clusters * cluster;
+  block_size.x = threads;
+  cluster_memory = {reinterpret_cast<char*>(memory), sizeof(Shared)};
+  for (unsigned i = 0; i < clusters; ++i) {
+    block_index.x = i * cluster;
+    blocks->run([&] { body(memory[Block::current().rank()]); });
+  }
+}
+
 inline std::uint32_t meet(std::uint32_t mask, WarpOp op, std::uint32_t value = 0, std::uint32_t argument = 0) {
   return Block::current().meet_warp(mask, op, value, argument);
 }
 
 }  // namespace headrace::testing::gpu
+
+namespace headrace::codec::gpu::cluster {
+
+inline void sync() { testing::gpu::Block::current().meet_cluster(); }
+inline std::uint32_t rank() { return testing::gpu::Block::current().rank(); }
+inline std::uint32_t blocks() { return testing::gpu::Block::current().blocks(); }
+template <class T>
+T* of_block(T* at, std::uint32_t rank) {
+  const testing::gpu::ClusterMemory& memory = testing::gpu::cluster_memory;
+  const auto within = static_cast<std::size_t>(reinterpret_cast<char*>(at) - memory.begin) % memory.stride;
+  return reinterpret_cast<T*>(memory.begin + rank * memory.stride + within);
+}
+
+}  // namespace headrace::codec::gpu::cluster
 
 #define threadIdx ::headrace::testing::gpu::thread_index
 #define blockIdx ::headrace::testing::gpu::block_index

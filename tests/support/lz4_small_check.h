@@ -10,15 +10,20 @@
 #include <span>
 #include <vector>
 
-#include "codecs/lz4/lz4_small_device.cuh"
+#include "codecs/lz4/lz4_cluster_device.cuh"
 
 namespace headrace::test {
 
-// A block of one warp, whose windows few bytes cross, and what a GPU runs.
+// A block of one warp, whose windows few bytes cross, and what a GPU runs (lz4_small.cu).
 using OneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32>;
 using Large = codec::gpu::small::Shape<262144, 16384, 24576, 512>;
+using Many = codec::gpu::small::Shape<131072, 8192, 10240, 256>;
 
-// How many streams the last run of decode_small() decoded itself.
+// The same of clusters.
+using ClusterOneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32, std::uint32_t>;
+using ClusterLarge = codec::gpu::small::Shape<262144, 16384, 32768, 1024, std::uint32_t>;
+
+// How many streams the last run of decode_small() or decode_clusters() decoded itself.
 inline std::size_t small_decoded = 0;
 
 template <class S>
@@ -27,9 +32,27 @@ void decode_small(std::span<const codec::gpu::Lz4Stream> streams, std::span<std:
   static const auto shared = std::make_unique<codec::gpu::small::Shared<S>>();
   std::memset(static_cast<void*>(shared.get()), 0xCD, sizeof *shared);
   std::vector<codec::gpu::Lz4Stream> list(streams.begin(), streams.end());
+  const codec::gpu::small::Turns turns =
+      blocks % 2 == 0 ? codec::gpu::small::Turns{blocks / 2, 2} : codec::gpu::small::Turns{blocks, 1};
   testing::gpu::launch(blocks, S::kThreads, [&] {
-    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()), outcomes.data(),
-                                            *shared);
+    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()),
+                                            blocks * codec::gpu::small::kMostTurns, turns, outcomes.data(), *shared);
+  });
+  small_decoded = static_cast<std::size_t>(std::count_if(
+      list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));
+  decode_in_order<32>(list, outcomes, 1, stage);
+}
+
+template <class S, unsigned kBlocks>
+void decode_clusters(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
+                     unsigned clusters = 1, unsigned stage = 0) {
+  using Shared = codec::gpu::small::ClusterShared<S>;
+  static const auto shared = std::make_unique<Shared[]>(kBlocks);
+  std::memset(static_cast<void*>(shared.get()), 0xCD, kBlocks * sizeof(Shared));
+  std::vector<codec::gpu::Lz4Stream> list(streams.begin(), streams.end());
+  testing::gpu::launch_clusters<Shared>(clusters, kBlocks, S::kThreads, shared.get(), [&](Shared& of_block) {
+    codec::gpu::small::decode_cluster_body<S>(list.data(), static_cast<std::uint32_t>(list.size()),
+                                              codec::gpu::small::kMostTurns, outcomes.data(), of_block);
   });
   small_decoded = static_cast<std::size_t>(std::count_if(
       list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));
@@ -44,6 +67,12 @@ class SmallBeside : public Lz4Beside {
   const char* check(std::span<const std::byte> block, std::size_t plain_bytes, Flush flush) {
     return Lz4Beside::check(block, plain_bytes, flush, [&](auto streams, auto outcomes, unsigned stage) {
       decode_small<S>(streams, outcomes, 1, stage);
+    });
+  }
+  template <class S, unsigned kBlocks>
+  const char* check_clusters(std::span<const std::byte> block, std::size_t plain_bytes, Flush flush) {
+    return Lz4Beside::check(block, plain_bytes, flush, [&](auto streams, auto outcomes, unsigned stage) {
+      decode_clusters<S, kBlocks>(streams, outcomes, 1, stage);
     });
   }
 };

@@ -9,12 +9,14 @@
 #include <headrace/array.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "codec/codec.h"
 #include "store/store.h"
 #include "support/sanitizer.h"
+#include "support/stats_ways.h"
 #include "support/temp_dir.h"
 #include "transfer/read/cold_part.h"
 
@@ -325,6 +328,59 @@ TEST_P(ChunkPartTest, WhatIsNotAskedForIsNotRead) {
   EXPECT_GT(part.skipped_bytes, kPlanes * kChunkBytes / 2);
   EXPECT_EQ(part.chunks, kPlanes);
   EXPECT_EQ(part.decoded_bytes, box.elements() * 4);
+}
+
+// Once files are mapped, the device takes blocks out of the page cache itself; what it hands back is read by the CPU.
+TEST_P(ChunkPartTest, PartsComeMapped) {
+  if (!cuts() || GetParam().memory || GetParam().placement != Placement::kGpu) return;
+  if (GetParam().device == std::string_view("host")) return;
+  const Box box{{0, 220, 0}, {kPlanes, 75, kColumns}};
+  Stats whole, part;
+  ASSERT_TRUE(read({box}, &whole, Verify::kWhole).ok());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    part = {};
+    ASSERT_TRUE(read({box}, &part).ok());
+    EXPECT_EQ(testing::bytes_by_all_ways(part), part.read_bytes) << part.path;
+  } while (part.buffered_bytes >= part.mapped_bytes && std::chrono::steady_clock::now() < deadline);
+  EXPECT_GT(part.mapped_bytes, part.buffered_bytes);  // of which are the tables, and the indexes of shards
+  EXPECT_LT(part.read_bytes, whole.read_bytes / 2);
+  EXPECT_EQ(part.gpu_chunks, kPlanes);
+  for (unsigned i = 0; i < 30; ++i) {
+    device::staged_decode_model().host_only_every = i % 3;
+    std::vector<Box> boxes;
+    for (std::size_t k = 0; k < 1 + random_() % 4; ++k) boxes.push_back(random_box(90));
+    part = {};
+    const Status status = read(boxes, &part);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(testing::bytes_by_all_ways(part), part.read_bytes) << part.path;
+    if (HasFailure()) return;
+  }
+}
+
+// Mapped blocks are checked as others are: here by the inner codec, where the device does not take them either.
+TEST_P(ChunkPartTest, DamageInMappedPartsIsFound) {
+  if (!cuts() || GetParam().memory || GetParam().placement != Placement::kGpu) return;
+  if (GetParam().device == std::string_view("host")) return;
+  const Box box{{0, 220, 0}, {kPlanes, 75, kColumns}};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Stats part;
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    part = {};
+    ASSERT_TRUE(read({box}, &part).ok());
+  } while (part.buffered_bytes >= part.mapped_bytes && std::chrono::steady_clock::now() < deadline);
+  // In place, so that the page cache and the mapping have it; the length of each plane of a block becomes nonsense.
+  {
+    std::fstream file(object_path(0), std::ios::in | std::ios::out | std::ios::binary);
+    const std::uint64_t begin = chunk(0).size() / 4, end = chunk(0).size() / 4 * 3;
+    file.seekp(static_cast<std::streamoff>(begin));
+    const std::string nonsense(end - begin, '\xff');
+    file.write(nonsense.data(), static_cast<std::streamsize>(nonsense.size()));
+  }
+  const Status status = read({box}, &part);
+  EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
 }
 
 // Of six blocks the first and the last two are wanted: nothing between them is read or decoded. A device decodes a

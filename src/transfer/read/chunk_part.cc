@@ -177,57 +177,86 @@ Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::s
   return {};
 }
 
-bool read_part(const ReadTasks& tasks, const Fetcher& fetcher, Router& router, Wave& wave, const TaskGroup& group,
-               const StoredRange& whole, std::optional<Way>& cold, Worker& worker) {
+namespace {
+
+// Leaves a part in its mapping, out of which the device takes it. False: it is not mapped.
+bool leave_mapped(const PartReader& reader, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
+                  const CutParts& cuts, Worker& worker) {
+  const CutParts::One& one = cuts.parts().front();
+  const std::size_t head_bytes = one.part.head_bytes;
+  if (cuts.parts().size() != 1 || !wave.sink->has_mapped_room(wave, head_bytes, one.part.bytes)) return false;
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  const StoredRange range{whole.source, whole.offset + one.part.begin, one.part.bytes};
+  const auto found = reader.mapped.find(group, group_index, range, worker);
+  if (!found) return false;
+  ++worker.stats.requests;
+  const MappedPart part{std::span(one.head).first(head_bytes), *found, one.part.decoded_begin, one.part.decoded_bytes};
+  // Its boxes may be spent.
+  reader.tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
+  if (Status status = wave.sink->take_mapped_part(wave, group, part, one.part.begin, worker); !status.ok())
+    reader.tasks.report().stop(std::move(status));
+  return true;
+}
+
+}  // namespace
+
+PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
+                   std::optional<Way>& cold, Worker& worker) {
   const codec::Chain& chain = wave.tasks.chain();
+  const TaskGroup& group = wave.tasks.groups[group_index];
   const Task& task = wave.tasks.tasks[group.first_task];
-  tasks.describe(group, task, worker);
+  reader.tasks.describe(group, task, worker);
   const std::uint64_t table_bytes = std::min<std::uint64_t>(chain.part_table_bytes(), whole.length);
   CutParts cuts;
-  if (!pays(table_bytes, whole.length) || !wants_parts(tasks, wave, group, task, worker, cuts)) return false;
-  if (passes_over(worker)) return false;
+  if (!pays(table_bytes, whole.length) || !wants_parts(reader.tasks, wave, group, task, worker, cuts))
+    return PartRead::kNone;
+  if (passes_over(worker)) return PartRead::kNone;
   const StoredRange table_range{whole.source, whole.offset, table_bytes};
   const store::ByteSource::File& file = whole.source->file();
-  if (router.choose(file.fd, file.begin + whole.offset, table_bytes) == Way::kDirect) {
+  if (reader.router.choose(file.fd, file.begin + whole.offset, table_bytes) == Way::kDirect) {
     cold = Way::kDirect;
-    return false;
+    return PartRead::kNone;
   }
   std::array<std::byte, codec::kMostPartTableBytes> table_room;
   const std::span<std::byte> table = std::span(table_room).first(static_cast<std::size_t>(table_bytes));
   Status failure;
-  const Fetcher::Cached table_came = fetcher.read_cached(table_range, table, failure, worker.stats);
-  if (table_came == Fetcher::Cached::kNotCached) cold = router.was_not_cached();
-  if (table_came != Fetcher::Cached::kRead) return false;
+  const Fetcher::Cached table_came = reader.fetcher.read_cached(table_range, table, failure, worker.stats);
+  if (table_came == Fetcher::Cached::kNotCached) cold = reader.router.was_not_cached();
+  if (table_came != Fetcher::Cached::kRead) return PartRead::kNone;
   ++worker.stats.requests;
   if (!cuts.cut(chain, table, whole.length)) {
     ++worker.uncut;
-    return false;
+    return PartRead::kNone;
   }
   worker.uncut = 0;
+  worker.unmapped.reset();
+  if (leave_mapped(reader, wave, group_index, whole, cuts, worker)) return PartRead::kMapped;
 
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, cuts.bytes(), worker);
-  if (!target) return true;
+  if (!target) return PartRead::kDone;
   std::span<std::byte> rest = *target;
   for (const CutParts::One& one : cuts.parts()) {
     const StoredRange range{whole.source, whole.offset + one.part.begin, one.part.bytes};
     const std::span<std::byte> to = rest.subspan(one.part.head_bytes, static_cast<std::size_t>(one.part.bytes));
     rest = rest.subspan(static_cast<std::size_t>(one.bytes()));
     ++worker.stats.requests;
-    Fetcher::Cached came = fetcher.read_cached(range, to, failure, worker.stats);
+    Fetcher::Cached came = reader.fetcher.read_cached(range, to, failure, worker.stats);
     if (came == Fetcher::Cached::kNotCached) {
       // The place is taken, and the beginning was there: what is missing is little.
-      failure = fetcher.read(range, to, worker.memory->packed, worker.stats);
+      failure = reader.fetcher.read(range, to, worker.memory->packed, worker.stats);
       came = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
     }
     if (came == Fetcher::Cached::kFailed) {
-      tasks.fail_group(wave.tasks, group, worker, std::move(failure).with_range(range.offset, range.length));
-      return true;
+      reader.tasks.fail_group(wave.tasks, group, worker, std::move(failure).with_range(range.offset, range.length));
+      return PartRead::kDone;
     }
+    if (worker.unmapped != nullptr)
+      reader.mapped.note_unmapped(wave.tasks, group, file.begin + range.offset, range.length, worker);
   }
-  router.was_cached();
+  reader.router.was_cached();
   PartRoom room;
   wave.sink->take_part(wave, group, cuts.placed(*target, room), worker);
-  return true;
+  return PartRead::kDone;
 }
 
 }  // namespace headrace::transfer

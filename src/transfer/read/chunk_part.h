@@ -21,6 +21,7 @@
 #include "transfer/fetch/fetcher.h"
 #include "transfer/pagecache/router.h"
 #include "transfer/read/chunk_sink.h"
+#include "transfer/read/mapped_reads.h"
 #include "transfer/read/placing.h"
 #include "transfer/read/wanted_runs.h"
 
@@ -49,10 +50,21 @@ bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, c
 Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
                     codec::Chain::Workspace& workspace);
 
-// Reads out of the page cache what is enough of a group's only task, `whole`, and gives it to the sink. False: it is to
-// be read whole, as far as is known, and the sink has been told nothing. `cold` is then how an engine reads it, where
-// its beginning is known not to be cached: nothing has to be asked again.
-bool read_part(const ReadTasks& tasks, const Fetcher& fetcher, Router& router, Wave& wave, const TaskGroup& group,
-               const StoredRange& whole, std::optional<Way>& cold, Worker& worker);
+enum class PartRead : std::uint8_t {
+  kNone,    // it is to be read whole, as far as is known, and the sink has been told nothing
+  kDone,    // the sink has it, or the group has failed
+  kMapped,  // the sink has where it is mapped: the object stays open
+};
+// Who reads parts of chunks, for one read.
+struct PartReader {
+  const ReadTasks& tasks;
+  const Fetcher& fetcher;
+  Router& router;
+  MappedReads& mapped;
+};
+// Reads out of the page cache, or finds mapped, what is enough of a group's only task, `whole`, and gives it to the
+// sink. `cold` is how an engine reads it, where its beginning is known not to be cached: nothing has to be asked again.
+PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
+                   std::optional<Way>& cold, Worker& worker);
 
 }  // namespace headrace::transfer

@@ -133,6 +133,25 @@ Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_
   return Status(Code::kInternal, Layer::kTransfer, "what is mapped was given to a sink that takes none");
 }
 
+Status ChunkSink::take_mapped_part(Wave& wave, const TaskGroup& group, const MappedPart& part, std::uint64_t stored_at,
+                                   Worker& worker) {
+  const std::uint32_t i = group.first_task;
+  const auto head = note_mapped_part(wave, i, part, stored_at, worker);
+  if (!head.ok()) {
+    tasks_.fail(wave.tasks, group, wave.tasks.tasks[i], worker, head.status());
+    return {};
+  }
+  worker.mapped.pieces.push_back({i, *head, 0});
+  return part.range.add_pieces(i, part.range.offset, part.range.length, worker.mapped.pieces, head->size());
+}
+
+Result<std::span<const std::byte>> ChunkSink::note_mapped_part(Wave& wave, std::uint32_t task_index,
+                                                               const MappedPart& part, std::uint64_t stored_at,
+                                                               Worker& worker) {
+  (void)wave, (void)task_index, (void)part, (void)stored_at, (void)worker;
+  return Status(Code::kInternal, Layer::kTransfer, "a part that is mapped was given to a sink that takes none");
+}
+
 bool ChunkSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
   return (void)wave, (void)group, (void)range, false;
 }

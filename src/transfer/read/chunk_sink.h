@@ -93,6 +93,14 @@ class ChunkSink {
   virtual bool takes_mapped(const Wave& wave) const noexcept { return (void)wave, false; }
   // REQUIRES: takes_mapped(wave).
   Status take_mapped(Wave& wave, const TaskGroup& group, const MappedRange& range, Worker& worker);
+  // Whether a part of a chunk may stay there, but for its head.
+  virtual bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept {
+    return (void)wave, (void)head_bytes, (void)bytes, false;
+  }
+  // Of a group's only task, which is described. `stored_at`: where the range begins in what is stored of the task.
+  // REQUIRES: has_mapped_room().
+  Status take_mapped_part(Wave& wave, const TaskGroup& group, const MappedPart& part, std::uint64_t stored_at,
+                          Worker& worker);
 
   // All groups were taken, filled or have failed: queues what is left to do. Even where it fails something may be
   // queued, for which drain() waits.
@@ -143,6 +151,10 @@ class ChunkSink {
   // `skipped` on.
   virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                              Worker& worker);
+  // worker.detail describes the task. Gives the head's place, which can be copied to the device.
+  virtual Result<std::span<const std::byte>> note_mapped_part(Wave& wave, std::uint32_t task_index,
+                                                              const MappedPart& part, std::uint64_t stored_at,
+                                                              Worker& worker);
   // Makes room for the range as it lies in the object, so that it comes in one piece. False: each task has its own.
   virtual bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const;
 

@@ -230,6 +230,34 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   return note_encoded(wave, task_index, stored, worker);
 }
 
+// Both the head, in the pinned slab, and the part, which grows towards it, are within the task's share of the area.
+bool DeviceSink::has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept {
+  const std::uint64_t share = areas(wave).encoded_bytes / std::max<std::uint64_t>(wave.form->sizes.tasks, 1);
+  return takes_mapped(wave) && bytes <= share && head_bytes <= share &&
+         base::align_up(head_bytes, kSlabAlignment) + base::align_up(head_bytes + bytes, kSlabAlignment) <= share;
+}
+
+Result<std::span<const std::byte>> DeviceSink::note_mapped_part(Wave& wave, std::uint32_t task_index,
+                                                                const MappedPart& part, std::uint64_t stored_at,
+                                                                Worker& worker) {
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  chunk.head_bytes = part.head.size();
+  chunk.head_at =
+      wave.decode.used.fetch_add(base::align_up(chunk.head_bytes, kSlabAlignment), std::memory_order_relaxed);
+  chunk.stored_at = stored_at;
+  chunk.mapped = true;  // which reserve() looks at
+  const auto place = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).encoded_bytes)),
+                                chunk.head_at, chunk.head_bytes);
+  const std::uint64_t bytes = chunk.head_bytes + part.range.length;
+  if (!place || !reserve(wave, task_index, bytes)) return slab_too_small("a part's encoded bytes");
+  std::ranges::copy(part.head, place->begin());
+  worker.stats.stored_bytes += bytes;
+  const StoredChunk stored{
+      {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)}, part.skipped, part.decoded_bytes};
+  HEADRACE_TRY(note_encoded(wave, task_index, stored, worker));
+  return std::span<const std::byte>(*place);
+}
+
 // What the decoder is to do, and the boxes that come after it.
 Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   WaveDecode& decode = wave.decode;

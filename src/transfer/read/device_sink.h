@@ -21,6 +21,7 @@ class DeviceSink final : public SlabSink {
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
+  bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
   bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) override;
   bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept override;
@@ -39,6 +40,8 @@ class DeviceSink final : public SlabSink {
   std::optional<std::span<std::byte>> reserve(Wave& wave, std::uint32_t task_index, std::uint64_t bytes) const;
   Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                      Worker& worker) override;
+  Result<std::span<const std::byte>> note_mapped_part(Wave& wave, std::uint32_t task_index, const MappedPart& part,
+                                                      std::uint64_t stored_at, Worker& worker) override;
   bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const override;
   Status note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const;
   Status gather(Wave& wave, std::size_t& boxes) const;

@@ -392,9 +392,10 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
   }
   std::optional<Way> cold;  // known not to be cached: how an engine reads it
   if (router_.uses_cache() && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
-      !wave.sink->keeps(wave, group.first_task) &&
-      read_part(tasks_, fetcher_, router_, wave, group, range, cold, worker)) {
-    return Ended::kDone;
+      !wave.sink->keeps(wave, group.first_task)) {
+    const PartRead part = read_part({tasks_, fetcher_, router_, mapped_}, wave, group_index, range, cold, worker);
+    if (part == PartRead::kMapped) return Ended::kMapped;
+    if (part == PartRead::kDone) return Ended::kDone;
   }
   ++worker.stats.requests;
   ReadJob& job = wave.fetch.jobs[group_index];

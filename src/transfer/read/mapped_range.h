@@ -24,9 +24,18 @@ struct MappedRange {
   std::size_t first_window = 0;                            // of the file
   std::span<const std::shared_ptr<MappedWindow>> windows;  // all but a file's last have one size
 
-  // The object's bytes [at, at + bytes) become pieces of the task. kInternal: some lie outside.
-  Status add_pieces(std::uint32_t task, std::uint64_t at, std::uint64_t bytes,
-                    std::vector<MappedShare::TaskBytes>& out) const;
+  // The object's bytes [at, at + bytes) become pieces of the task, `within` bytes behind where it begins. kInternal:
+  // some lie outside.
+  Status add_pieces(std::uint32_t task, std::uint64_t at, std::uint64_t bytes, std::vector<MappedShare::TaskBytes>& out,
+                    std::uint64_t within = 0) const;
+};
+
+// A stream that Chain::cut() made: a head, and behind it bytes that are mapped.
+struct MappedPart {
+  std::span<const std::byte> head;
+  const MappedRange& range;
+  std::uint64_t skipped = 0;        // decoded bytes before those that it gives
+  std::uint64_t decoded_bytes = 0;  // that it gives
 };
 
 }  // namespace headrace::transfer

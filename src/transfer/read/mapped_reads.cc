@@ -15,7 +15,7 @@
 namespace headrace::transfer {
 
 Status MappedRange::add_pieces(std::uint32_t task, std::uint64_t at, std::uint64_t bytes,
-                               std::vector<MappedShare::TaskBytes>& out) const {
+                               std::vector<MappedShare::TaskBytes>& out, std::uint64_t within_task) const {
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t from = file_begin + at + done, within = from % window_bytes;
     const auto index = static_cast<std::size_t>(from / window_bytes) - first_window;
@@ -26,7 +26,7 @@ Status MappedRange::add_pieces(std::uint32_t task, std::uint64_t at, std::uint64
       src = base::part(std::span(window.data, static_cast<std::size_t>(window.bytes)), within, piece);
     }
     if (!src) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of its mapping");
-    out.push_back({task, *src, done});
+    out.push_back({task, *src, within_task + done});
     done += piece;
   }
   return {};
@@ -48,7 +48,7 @@ std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32
   MappedShare& share = worker.mapped;
   base::make_room(share.reads, 1);
   base::make_room(share.windows, worker.windows.size());
-  base::make_room(share.pieces, group.task_count * worker.windows.size());
+  base::make_room(share.pieces, group.task_count * worker.windows.size() + 1);  // of a part a head as well
   const bool holds = group.source == kNoSource && !object.file().lent;
   if (holds && !os::Descriptors::of_process().hold()) return std::nullopt;
   share.reads.push_back({group_index, end});
@@ -125,11 +125,19 @@ Status MappedReads::read_again(const Wave& wave, std::uint32_t task_index, Worke
   const TaskGroup& group = group_of(wave.tasks, task_index);
   const Task& task = wave.tasks.tasks[task_index];
   const auto group_index = static_cast<std::uint32_t>(&group - wave.tasks.groups.data());
-  const auto bytes = static_cast<std::size_t>(wave.decode.chunks[task_index].bytes);
-  const std::span<std::byte> target = worker.memory->encoded.reserve(bytes);
-  if (target.data() == nullptr) return Status::out_of_memory();
-  stored = target;
-  HEADRACE_TRY(wave.object_of(group_index).read(group.source == kNoSource ? 0 : task.offset, target));
+  const WaveChunk& chunk = wave.decode.chunks[task_index];
+  const std::span<std::byte> all = worker.memory->encoded.reserve(static_cast<std::size_t>(chunk.bytes));
+  if (all.data() == nullptr) return Status::out_of_memory();
+  stored = all;
+  const auto head = base::part(wave.stage.slot->pinned, chunk.head_at, chunk.head_bytes);
+  if (!head || head->size() > all.size()) {
+    return Status(Code::kInternal, Layer::kTransfer, "the head of a part lies outside of its slab");
+  }
+  std::ranges::copy(*head, all.begin());
+  const std::span<std::byte> target = all.subspan(head->size());
+  const std::uint64_t bytes = target.size();
+  HEADRACE_TRY(
+      wave.object_of(group_index).read((group.source == kNoSource ? 0 : task.offset) + chunk.stored_at, target));
   // Counted as mapped by another worker, whose sum this one's is added to: so it may be below zero here.
   worker.stats.mapped_bytes -= bytes;
   worker.stats.buffered_bytes += bytes;

@@ -1,0 +1,134 @@
+#include "decode_graphs.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <new>
+
+#include "base/fork.h"
+#include "cuda_stream.h"
+
+namespace headrace::device::cuda {
+namespace {
+
+constexpr std::size_t kMostDecoders = 1024;
+
+// The next multiple of 1/2^bits of a power of two.
+std::uint64_t next_of(std::uint64_t bytes, int bits) noexcept {
+  if (bytes < 16) return bytes;
+  const std::uint64_t unit = std::uint64_t{1} << (static_cast<int>(std::bit_width(bytes)) - 1 - bits);
+  return (bytes + unit - 1) / unit * unit;
+}
+
+bool same(const DecodeStage& a, const DecodeStage& b) {
+  return a.codec == b.codec && a.parameters == b.parameters && a.capacity_bytes == b.capacity_bytes &&
+         a.exact == b.exact;
+}
+
+}  // namespace
+
+DecodeLimits rounded_up(const DecodeLimits& limits) noexcept {
+  return {limits.items, next_of(limits.src_bytes, 2), next_of(limits.largest_src_bytes, 1)};
+}
+
+DecodeGraphs::Graph::~Graph() {
+  // The driver of a forked child knows nothing of it.
+  if (exec == nullptr || generation != base::fork_generation()) return;
+  Current current(ordinal);
+  if (cudaGraphExecDestroy(exec) != cudaSuccess) (void)cudaGetLastError();
+}
+
+DecodeGraphs::~DecodeGraphs() {
+  entries_.clear();
+  if (capture_ == nullptr || generation_ != base::fork_generation()) return;
+  Current current(ordinal_);
+  if (cudaStreamDestroy(capture_) != cudaSuccess) (void)cudaGetLastError();
+}
+
+std::uint32_t DecodeGraphs::decoder(std::span<const DecodeStage> stages) {
+  std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < decoders_.size(); ++i) {
+    if (std::ranges::equal(decoders_[i], stages, same)) return static_cast<std::uint32_t>(i + 1);
+  }
+  if (decoders_.size() == kMostDecoders) return 0;
+  decoders_.emplace_back(stages.begin(), stages.end());
+  return static_cast<std::uint32_t>(decoders_.size());
+}
+
+DecodeGraphs::Entry& DecodeGraphs::entry_locked(const DecodeShape& shape) {
+  Entry* oldest = nullptr;
+  for (Entry& entry : entries_) {
+    if (entry.shape == shape) return entry;
+    if (oldest == nullptr || entry.last < oldest->last) oldest = &entry;
+  }
+  if (entries_.size() < kMostShapes) return entries_.emplace_back(Entry{shape, 0, 0, nullptr});
+  *oldest = Entry{shape, 0, 0, nullptr};
+  return *oldest;
+}
+
+Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const Launches& launches) {
+  if (shape.decoder == 0) return launches.queue(stream);
+  std::shared_ptr<Graph> graph;
+  bool makes = false;
+  {
+    std::lock_guard lock(mutex_);
+    entries_.reserve(kMostShapes);
+    Entry& entry = entry_locked(shape);
+    entry.last = ++decodes_;
+    graph = entry.graph;
+    if (graph == nullptr && ++entry.seen >= kSeenOften && !refused_) {
+      makes = made_ < kFewGraphs || made_ * kDecodesEach < decodes_;
+      if (makes) ++made_;
+    }
+  }
+  // One at a time: others queue their launches meanwhile.
+  if (std::unique_lock making(making_, std::defer_lock); makes && making.try_lock()) {
+    graph = make(launches);
+    std::lock_guard lock(mutex_);
+    refused_ = refused_ || graph == nullptr;
+    if (graph != nullptr) entry_locked(shape).graph = graph;
+  }
+  if (graph != nullptr) {
+    const cudaError_t error = cudaGraphLaunch(graph->exec, stream);
+    if (error != cudaErrorInvalidValue) return health_.check(error, "launching a decoder");
+    // Memory that it sets is not what it was when the graph was made.
+    (void)cudaGetLastError();
+    std::lock_guard lock(mutex_);
+    entry_locked(shape).graph = nullptr;
+  }
+  return launches.queue(stream);
+}
+
+void DecodeGraphs::forget(const std::byte* memory, std::size_t bytes) noexcept {
+  const auto within = [&](const void* address) {
+    const auto* const at = static_cast<const std::byte*>(address);
+    return !std::less<>()(at, memory) && std::less<>()(at, memory + bytes);
+  };
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_,
+                [&](const Entry& entry) { return within(entry.shape.scratch) || within(entry.shape.indices); });
+}
+
+std::shared_ptr<DecodeGraphs::Graph> DecodeGraphs::make(const Launches& launches) {
+  const auto failed = [](cudaError_t error) {
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    return error != cudaSuccess;
+  };
+  auto made = std::make_shared<Graph>();
+  made->ordinal = ordinal_;
+  made->generation = generation_;
+  if (capture_ == nullptr && failed(cudaStreamCreateWithFlags(&capture_, cudaStreamNonBlocking))) return nullptr;
+  if (failed(cudaStreamBeginCapture(capture_, cudaStreamCaptureModeRelaxed))) return nullptr;
+  bool queued = false;
+  try {
+    queued = launches.queue(capture_).ok();
+  } catch (const std::bad_alloc&) {  // the capture has to end
+  }
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(capture_, &graph);
+  const bool good = !failed(ended) && queued && !failed(cudaGraphInstantiate(&made->exec, graph, 0));
+  if (graph != nullptr) (void)failed(cudaGraphDestroy(graph));
+  return good ? made : nullptr;
+}
+
+}  // namespace headrace::device::cuda

@@ -1,0 +1,211 @@
+// Small LZ4 streams, a cluster of thread blocks each: device code without a CUDA header, run on the CPU by tests.
+//
+// Few streams leave most of a GPU idle while each block works through its stream window by window. Here the blocks of a
+// cluster (compute capability 9.0) take neighbouring windows at a time and do at once what lz4_small_device.cuh does
+// one after the other. Two things go from block to block, in order:
+//   - where the walk enters a window of the input. All else of finding tokens needs no window before, and the walk
+//     through one is a step for each of 32 ranges most often.
+//   - bytes of the output before a window. A cell that leads there is left open (kOutside) until the blocks before have
+//     stored theirs; all chains within the window are closed by then.
+// Each block has the whole table of segments (Shared::before): what a block finds out is written to all of them.
+#pragma once
+
+#include "lz4_small_device.cuh"
+
+namespace headrace::codec::gpu {
+
+// On the CPU, tests/support/cuda_on_cpu.h has these.
+#if defined(__CUDACC__)
+namespace cluster {
+// All threads of all blocks meet; what each has written to any memory can be read by the others behind it.
+__device__ __forceinline__ void sync() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ std::uint32_t rank() {
+  std::uint32_t rank = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+  return rank;
+}
+__device__ __forceinline__ std::uint32_t blocks() {
+  std::uint32_t blocks = 1;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+#endif
+  return blocks;
+}
+// The same variable in the shared memory of another block.
+template <class T>
+__device__ __forceinline__ T* of_block(T* at, [[maybe_unused]] std::uint32_t rank) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  std::uint64_t there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(rank));
+  return reinterpret_cast<T*>(there);
+#else
+  return at;
+#endif
+}
+}  // namespace cluster
+#endif
+
+namespace small {
+
+inline constexpr U32 kMostBlocks = 8;  // of a cluster, which every GPU that has clusters takes
+
+template <class S>
+struct ClusterShared {
+  Shared<S> own;
+  // Written by other blocks as well:
+  U32 enters[kMostBlocks + 1];  // where the walk enters the window of each block, and leaves the last one
+  U32 made[kMostBlocks];        // by the tokens of each block's window
+  U32 failed;
+  U32 good[2];  // of this turn's stream, and of the next one's
+};
+
+// The threads of a warp, one for each block of the cluster, write there.
+template <class T>
+__device__ __forceinline__ void tell_all(T* at, T value) {
+  if (threadIdx.x < cluster::blocks()) *cluster::of_block(at, threadIdx.x) = value;
+}
+
+// Finds the true tokens. All threads of the cluster, which come to the same answer; false: it does not end where it
+// should.
+template <class S>
+__device__ inline bool discover_together(ClusterShared<S>& shared, Input& in, U32 dst_bytes) {
+  Shared<S>& own = shared.own;
+  const U32 rank = cluster::rank(), blocks = cluster::blocks(), segments = (in.end + kSegment - 1) / kSegment;
+  U32 p = in.begin, out = 0;
+  for (U32 first = 0; first < in.end; first += blocks * S::kIn) {
+    const U32 low = first + rank * S::kIn;
+    const bool ours = low < in.end;
+    if (ours) {
+      load(own, in, low);
+      leave_segments(own, in);
+      __syncthreads();
+      // Where the walk enters other windows is not known yet: those of their first ranges are for later.
+      if (threadIdx.x < 32 * S::kWays) try_ways(own, in, rank == 0 ? p : kAtBad);
+      __syncthreads();
+    }
+    U32 from = 0;
+    for (U32 turn = 0; turn < blocks; ++turn) {
+      if (rank == turn && threadIdx.x < 32) {
+        const U32 came = turn == 0 ? p : shared.enters[turn];
+        const bool inside = ours && came < low + S::kIn;  // else in a long run of literals
+        const U32 to = inside ? pass_ranges(own, in, came, from) : came;
+        if (turn == 0 && threadIdx.x == 0) shared.enters[0] = p;
+        tell_all(&shared.enters[turn + 1], to);
+      }
+      cluster::sync();
+    }
+    const bool inside = ours && shared.enters[rank] < low + S::kIn;
+    if (inside && threadIdx.x < 32) enter_segments(own, in, from);
+    __syncthreads();
+    const U32 segment = low / kSegment + threadIdx.x, at = segment * kSegment;
+    const bool has_segment = ours && threadIdx.x < S::kIn / kSegment && at < in.end;
+    const U32 entry = has_segment && inside ? own.before[segment] : kNoEntry;
+    U32 all;
+    const U32 before = sum_before(own, entry == kNoEntry ? 0 : produced(in, at + entry, at + kSegment), all);
+    tell_all(&shared.made[rank], all);
+    cluster::sync();
+    U32 before_window = out;
+    for (U32 i = 0; i < blocks; ++i) {
+      if (i < rank) before_window += shared.made[i];
+      out += shared.made[i];
+    }
+    for (U32 i = 0; has_segment && i < blocks; ++i) {
+      *cluster::of_block(&own.before[segment], i) = (before_window + before) << 6 | entry;
+    }
+    p = shared.enters[blocks];
+    if (p == kAtBad || out > dst_bytes) return false;
+    cluster::sync();
+    if (p == kAtEnd) {
+      for (U32 i = first / kSegment + blocks * (S::kIn / kSegment) + threadIdx.x; i < segments; i += S::kThreads) {
+        own.before[i] = out << 6 | kNoEntry;
+      }
+      break;
+    }
+  }
+  if (threadIdx.x == 0) own.before[segments] = out << 6 | kNoEntry;
+  __syncthreads();
+  return p == kAtEnd && out == dst_bytes;
+}
+
+// Cells that lead outside become bytes, which are there by now. Others' have not been looked at before.
+template <class S>
+__device__ __forceinline__ void close_cells(Shared<S>& shared, const Window& window) {
+  constexpr U32 kLoads = 8;
+  const U32 bytes = window.end - window.begin;
+  for (U32 first = threadIdx.x; first < bytes; first += kLoads * S::kThreads) {
+    U32 cell[kLoads], value[kLoads];
+    for (U32 k = 0; k < kLoads; ++k) {
+      const U32 i = first + k * S::kThreads;
+      cell[k] = i < bytes ? shared.cell[i] : 0;
+    }
+    for (U32 k = 0; k < kLoads; ++k) value[k] = cell[k] < kOutside ? 0 : __ldcg(&window.dst[cell[k] - kOutside]);
+    for (U32 k = 0; k < kLoads; ++k) {
+      if (cell[k] >= kOutside) shared.cell[first + k * S::kThreads] = kLiteral | value[k];
+    }
+  }
+  __syncthreads();
+}
+
+// All threads of the cluster. False: it is left.
+template <class S>
+__device__ inline bool decode_together(ClusterShared<S>& shared, const Lz4Stream& stream) {
+  Shared<S>& own = shared.own;
+  const U32 rank = cluster::rank(), blocks = cluster::blocks();
+  Input in = input_of(stream, own.in, own.lead, S::kMost);
+  if (!discover_together(shared, in, stream.dst_bytes)) return false;
+  const U32 segments = (in.end + kSegment - 1) / kSegment;
+  for (U32 first = 0; first < stream.dst_bytes; first += blocks * S::kOut) {
+    const U32 begin = first + rank * S::kOut;
+    const bool ours = begin < stream.dst_bytes;
+    const Window window{begin, ours && stream.dst_bytes - begin < S::kOut ? stream.dst_bytes : begin + S::kOut,
+                        stream.dst};
+    if (ours && !fill_window(own, in, window, segments, stream.dst_bytes)) tell_all(&shared.failed, 1u);
+    for (U32 turn = 0; turn < blocks; ++turn) {
+      cluster::sync();
+      if (turn == 0 && shared.failed != 0) return false;
+      if (rank != turn || !ours) continue;
+      close_cells(own, window);
+      store(own, window, stream.dst);
+    }
+  }
+  return true;
+}
+
+// A kernel's body: what it decodes is crossed out of the list. Batches of more than `turns` streams a cluster are left.
+template <class S>
+__device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 turns, const std::uint64_t* outcomes,
+                                           ClusterShared<S>& shared) {
+  const U32 rank = cluster::rank(), blocks = cluster::blocks();
+  const U32 clusters = gridDim.x / blocks, own = blockIdx.x / blocks;
+  turns = turns < kMostTurns ? turns : kMostTurns;
+  if (threadIdx.x == 0) shared.failed = 0;
+  const U32 found = number_streams(shared.own, streams, count, clusters * turns, [&](U32 number) {
+    return number % clusters == own ? number / clusters : kMostTurns;
+  });
+  if (found > clusters * turns) return;
+  for (U32 turn = 0; turn * clusters + own < found; ++turn) {
+    const U32 i = shared.own.mine[turn];
+    const Lz4Stream stream = streams[i];
+    if (rank == 0) {
+      const bool good =
+          *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
+      tell_all(&shared.good[turn % 2], good && stream.kind == Lz4Kind::kBlock ? 1u : 0u);
+    }
+    cluster::sync();
+    if (shared.good[turn % 2] == 0) continue;
+    const bool done = decode_together(shared, stream);
+    if (done && rank == 0 && threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
+    cluster::sync();
+    if (threadIdx.x == 0) shared.failed = 0;
+  }
+  cluster::sync();  // nobody looks at this block's memory any more
+}
+
+}  // namespace small
+}  // namespace headrace::codec::gpu
