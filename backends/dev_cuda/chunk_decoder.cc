@@ -69,6 +69,11 @@ class CudaDecoder final : public ChunkDecoder {
     auto& ours = static_cast<CudaStream&>(stream);
     const auto count = static_cast<std::uint32_t>(items.size());
     DecodeLimits limits = limits_of(items);
+    if (steps_.size() == 1) {
+      for (const DecodeItem& item : items) {
+        limits.dst_bytes += item.dst_bytes != 0 ? std::min(item.dst_bytes, layout_.capacity(0)) : layout_.capacity(0);
+      }
+    }
     if (scratch_bytes(limits) > scratch.size()) {
       return Status(Code::kInternal, Layer::kDevice, "too little scratch for a batch of " + std::to_string(count));
     }

@@ -28,7 +28,8 @@ bool same(const DecodeStage& a, const DecodeStage& b) {
 }  // namespace
 
 DecodeLimits rounded_up(const DecodeLimits& limits) noexcept {
-  return {limits.items, next_of(limits.src_bytes, 2), next_of(limits.largest_src_bytes, 1)};
+  return {limits.items, next_of(limits.src_bytes, 2), next_of(limits.largest_src_bytes, 1),
+          next_of(limits.dst_bytes, 2)};
 }
 
 DecodeGraphs::Graph::~Graph() {

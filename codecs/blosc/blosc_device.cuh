@@ -5,6 +5,7 @@
 //   scan      where each container's share of the lists begins
 //   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
 //   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out; streams for the others
+//             (of few containers, one thread block does all of this)
 //   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy; or enqueue_zstd; or enqueue_deflate)
 //   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each UnshuffleWay,
 //   which
@@ -115,6 +116,7 @@ struct Job {
   Shares* totals = nullptr;                  // one
   std::uint32_t* others = nullptr;           // one, zeroed before: streams that are neither lz4 nor in place
   std::uint32_t* paths = nullptr;            // one, zeroed before: a bit for each UnshuffleWay that a container takes
+  std::uint32_t* ticket = nullptr;           // one, zeroed before: the inner decoder's
   Byte* decoded = nullptr;
 };
 
@@ -430,7 +432,7 @@ struct Layout {
                 decoded = 0, inner = 0;
   std::uint64_t stream_count = 0;  // bound
 
-  static constexpr std::uint64_t kTotalsBytes = sizeof(Shares) + 2 * sizeof(std::uint32_t);
+  static constexpr std::uint64_t kTotalsBytes = sizeof(Shares) + 3 * sizeof(std::uint32_t);
 
   Layout(const device::gpu::Limits& limits, const Allowance& allowance, Named named) {
     const std::uint64_t chunks = limits.chunks;
@@ -459,6 +461,7 @@ struct Layout {
     job.totals = reinterpret_cast<Shares*>(scratch + totals);
     job.others = reinterpret_cast<std::uint32_t*>(scratch + totals + sizeof(Shares));
     job.paths = job.others + 1;
+    job.ticket = job.others + 2;
     job.streams = reinterpret_cast<Lz4Stream*>(scratch + streams);
     job.tags = reinterpret_cast<Tag*>(scratch + tags);
     if (job.named == Named::kZstd) job.zstd_streams = reinterpret_cast<ZstdStream*>(scratch + entropy_streams);

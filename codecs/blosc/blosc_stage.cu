@@ -17,6 +17,7 @@ using device::gpu::blocks_for;
 using device::gpu::wait_for_earlier;
 
 constexpr unsigned kListThreads = 128, kScanThreads = 512, kInnerThreads = 128;
+constexpr std::uint32_t kFewContainers = 16;  // whose streams one block lists before a second launch begins
 
 __global__ void blosc_parse(blosc::Job job) {
   wait_for_earlier();
@@ -33,6 +34,18 @@ __global__ void blosc_streams(blosc::Job job) {
 }
 __global__ void blosc_seal(blosc::Job job) {
   wait_for_earlier();
+  blosc::seal_body(job);
+}
+// The steps before the inner decoder, for few containers.
+__global__ void __launch_bounds__(kScanThreads) blosc_list(blosc::Job job) {
+  __shared__ blosc::Shares shared[kScanThreads];
+  wait_for_earlier();
+  blosc::parse_body(job);
+  __syncthreads();
+  blosc::scan_body(job, shared);
+  __syncthreads();
+  blosc::streams_body(job);
+  __syncthreads();
   blosc::seal_body(job);
 }
 __global__ void __launch_bounds__(kInnerThreads) blosc_inner(blosc::Job job) {
@@ -79,10 +92,14 @@ class BloscStage final : public device::gpu::GpuCodec {
       return error;
     }
     device::gpu::Launcher launch(stream);
-    launch(blosc_parse, blocks_for(job.count, kListThreads, UINT32_MAX / kListThreads), kListThreads, 0, job);
-    launch(blosc_scan, 1, kScanThreads, 0, job);
-    launch(blosc_streams, list_blocks, kListThreads, 0, job);
-    launch(blosc_seal, list_blocks, kListThreads, 0, job);
+    if (job.count <= kFewContainers) {
+      launch(blosc_list, 1, kScanThreads, 0, job);
+    } else {
+      launch(blosc_parse, blocks_for(job.count, kListThreads, UINT32_MAX / kListThreads), kListThreads, 0, job);
+      launch(blosc_scan, 1, kScanThreads, 0, job);
+      launch(blosc_streams, list_blocks, kListThreads, 0, job);
+      launch(blosc_seal, list_blocks, kListThreads, 0, job);
+    }
     if (launch.error() != cudaSuccess) return launch.error();
     batch.marks.queued("blosc headers");
     const int error = named_ == blosc::Named::kZstd   ? enqueue_inner_zstd(batch, layout, job, stream)
@@ -106,6 +123,7 @@ class BloscStage final : public device::gpu::GpuCodec {
     Lz4Job inner;
     inner.streams = job.streams;
     inner.count = &job.totals->streams;
+    inner.ticket = job.ticket;
     inner.limits = blosc::inner_limits<Lz4Limits>(batch.limits, layout);
     inner.outcomes = batch.outcomes;
     inner.stage = batch.stage;

@@ -54,6 +54,7 @@ __device__ __forceinline__ T* of_block(T* at, [[maybe_unused]] std::uint32_t ran
 namespace small {
 
 inline constexpr U32 kMostBlocks = 8;  // of a cluster, which every GPU that has clusters takes
+inline constexpr U32 kMostTurns = 4;   // streams that a cluster decodes
 
 template <class S>
 struct ClusterShared {
@@ -63,6 +64,8 @@ struct ClusterShared {
   U32 made[kMostBlocks];        // by the tokens of each block's window
   U32 failed;
   U32 good[2];  // of this turn's stream, and of the next one's
+
+  U32 mine[kMostTurns];  // the cluster's streams
 };
 
 // The threads of a warp, one for each block of the cluster, write there.
@@ -185,12 +188,12 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
   const U32 clusters = gridDim.x / blocks, own = blockIdx.x / blocks;
   turns = turns < kMostTurns ? turns : kMostTurns;
   if (threadIdx.x == 0) shared.failed = 0;
-  const U32 found = number_streams(shared.own, streams, count, clusters * turns, [&](U32 number) {
-    return number % clusters == own ? number / clusters : kMostTurns;
+  const U32 found = number_streams(shared.own, streams, count, clusters * turns, [&](U32 number, U32 i) {
+    if (number % clusters == own && number / clusters < kMostTurns) shared.mine[number / clusters] = i;
   });
   if (found > clusters * turns) return;
   for (U32 turn = 0; turn * clusters + own < found; ++turn) {
-    const U32 i = shared.own.mine[turn];
+    const U32 i = shared.mine[turn];
     const Lz4Stream stream = streams[i];
     if (rank == 0) {
       const bool good =

@@ -40,6 +40,7 @@ struct Lz4Limits {
 struct Lz4Job {
   Lz4Stream* streams = nullptr;          // device memory, any alignment of src and dst; kinds are written to
   const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
+  std::uint32_t* ticket = nullptr;       // device memory, 0: of enqueue_lz4_small()
   Lz4Limits limits;
   std::uint64_t* outcomes = nullptr;  // device memory, by chunk
   unsigned stage = 0;
@@ -55,9 +56,9 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noe
 
 // Streams of at most kLz4Small decoded bytes, each by a thread block, if the batch has no more than kLz4SmallFew a
 // multiprocessor; of few, each by a cluster of blocks, where the device has clusters. Those that are decoded become
-// kNone. Without scratch. Does nothing where a block of the device cannot have the shared
-// memory. `all`: only few streams are left, such as damaged ones.
-inline constexpr std::uint32_t kLz4Small = 256u << 10, kLz4SmallFew = 12;
+// kNone. Without scratch. Does nothing where a block of the device cannot have the shared memory. `all`: only few
+// streams are left, such as damaged ones.
+inline constexpr std::uint32_t kLz4Small = 256u << 10, kLz4SmallFew = 8;
 int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool& all) noexcept;
 
 // Queues the launches; a cudaError_t.

@@ -12,33 +12,16 @@ namespace {
 using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
-// Two blocks share a multiprocessor; of many streams, up to 128 KiB as the planes of Blosc's blocks are, four do: while
-// one waits for its threads to meet, others work.
 using Shape = small::Shape<kLz4Small, 16u << 10, 24u << 10, 512>;
-using ManyShape = small::Shape<kLz4Small / 2, 8u << 10, 10u << 10, 256>;
-template <class S>
-constexpr unsigned kBlocks = S::kThreads == 256 ? 4 : 2;  // on a multiprocessor at once
-constexpr unsigned kManyStreams = 5;                      // a multiprocessor
+constexpr unsigned kBlocks = 2;  // on a multiprocessor at once
 
-template <class S>
-__global__ void __launch_bounds__(S::kThreads, kBlocks<S>)
+__global__ void __launch_bounds__(Shape::kThreads, kBlocks)
     small_kernel(Lz4Stream* streams, const std::uint32_t* count, std::uint32_t most, std::uint32_t few,
-                 std::uint32_t multiprocessors, const std::uint64_t* outcomes) {
+                 std::uint32_t* ticket, const std::uint64_t* outcomes) {
   wait_for_earlier();
   extern __shared__ __align__(16) unsigned char memory[];
   const std::uint32_t n = *count < most ? *count : most;
-  small::decode_small_body(streams, n, few, {multiprocessors, kBlocks<S>}, outcomes,
-                           *reinterpret_cast<small::Shared<S>*>(memory));
-}
-
-template <class S>
-void decode_small(Launcher& launch, const Lz4Job& job, std::uint32_t few) {
-  constexpr std::size_t kShared = sizeof(small::Shared<S>);
-  const auto multiprocessors = static_cast<std::uint32_t>(std::max(job.multiprocessors, 1));
-  launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&small_kernel<S>),
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
-  launch(small_kernel<S>, multiprocessors * kBlocks<S>, S::kThreads, kShared, job.streams, job.count,
-         job.limits.streams, multiprocessors * few, multiprocessors, job.outcomes);
+  small::decode_small_body(streams, n, few, ticket, outcomes, *reinterpret_cast<small::Shared<Shape>*>(memory));
 }
 
 // A block has a multiprocessor to itself.
@@ -47,6 +30,8 @@ constexpr unsigned kClusterBlocks = 4;
 constexpr std::size_t kClusterShared = sizeof(small::ClusterShared<ClusterShape>);
 // Streams that a cluster decodes one after the other, before a block for each is as fast.
 constexpr unsigned kClusterTurns = 2;
+// Of larger batches there are more, most often; a kernel that needs whole multiprocessors waits for those of others.
+constexpr std::uint64_t kClusteredBytes = 16u << 20;
 
 __global__ void __launch_bounds__(ClusterShape::kThreads, 1)
     cluster_kernel(Lz4Stream* streams, const std::uint32_t* count, std::uint32_t most, const std::uint64_t* outcomes) {
@@ -91,11 +76,12 @@ int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool&
   launch.check(cudaGetDevice(&device));
   launch.check(cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   all = false;
-  const std::size_t most_shared = std::max(sizeof(small::Shared<Shape>), sizeof(small::Shared<ManyShape>));
-  if (launch.error() != cudaSuccess || static_cast<std::size_t>(room) < most_shared || job.limits.streams == 0) {
+  constexpr std::size_t kShared = sizeof(small::Shared<Shape>);
+  if (launch.error() != cudaSuccess || static_cast<std::size_t>(room) < kShared || job.limits.streams == 0) {
     return launch.error();
   }
-  if (launch.has_clusters() && static_cast<std::size_t>(room) >= kClusterShared) {
+  if (launch.has_clusters() && static_cast<std::size_t>(room) >= kClusterShared &&
+      job.limits.dst_bytes <= kClusteredBytes) {
     launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&cluster_kernel),
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, kClusterShared));
     if (const unsigned clusters = std::min(clusters_of(device), job.limits.streams); clusters != 0) {
@@ -103,12 +89,13 @@ int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool&
                     job.streams, job.count, job.limits.streams, job.outcomes);
     }
   }
-  decode_small<Shape>(launch, job, kManyStreams);
-  decode_small<ManyShape>(launch, job, kLz4SmallFew);
+  launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&small_kernel),
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
   const auto multiprocessors = static_cast<std::uint32_t>(std::max(job.multiprocessors, 1));
-  const bool by_many = job.limits.largest_dst_bytes <= ManyShape::kMost;
-  all = job.limits.largest_dst_bytes <= kLz4Small &&
-        job.limits.streams <= multiprocessors * (by_many ? kLz4SmallFew : kManyStreams);
+  const std::uint32_t few = multiprocessors * kLz4SmallFew;
+  launch(small_kernel, std::min(job.limits.streams, multiprocessors * kBlocks), Shape::kThreads, kShared, job.streams,
+         job.count, job.limits.streams, few, job.ticket, job.outcomes);
+  all = job.limits.streams <= few && job.limits.largest_dst_bytes <= kLz4Small;
   return launch.error();
 }
 

@@ -279,11 +279,11 @@ __device__ __forceinline__ bool takes(const Lz4Stream& stream) {
 }
 
 // Numbers the streams that blocks of this shape take, as they were listed: those that others cross out meanwhile stay.
-// mine(number) says in which turn this block takes one; kMostTurns or more: in none. How many there are; more than
-// `most`: it did not look on. All threads.
-template <class S, class Mine>
+// Calls take(number, index) in one of the threads. How many there are; more than `most`: it did not look on. All
+// threads.
+template <class S, class Take>
 __device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream* streams, U32 count, U32 most,
-                                              const Mine& mine) {
+                                              const Take& take) {
   U32 found = count / 4 > most ? most + 1 : 0;  // looking through so many takes too long
   for (U32 first = 0; first < count && found <= most; first += S::kThreads) {
     const U32 i = first + threadIdx.x;
@@ -295,46 +295,30 @@ __device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream
     }
     U32 all;
     const U32 number = found + sum_before(shared, takes_it ? 1 : 0, all);
-    const U32 turn = takes_it ? mine(number) : kMostTurns;
-    if (turn < kMostTurns) shared.mine[turn] = i;
+    if (takes_it) take(number, i);
     found += all;
   }
   __syncthreads();
   return found;
 }
 
-// Which blocks take which streams: the first `units` streams go to the multiprocessors in turn, the next ones again,
-// moved on by one, since every third or fourth of them, a plane of shuffled blocks, is alike and takes longer than
-// others. A GPU gives its multiprocessors blocks in the order of their numbers.
-struct Turns {
-  U32 units, each;  // multiprocessors, and blocks of one
-
-  __device__ __forceinline__ U32 of(U32 number, U32 block) const {
-    const U32 layer = number / units;
-    return layer % each * units + (number + layer) % units == block ? layer / each : kMostTurns;
-  }
-  // REQUIRES: of(number, block) is a turn for such a number.
-  __device__ __forceinline__ U32 number(U32 turn, U32 block) const {
-    const U32 layer = turn * each + block / units;
-    return layer * units + (block % units + units - layer % units) % units;
-  }
-};
-
-// A kernel's body, in blocks for all turns.units * turns.each: what it decodes is crossed out of the list. Batches of
-// more than `few` streams of its kind are left.
+// A kernel's body: what it decodes is crossed out of the list. Batches of more than `few` streams of its kind are left.
+// A block that is through with a stream takes the next: the planes of a shuffled block differ in length of work.
 template <class S>
-__device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few, const Turns& turns,
+__device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few, U32* ticket,
                                          const std::uint64_t* outcomes, Shared<S>& shared) {
-  const U32 found =
-      number_streams(shared, streams, count, few, [&](U32 number) { return turns.of(number, blockIdx.x); });
-  if (found > few) return;
-  for (U32 turn = 0; turn < kMostTurns && turns.number(turn, blockIdx.x) < found; ++turn) {
-    const U32 i = shared.mine[turn];
+  if (count > few && number_streams(shared, streams, count, few, [](U32, U32) {}) > few) return;
+  for (;;) {
+    __syncthreads();  // all have the turn before
+    if (threadIdx.x == 0) shared.position = atomicAdd(ticket, 1u);
+    __syncthreads();
+    const U32 i = shared.position;
+    if (i >= count) return;
     const Lz4Stream stream = streams[i];
     const bool good =
         *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
     // One of its chunk's other streams may have failed meanwhile: the threads have to agree.
-    const bool decodes = __syncthreads_or(good && stream.kind == Lz4Kind::kBlock ? 0 : 1) == 0;
+    const bool decodes = __syncthreads_or(good && takes<S>(stream) ? 0 : 1) == 0;
     if (decodes && decode(shared, stream) && threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
   }
 }

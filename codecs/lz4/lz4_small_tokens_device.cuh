@@ -40,9 +40,6 @@ struct Shape {
   static_assert(threads % 32 == 0 && threads <= 1024 && most_bytes <= 1u << 18);
 };
 
-// Streams that a block, or a cluster, decodes one after the other.
-inline constexpr U32 kMostTurns = 16;
-
 // Cells that a token takes, of the four bytes at least that it makes, until they become theirs: where its literals are,
 // how many, the offset of its match, and the rest of where.
 inline constexpr U32 kTokenCells = 4;
@@ -70,7 +67,6 @@ struct Shared {
   U32 way_entry[S::kWays][32], way_exit[S::kWays][32];
   HeadToken head;
   U32 position;
-  U32 mine[kMostTurns];  // the block's streams, or its cluster's
 };
 
 __device__ __forceinline__ U32 padded(U32 p) { return p + (p >> 5) * 4; }        // place of a byte of `in`

@@ -46,6 +46,7 @@ class Lz4Stage final : public device::gpu::GpuCodec {
     Lz4Job job;
     job.streams = streams;
     job.count = streams_count;
+    job.ticket = streams_count + 1;
     job.limits = lz4_limits_of(batch.limits);
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;

@@ -20,12 +20,16 @@ __device__ inline device::DecodeReason read_lz4_header(const device::gpu::Chunk&
   return DecodeReason::kNone;
 }
 
-// A thread a chunk. Chunks that are bad, or were before, become streams with nothing to do.
+// A thread a chunk. Chunks that are bad, or were before, become streams with nothing to do. Behind their count comes a
+// ticket, 0.
 __device__ inline void list_lz4_streams_body(device::gpu::Chunk* chunks, std::uint32_t count, bool exact,
                                              std::uint64_t* outcomes, unsigned stage, Lz4Stream* streams,
                                              std::uint32_t* streams_count) {
   const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i == 0) *streams_count = count;
+  if (i == 0) {
+    streams_count[0] = count;
+    streams_count[1] = 0;
+  }
   if (i >= count) return;
   Lz4Stream stream{nullptr, nullptr, 0, 0, i, Lz4Kind::kNone};
   if (outcomes[i] == device::DecodeOutcome::kOk) {

@@ -97,6 +97,7 @@ struct DecodeLimits {
   std::uint32_t items = 0;
   std::uint64_t src_bytes = 0;          // of all items together
   std::uint64_t largest_src_bytes = 0;  // of one
+  std::uint64_t dst_bytes = 0;          // that all together decode to; 0: as much as so many items may
 
   bool operator==(const DecodeLimits&) const noexcept = default;
 };

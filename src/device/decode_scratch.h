@@ -54,6 +54,7 @@ class DecodeScratch {
     out.src_bytes = stage == 0 ? limits.src_bytes : limits.items * capacities_[stage - 1];
     out.largest_src_bytes = stage == 0 ? limits.largest_src_bytes : capacities_[stage - 1];
     out.dst_bytes = limits.items * capacities_[stage];
+    if (limits.dst_bytes != 0 && stages() == 1) out.dst_bytes = std::min(out.dst_bytes, limits.dst_bytes);
     out.largest_dst_bytes = capacities_[stage];
     return out;
   }

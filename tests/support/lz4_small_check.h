@@ -17,12 +17,12 @@ namespace headrace::test {
 // A block of one warp, whose windows few bytes cross, and what a GPU runs (lz4_small.cu).
 using OneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32>;
 using Large = codec::gpu::small::Shape<262144, 16384, 24576, 512>;
-using Many = codec::gpu::small::Shape<131072, 8192, 10240, 256>;
 
 // The same of clusters.
 using ClusterOneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32, std::uint32_t>;
 using ClusterLarge = codec::gpu::small::Shape<262144, 16384, 32768, 1024, std::uint32_t>;
 
+inline constexpr std::uint32_t kMostSmallStreams = 100;  // of a batch that decode_small() does not leave
 // How many streams the last run of decode_small() or decode_clusters() decoded itself.
 inline std::size_t small_decoded = 0;
 
@@ -32,11 +32,10 @@ void decode_small(std::span<const codec::gpu::Lz4Stream> streams, std::span<std:
   static const auto shared = std::make_unique<codec::gpu::small::Shared<S>>();
   std::memset(static_cast<void*>(shared.get()), 0xCD, sizeof *shared);
   std::vector<codec::gpu::Lz4Stream> list(streams.begin(), streams.end());
-  const codec::gpu::small::Turns turns =
-      blocks % 2 == 0 ? codec::gpu::small::Turns{blocks / 2, 2} : codec::gpu::small::Turns{blocks, 1};
+  std::uint32_t ticket = 0;
   testing::gpu::launch(blocks, S::kThreads, [&] {
-    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()),
-                                            blocks * codec::gpu::small::kMostTurns, turns, outcomes.data(), *shared);
+    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()), kMostSmallStreams,
+                                            &ticket, outcomes.data(), *shared);
   });
   small_decoded = static_cast<std::size_t>(std::count_if(
       list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));
