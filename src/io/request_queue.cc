@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <thread>
 
 #include "base/checked.h"
 #include "base/fork.h"
@@ -14,6 +15,7 @@ constexpr std::uint32_t kKernelLimit = (std::uint32_t{1} << 31) - 4096;  // MAX_
 constexpr std::uint64_t kMaxOffset = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 constexpr auto kMaxBackoff = std::chrono::milliseconds(10);
+constexpr std::chrono::nanoseconds kBrokenPause = std::chrono::milliseconds(1);
 
 Status refuse(const Request& request, const char* what) {
   return Status(Code::kInvalidArgument, Layer::kIo, what).with_range(request.offset_bytes, request.buffer.size());
@@ -138,6 +140,9 @@ std::size_t RequestQueue::wait(std::span<RequestResult> out, std::chrono::nanose
       }
       check_deadlines();
       pump();
+    } else if (at_hand == 0) {
+      // Nothing sleeps in a broken engine, nor wakes there: a caller that waits again and again is not to spin.
+      std::this_thread::sleep_for(std::min(bound, kBrokenPause));
     }
   }
   std::size_t stored = 0;
