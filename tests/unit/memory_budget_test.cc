@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <span>
+#include <string>
 
-#include "base/access.h"
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/temp_dir.h"
@@ -38,6 +41,29 @@ bool reset_peak() {
   return file.good();
 }
 
+// The folder that an array lies in: made once for all variants, since it has ten thousand names. One chunk of zeros is
+// every chunk: what is on disk does not matter here.
+const std::string& folder_of(const FlatArray& array) {
+  static const support::TempDir directory;
+  static std::map<Layout, std::string> folders;
+  const auto [found, fresh] = folders.try_emplace(array.layout, directory / testing::layout_name(array.layout));
+  const std::string& folder = found->second;
+  if (!fresh) return folder;
+  const std::vector<std::uint32_t> values(array.chunk_elements, 0);
+  store::Bytes chunk(ZSTD_compressBound(values.size() * 4));
+  chunk.resize(ZSTD_compress(chunk.data(), chunk.size(), values.data(), values.size() * 4, 1));
+  if (array.layout == Layout::kRaw) chunk.assign(values.size() * 4, std::byte{0});
+  std::filesystem::create_directory(folder);
+  const std::string metadata = array.metadata(), first = folder + "/" + array.key(0);
+  EXPECT_TRUE(support::write_file(folder + "/" + array.metadata_key(),
+                                  std::as_bytes(std::span(metadata.data(), metadata.size()))));
+  EXPECT_TRUE(support::write_file(first, chunk));
+  for (std::uint64_t i = 1; i < array.chunks; ++i) {
+    std::filesystem::create_hard_link(first, folder + "/" + array.key(i));
+  }
+  return folder;
+}
+
 struct Variant {
   const char* device;
   const char* engine;
@@ -56,20 +82,9 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   options.host_budget_bytes = kBudget;
   options.device_budget_bytes = kBudget;
   auto context = Context::create(options).value();
-  support::TempDir directory;
-  auto store = Store::open(context, directory.path()).value();
-  {
-    // One chunk of zeros, or one shard of them, is every chunk: what is on disk does not matter here.
-    FlatArray zeros = array;
-    ASSERT_TRUE(testing::put_text(*Access::impl(store), zeros.metadata_key(), zeros.metadata()).ok());
-    const std::vector<std::uint32_t> values(array.chunk_elements, 0);
-    store::Bytes chunk(ZSTD_compressBound(values.size() * 4));
-    chunk.resize(ZSTD_compress(chunk.data(), chunk.size(), values.data(), values.size() * 4, 1));
-    if (array.layout == Layout::kRaw) chunk.assign(values.size() * 4, std::byte{0});
-    const std::string first = directory / array.key(0);
-    ASSERT_TRUE(support::write_file(first, chunk));
-    for (std::uint64_t i = 1; i < array.chunks; ++i) std::filesystem::create_hard_link(first, directory / array.key(i));
-  }
+  const std::string& folder = folder_of(array);
+  ASSERT_FALSE(HasFailure());
+  auto store = Store::open(context, folder).value();
   auto opened = Array::open(store).value();
   auto device = Device::open(GetParam().device).value();
   auto buffer = Buffer::allocate(device, array.elements() * 4).value();
@@ -83,7 +98,7 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   ASSERT_GT(before, array.elements() * 4);
   // A context of its own, so that what the first read left pooled is not what is measured.
   auto fresh = Context::create(options).value();
-  auto again = Array::open(Store::open(fresh, directory.path()).value()).value();
+  auto again = Array::open(Store::open(fresh, folder).value()).value();
   Stats stats;
   const Status status = again.read({}, {buffer, again.info().dtype, {array.elements()}}, device, {}, &stats);
   ASSERT_TRUE(status.ok()) << status.to_string();
