@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs `headrace read` over known arrays and over stores that it has to refuse.
 
-  check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--only REGEX] [--jobs 2]
+  check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--unpacked DIR] [--only REGEX] [--jobs 2]
                   [--device NAME] [--placement auto|cpu|gpu] [--reader build/tests/golden_reader [--boxes N]]
 
 Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
 within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
 
 --data reads a folder tree of tar files with manifest.json, manifest-foreign.json and manifest-invalid.json instead of the archive.
+
+--unpacked keeps what an archive holds for the next run, under a name that its bytes give.
 
 --reader has each job's reads made by one process that stays, begun again when it dies or has to be ended: a GPU takes half a second
 to begin, every time.
@@ -71,6 +73,23 @@ def unpack(archive, target):
                 os.link(os.path.join(target, os.path.normpath(member.linkname)), path)
 
 
+def unpacked(archive, target, kept):
+    """The folder with what an archive holds: `target`, or one below `kept` that runs of this script share and only read."""
+    if kept is None:
+        unpack(archive, target)
+        return target
+    os.makedirs(kept, exist_ok=True)
+    whole = os.path.join(kept, digest(archive)[0][:24])
+    if not os.path.exists(whole):
+        part = tempfile.mkdtemp(prefix="part-", dir=kept)
+        unpack(archive, part)
+        try:
+            os.rename(part, whole)   # nobody sees half of it
+        except OSError:
+            shutil.rmtree(part)      # another run was faster
+    return whole
+
+
 def entries_of(manifest):
     with open(manifest, encoding="utf-8") as file:
         document = json.load(file)
@@ -87,8 +106,7 @@ def load(args, scratch):
     if args.data:
         found = [os.path.join(folder, name) for folder, _, files in sorted(os.walk(args.data)) for name in files if name in MANIFESTS]
     else:
-        root = os.path.join(scratch, "golden")
-        unpack(args.archive, root)
+        root = unpacked(args.archive, os.path.join(scratch, "golden"), args.unpacked)
         found = [os.path.join(root, "manifest.json")]
     if not found:
         raise SystemExit(f"no manifest below {args.data}")
@@ -108,8 +126,7 @@ def load(args, scratch):
             else:
                 path = os.path.join(folder, archive)
                 if path not in roots:
-                    roots[path] = os.path.join(scratch, f"{len(roots):03d}")
-                    unpack(path, roots[path])
+                    roots[path] = unpacked(path, os.path.join(scratch, f"{len(roots):03d}"), args.unpacked)
                 base = roots[path]
             entry["_store"] = os.path.join(base, entry["store"])
             (invalid if refuse else arrays).append(entry)
@@ -326,6 +343,7 @@ def main():
     parser.add_argument("--boxes", type=int, default=0, help="with --reader: so many boxes of each array are read again, in part")
     parser.add_argument("--archive", default=os.path.join(HERE, "golden.tar.xz"))
     parser.add_argument("--data", help="folder of tar files and manifests, instead of the archive")
+    parser.add_argument("--unpacked", help="folder that keeps what archives hold")
     parser.add_argument("--unsupported", default=os.path.join(HERE, "unsupported.txt"))
     parser.add_argument("--only", default="", help="regular expression on names")
     parser.add_argument("--jobs", type=int, default=2)

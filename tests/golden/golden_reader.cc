@@ -18,12 +18,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <random>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/json.h"
@@ -51,19 +52,20 @@ int run(const Json& arguments) {
   return headrace::cli::run_command_line(static_cast<int>(words.size()), argv.data());
 }
 
-// What a box takes of an array that lies in `whole` in C order.
+// What a box takes of an array that lies in `whole` in C order: its rows along the last axis, one after the other.
 std::vector<char> box_of(const std::vector<char>& whole, const std::vector<std::uint64_t>& shape,
                          const std::vector<std::uint64_t>& begin, const std::vector<std::uint64_t>& count,
                          std::size_t item_bytes) {
   std::vector<char> out;
   std::vector<std::uint64_t> at(shape.size(), 0);
+  const std::size_t row_bytes = item_bytes * (shape.empty() ? 1 : count.back());
   for (bool more = true; more;) {
     std::uint64_t linear = 0;
     for (std::size_t i = 0; i < shape.size(); ++i) linear = linear * shape[i] + begin[i] + at[i];
-    out.insert(out.end(), whole.begin() + static_cast<std::ptrdiff_t>(linear * item_bytes),
-               whole.begin() + static_cast<std::ptrdiff_t>((linear + 1) * item_bytes));
+    const auto row = whole.begin() + static_cast<std::ptrdiff_t>(linear * item_bytes);
+    out.insert(out.end(), row, row + static_cast<std::ptrdiff_t>(row_bytes));
     more = false;
-    for (std::size_t i = shape.size(); i-- > 0 && !more;) {
+    for (std::size_t i = shape.empty() ? 0 : shape.size() - 1; i-- > 0 && !more;) {
       more = ++at[i] < count[i];
       if (!more) at[i] = 0;
     }
@@ -83,10 +85,11 @@ int check_boxes(const Json& arguments, const headrace::Device& device, int boxes
   const Store store = Store::open(context, target).value();
   const Array array = Array::open(store).value();
   const ArrayInfo& info = array.info();
-  std::ifstream in(file, std::ios::binary);
-  const std::vector<char> whole((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   const bool boxed = !info.dtype.is_variable_length() && info.decoded_bytes <= kMostBoxedBytes;
-  if (!boxed || whole.empty() || whole.size() != info.decoded_bytes) return 0;
+  std::error_code none;
+  if (!boxed || info.decoded_bytes == 0 || std::filesystem::file_size(file, none) != info.decoded_bytes) return 0;
+  std::vector<char> whole(info.decoded_bytes);
+  if (!std::ifstream(file, std::ios::binary).read(whole.data(), static_cast<std::streamsize>(whole.size()))) return 0;
   const std::size_t item_bytes = info.dtype.item_bytes;
   std::mt19937_64 random(whole.size());
   int wrong = 0;
