@@ -293,14 +293,15 @@ function(headrace_write_batches program)
   endwhile()
 endfunction()
 
-# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE]):
+# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE] [WAITS]):
 # one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h. SINGLE_THREADED:
 # nothing for ThreadSanitizer. ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program
 # has once: a main() or malloc() of its own, include folders, a macro that headers look for, cases that stand in a header. CUFILE:
-# the engine gds uses libcufile.so.0 of this build. A test that does not ask whether AddressSanitizer is there has the label
-# `sanitized` beside its own: every case of it runs there.
+# the engine gds uses libcufile.so.0 of this build. WAITS: it does little but wait, for the kernel or for time to pass; such a test
+# takes one of ctest's slots, all others take two, so that tests that work keep the processors meanwhile. A test that does not
+# ask whether AddressSanitizer is there has the label `sanitized` beside its own: every case of it runs there.
 function(headrace_test source)
-  cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE;WAITS" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
   headrace_label_wanted(wanted ${arg_LABELS})
   if(NOT wanted)
     return()
@@ -348,8 +349,14 @@ function(headrace_test source)
   if(HEADRACE_SANITIZE)
     math(EXPR arg_TIMEOUT "3 * ${arg_TIMEOUT}")
   endif()
+  set(slots 2)
+  set(cost ${arg_TIMEOUT})
+  if(arg_WAITS)
+    set(slots 1)
+    math(EXPR cost "10 * ${cost}")
+  endif()
   # COST: those that are given most time begin first, so that none of them is alone at the end.
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${cost} PROCESSORS ${slots} SKIP_RETURN_CODE 77
     ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};HEADRACE_PLACEMENT_FILE=off")
   if(arg_CUFILE)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "HEADRACE_GDS_LIBRARY=${PROJECT_BINARY_DIR}/lib/cufile/libcufile.so.0")
