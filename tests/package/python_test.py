@@ -33,7 +33,8 @@ def run(command, **options):
 
 def environment(build):
     path = os.pathsep.join(filter(None, [str(build / "python"), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    # NumPy's algebra is not used, and its threads spin for a while in each process.
+    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def has(python, module):
