@@ -1,5 +1,7 @@
 #include "tests/support/flat_array.h"
 
+#include "tests/support/sanitizer.h"
+
 namespace headrace::testing {
 
 std::string FlatArray::metadata() const {
@@ -23,9 +25,19 @@ std::string FlatArray::metadata() const {
          chunk + R"(],"codecs":[)" + inner + R"(],"index_codecs":[)" + bytes + R"(],"index_location":"end"}}]})";
 }
 
+HEADRACE_TEST_OWN_BYTES static void fill(std::uint32_t* to, std::uint64_t first, std::uint64_t count,
+                                         std::uint32_t seed) {
+  for (std::uint64_t i = 0; i < count; ++i) to[i] = element_value(first + i, seed);
+}
+
+std::vector<std::uint32_t> FlatArray::values(std::uint64_t first, std::uint64_t count) const {
+  std::vector<std::uint32_t> out(count);
+  fill(out.data(), first, count, seed);
+  return out;
+}
+
 store::Bytes FlatArray::encoded(std::uint64_t number) const {
-  std::vector<std::uint32_t> values(chunk_elements);
-  for (std::uint64_t i = 0; i < chunk_elements; ++i) values[i] = element_value(number * chunk_elements + i, seed);
+  const std::vector<std::uint32_t> values = this->values(number * chunk_elements, chunk_elements);
   const std::size_t bytes = values.size() * 4;
   store::Bytes out;
   if (layout == Layout::kZstd || layout == Layout::kShardedZstd) {

@@ -48,11 +48,9 @@ struct FlatArray {
 
   std::uint64_t elements() const { return chunks * chunk_elements; }
   bool sharded() const { return layout == Layout::kShardedRaw || layout == Layout::kShardedZstd; }
-  std::vector<std::uint32_t> expected() const {
-    std::vector<std::uint32_t> out(elements());
-    for (std::uint64_t i = 0; i < out.size(); ++i) out[i] = element_value(i, seed);
-    return out;
-  }
+  std::vector<std::uint32_t> expected() const { return values(0, elements()); }
+  // So many elements from one on.
+  std::vector<std::uint32_t> values(std::uint64_t first, std::uint64_t count) const;
   // Key of the object that holds chunk `number`, relative to the array.
   std::string key(std::uint64_t number) const {
     return sharded() ? "c/" + std::to_string(number / shard_chunks) : std::to_string(number);

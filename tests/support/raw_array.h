@@ -12,7 +12,7 @@
 namespace headrace::testing {
 
 // Element i of an array (C order) holds a value that tells i apart from its neighbours and from other arrays.
-inline std::uint32_t element_value(std::uint64_t i, std::uint32_t seed) {
+[[gnu::always_inline]] inline std::uint32_t element_value(std::uint64_t i, std::uint32_t seed) {
   std::uint64_t x = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
   x ^= x >> 29;
   return static_cast<std::uint32_t>(x * 0xBF58476D1CE4E5B9ull >> 32);

@@ -30,10 +30,12 @@ class TempDir {
 };
 
 // The byte at each offset of every test file: a piece at the wrong place is seen.
+[[gnu::always_inline]] inline std::uint64_t pattern_word(std::uint64_t number, std::uint64_t seed) {
+  const std::uint64_t x = (number + 1 + seed * 0x51ed27) * 0x9e3779b97f4a7c15u;
+  return x ^ x >> 29;
+}
 inline std::byte pattern_at(std::uint64_t offset, std::uint64_t seed = 0) {
-  std::uint64_t x = (offset / 8 + 1 + seed * 0x51ed27) * 0x9e3779b97f4a7c15u;
-  x ^= x >> 29;
-  return static_cast<std::byte>(x >> (8 * (offset % 8)));
+  return static_cast<std::byte>(pattern_word(offset / 8, seed) >> (8 * (offset % 8)));
 }
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed = 0);
 

@@ -53,7 +53,6 @@ class HandOver : public ::testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
     ASSERT_TRUE(dir_.ok());
-    bytes_ = pattern(kBytes);
     ASSERT_TRUE(support::write_file(dir_ / "data", bytes_));
     ContextOptions options;
     options.threads = 2;
@@ -102,7 +101,12 @@ class HandOver : public ::testing::TestWithParam<Variant> {
   }
 
   support::TempDir dir_;
-  std::vector<std::byte> bytes_;
+  static const std::vector<std::byte>& content() {
+    static const std::vector<std::byte> once = pattern(kBytes);
+    return once;
+  }
+
+  const std::vector<std::byte>& bytes_ = content();
   std::optional<Context> context_;
   std::optional<Device> device_;
   std::optional<File> file_;
