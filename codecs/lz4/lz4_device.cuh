@@ -35,6 +35,7 @@ struct Lz4Limits {
   std::uint32_t least_streams = 0;             // at least, as far as the host knows
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
+  std::uint64_t least_dst_bytes = 0;  // of one, as far as the host knows
 };
 
 struct Lz4Job {

@@ -48,6 +48,7 @@ class Lz4Stage final : public device::gpu::GpuCodec {
     job.count = streams_count;
     job.ticket = streams_count + 1;
     job.limits = lz4_limits_of(batch.limits);
+    if (exact_) job.limits.least_dst_bytes = batch.limits.largest_dst_bytes;
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;
     job.scratch = scratch + used;

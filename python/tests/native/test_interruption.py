@@ -133,7 +133,7 @@ def test_ctrl_c(folder, way):
     prepare, work = WAYS[way]
     program = textwrap.dedent(PROGRAM).replace("PREPARE", prepare).replace("WORK", work)
     late = []
-    for _ in range(3):  # others use the machine, too
+    for _ in range(6):  # others use the machine, too
         late.append(stops(program, folder))
         if late[-1] < LATE:
             return
