@@ -192,6 +192,7 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
     if (number % clusters == own && number / clusters < kMostTurns) shared.mine[number / clusters] = i;
   });
   if (found > clusters * turns) return;
+  cluster::sync();  // all blocks have begun: their memory can be written to
   for (U32 turn = 0; turn * clusters + own < found; ++turn) {
     const U32 i = shared.mine[turn];
     const Lz4Stream stream = streams[i];
