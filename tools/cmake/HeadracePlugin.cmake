@@ -8,7 +8,7 @@
 #
 # Every part's row goes into a table that src/<kind>/registry.cc includes, in the order of the add_subdirectory lines:
 # no static constructors, no forced references, and the list of parts is a file one can read in the build folder.
-set(HEADRACE_KINDS io device store codec)
+set(HEADRACE_KINDS io device http store codec)
 
 function(headrace_layer name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;TESTS" ${ARGN})

@@ -1,0 +1,84 @@
+// RangeClient: ranges of a service's objects over a Transport: requests, redirects, retries and the verdict on what
+// comes. Stores of HTTP servers and of S3 are a RangeService and one of these.
+//
+// Threads: every call from any thread. RangeListener::done() is called on the transport's thread, with no lock held.
+// Owns:    its transport. Goes when all reads have ended, and then waits for the transport's thread.
+// Fails:   each read ends once, with its bytes or a Status; what a server sends beyond a range is not written.
+#pragma once
+
+#include <headrace/byte_store.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "http/retry_policy.h"
+#include "http/transport.h"
+#include "http/url.h"
+#include "http/verdict.h"
+
+namespace headrace::http {
+
+// Where objects are and how one asks for them. Calls come from several threads.
+class RangeService {
+ public:
+  virtual ~RangeService() = default;
+  virtual ServiceKind kind() const noexcept = 0;
+  virtual Url place(std::string_view key) const = 0;
+  // Adds what tells who asks; `now`: seconds since 1970 by the server's clock. Called only for places of its own
+  // origin: what leads elsewhere gets nothing.
+  virtual void authorize(const Url& url, std::int64_t now, std::vector<std::string>& headers) = 0;
+  // That is where the bucket is.
+  virtual void learn_region(std::string_view region) = 0;
+};
+
+struct ClientOptions {
+  TransportOptions transport;
+  RetryLimits retry;
+  std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
+};
+
+class RangeClient {
+ public:
+  // `service` outlives it.
+  RangeClient(RangeService& service, const ClientOptions& options, std::unique_ptr<Transport> transport);
+  RangeClient(const RangeClient&) = delete;
+  RangeClient& operator=(const RangeClient&) = delete;
+  ~RangeClient();
+
+  // As ByteStore has them.
+  Status start(std::span<RangeRead* const> reads);
+  void cancel(std::span<RangeRead* const> reads) noexcept;
+
+  // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
+  // has learnt where it is.
+  Result<std::string> get_whole(const std::function<Url()>& place, std::uint64_t limit);
+
+ private:
+  class Job;
+  struct Whole;
+  Job* take_job();
+  void recycle(Job* job) noexcept;
+  std::int64_t server_now() const noexcept;
+  Status check_own() const;
+
+  RangeService& service_;
+  const ClientOptions options_;
+  const std::uint64_t generation_;            // of the process that it works in
+  RetryPolicy policy_;                        // the transport's thread alone
+  std::uint64_t random_;                      // the transport's thread alone
+  std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all there are
+  std::vector<Job*> free_;                              // guarded by mutex_
+  std::unordered_map<const RangeRead*, Job*> running_;  // guarded by mutex_
+  std::unique_ptr<Transport> transport_;                // the last: it goes first, and nothing calls any more
+};
+
+}  // namespace headrace::http

@@ -1,0 +1,75 @@
+// Transport: carries requests to servers and their answers back. What they mean is not its business.
+//
+// Threads: start() and look_for_cancelled() from any thread; all calls of an Exchange are made on the transport's own.
+// Owns:    nothing of an exchange, which stays where it is until on_end() and is not touched from that call on.
+#pragma once
+
+#include <headrace/status.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headrace::http {
+
+enum class ExchangeEnd : std::uint8_t {
+  kComplete,      // the whole answer came
+  kStopped,       // on_line() or on_body() wanted no more
+  kCancelled,     // cancel_wanted was seen
+  kNoConnection,  // no such host, refused, unreachable
+  kBroken,        // the connection ended in the middle
+  kConnectTimeout,
+  kIdleTimeout,  // no byte for too long
+  kTotalTimeout,
+  kTls,       // the server's certificate is not valid, or no common protocol
+  kProtocol,  // what came is no HTTP
+  kNoMemory
+};
+
+// One GET and its answer.
+class Exchange {
+ public:
+  std::string url;                   // complete and escaped
+  std::vector<std::string> headers;  // "Name: value"
+  std::uint64_t not_before_ns = 0;   // base::now_ns() when it may begin
+  std::uint64_t total_ns = 0;        // from its first beginning on; 0: no limit
+  std::uint64_t deadline_ns = 0;     // set by the transport when it first begins
+  std::atomic<bool> cancel_wanted{false};
+
+  virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
+  virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
+  virtual void on_end(ExchangeEnd end, std::string_view detail) noexcept = 0;
+
+ protected:
+  ~Exchange() = default;
+};
+
+struct TransportOptions {
+  std::uint32_t connections = 64;  // at a time
+  std::uint64_t connect_ns = 10'000'000'000;
+  std::uint64_t idle_ns = 30'000'000'000;
+  std::string ca_file;  // certificates to trust; empty: the system's
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Takes all or none. kForked in a child of the process that made it.
+  virtual Status start(std::span<Exchange* const> exchanges) = 0;
+  // Somebody has set cancel_wanted.
+  virtual void look_for_cancelled() noexcept = 0;
+};
+
+struct TransportRow {
+  const char* name;
+  Result<std::unique_ptr<Transport>> (*make)(const TransportOptions& options);
+};
+
+// The first of this build; kUnsupported where it has none.
+Result<std::unique_ptr<Transport>> make_transport(const TransportOptions& options);
+
+}  // namespace headrace::http

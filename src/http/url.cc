@@ -1,0 +1,169 @@
+#include "http/url.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace headrace::http {
+namespace {
+
+constexpr std::size_t kMostUrlBytes = 16 << 10;
+constexpr char kHex[] = "0123456789ABCDEF";
+
+Status refuse(const char* what) { return Status(Code::kInvalidArgument, Layer::kStore, what); }
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+void append_byte(std::string& out, char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  out += '%';
+  out += kHex[byte >> 4];
+  out += kHex[byte & 15];
+}
+
+// Of a path or a query: characters that RFC 3986 has for it stay, '%' as well where it begins an escape.
+std::string cleaned(std::string_view text, std::string_view more) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool escape = c == '%' && i + 2 < text.size() && hex_value(text[i + 1]) >= 0 && hex_value(text[i + 2]) >= 0;
+    if (is_letter_or_digit(c) || escape || std::string_view("-._~!$&'()*+,;=:@/").find(c) != std::string_view::npos ||
+        more.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      append_byte(out, c);
+    }
+  }
+  return out;
+}
+
+Status parse_host(std::string_view text, Url& url) {
+  std::size_t end = text.find(':');
+  if (text.starts_with('[')) {
+    const std::size_t bracket = text.find(']');
+    if (bracket == std::string_view::npos) return refuse("the URL's IPv6 address has no end");
+    end = bracket + 1 < text.size() ? bracket + 1 : std::string_view::npos;
+    if (end != std::string_view::npos && text[end] != ':') return refuse("the URL's host is not valid");
+    for (const char c : text.substr(1, bracket - 1)) {
+      if (hex_value(c) < 0 && c != ':' && c != '.') return refuse("the URL's IPv6 address is not valid");
+    }
+    if (bracket < 3) return refuse("the URL's IPv6 address is not valid");
+  }
+  for (const char c : text.substr(0, end)) {
+    const bool bracket = text.starts_with('[') && (c == '[' || c == ']' || c == ':');
+    if (!is_letter_or_digit(c) && c != '-' && c != '.' && c != '_' && !bracket) {
+      return refuse("the URL's host is not valid");
+    }
+    url.host += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  if (url.host.empty() || url.host.size() > 255) return refuse("the URL has no valid host");
+  url.port = url.tls ? 443 : 80;
+  if (end == std::string_view::npos || end + 1 == text.size()) return {};
+  const std::string_view digits = text.substr(end + 1);
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), url.port);
+  if (error != std::errc() || stop != digits.data() + digits.size() || url.port == 0) {
+    return refuse("the URL's port is not a number of 1 to 65535");
+  }
+  return {};
+}
+
+void take_path(std::string_view text, Url& url) {
+  text = text.substr(0, text.find('#'));
+  const std::size_t mark = text.find('?');
+  url.path = cleaned(text.substr(0, mark), "");
+  if (!url.path.starts_with('/')) url.path.insert(0, "/");
+  url.query = mark == std::string_view::npos ? "" : cleaned(text.substr(mark + 1), "?");
+}
+
+bool is_link_local(std::string_view host) {
+  // Other spellings of these addresses (one number, octal) are refused with them: a host of digits only is no name.
+  if (host.starts_with("169.254.") || host.starts_with("[fe8") || host.starts_with("[fe9") ||
+      host.starts_with("[fea") || host.starts_with("[feb") || host.starts_with("[::ffff:169.254") ||
+      host.starts_with("[::ffff:a9fe") || host.starts_with("[fd00:ec2:")) {
+    return true;
+  }
+  const std::string_view last = host.substr(host.rfind('.') + 1);
+  const bool number = last.starts_with("0x") || (!last.empty() && last.find_first_not_of("0123456789") == last.npos);
+  if (!number) return false;
+  std::size_t dots = 0;
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    dots += host[i] == '.';
+    const bool begins = i == 0 || host[i - 1] == '.';
+    if (begins && host[i] == '0' && i + 1 < host.size() && host[i + 1] != '.') return true;
+  }
+  return dots != 3;
+}
+
+}  // namespace
+
+std::string Url::authority() const { return port == (tls ? 443 : 80) ? host : host + ":" + std::to_string(port); }
+
+Result<Url> parse_url(std::string_view text) {
+  if (text.size() > kMostUrlBytes) return refuse("the URL is too long");
+  Url url;
+  const std::size_t mark = text.find("://");
+  std::string scheme(text.substr(0, mark == std::string_view::npos ? 0 : mark));
+  for (char& c : scheme) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (scheme != "http" && scheme != "https") return refuse("the URL's scheme is neither http nor https");
+  url.tls = scheme == "https";
+  text.remove_prefix(mark + 3);
+  const std::size_t end = std::min(text.find_first_of("/?#"), text.size());
+  const std::string_view host = text.substr(0, end);
+  if (host.find('@') != std::string_view::npos) {
+    return refuse("names and passwords in a URL are not taken: they would stand in logs");
+  }
+  HEADRACE_TRY(parse_host(host, url));
+  take_path(text.substr(end), url);
+  return url;
+}
+
+Result<Url> resolve_redirect(const Url& base, std::string_view location) {
+  if (location.empty() || location.size() > kMostUrlBytes) return refuse("a redirect leads nowhere");
+  Url url = base;
+  const std::size_t colon = location.find(':');
+  const bool absolute = colon != std::string_view::npos && colon < location.find_first_of("/?#");
+  if (absolute || location.starts_with("//")) {
+    const std::string text = absolute ? std::string(location) : (base.tls ? "https:" : "http:") + std::string(location);
+    HEADRACE_TRY_ASSIGN(url, parse_url(text));
+  } else if (location.starts_with('/')) {
+    take_path(location, url);
+  } else {
+    const std::string folder = base.path.substr(0, base.path.rfind('/') + 1);
+    take_path((location.starts_with('?') ? base.path : folder) + std::string(location), url);
+  }
+  if (base.tls && !url.tls) return refuse("a redirect leads from https to http");
+  if (is_link_local(url.host) && url.host != base.host) return refuse("a redirect leads to an address of the link");
+  return url;
+}
+
+void append_escaped(std::string& out, std::string_view text, bool keep_slash) {
+  for (const char c : text) {
+    if (is_letter_or_digit(c) || c == '-' || c == '.' || c == '_' || c == '~' || (keep_slash && c == '/')) {
+      out += c;
+    } else {
+      append_byte(out, c);
+    }
+  }
+}
+
+bool unescape_form(std::string_view text, std::string& out) {
+  out.clear();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%') {
+      if (i + 2 >= text.size() || hex_value(text[i + 1]) < 0 || hex_value(text[i + 2]) < 0) return false;
+      out += static_cast<char>(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return true;
+}
+
+}  // namespace headrace::http

@@ -1,0 +1,231 @@
+#include "http/verdict.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+#include "http/xml_reader.h"
+
+namespace headrace::http {
+namespace {
+
+Status wrong(std::string what) { return Status(Code::kIo, Layer::kStore, std::move(what)); }
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), text) != names.end();
+}
+
+// A word of the server's that may be printed: nothing where it is no word.
+std::string word(std::string_view text) {
+  if (text.empty() || text.size() > 64) return {};
+  for (const char c : text) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    if (!plain) return {};
+  }
+  return std::string(text);
+}
+
+Status check_head(const AnswerHead& head) {
+  if (!head.malformed.empty()) return wrong("the server's answer is malformed: " + head.malformed);
+  if (!head.content_encoding.empty() && head.content_encoding != "identity") {
+    return Status(Code::kUnsupported, Layer::kStore,
+                  "the server sends the object with a Content-Encoding that was not asked for")
+        .with_cause(word(head.content_encoding));
+  }
+  if (!head.content_length.empty() && !parse_length(head.content_length)) {
+    return wrong("the server's Content-Length is not a number");
+  }
+  if (!head.content_length.empty() && !head.transfer_encoding.empty()) {
+    return wrong("the server's answer has both a Content-Length and a Transfer-Encoding");
+  }
+  if (head.content_type.starts_with("multipart/byteranges")) {
+    return wrong("the server answers one range in several parts");
+  }
+  return {};
+}
+
+Status check_version(const AnswerHead& head, const RangeAsked& asked) {
+  if (asked.etag.empty() || strong_etag(head.etag) == asked.etag) return {};
+  return Status(Code::kAgainExhausted, Layer::kStore, "the object was replaced while it was read: read it again");
+}
+
+// A body whose end cannot be told from a broken connection is not believed.
+bool tells_end(const AnswerHead& head) {
+  return !head.content_length.empty() || !head.transfer_encoding.empty() || head.http2;
+}
+
+Result<BodyPlan> plan_part(const AnswerHead& head, const RangeAsked& asked) {
+  const auto range = parse_content_range(head.content_range);
+  if (!range || range->unsatisfied) return wrong("the server answers a range without a valid Content-Range");
+  const std::uint64_t count = range->last - range->first + 1;
+  const auto length = parse_length(head.content_length);
+  if (length && *length != count) return wrong("the server's Content-Length and Content-Range do not agree");
+  const bool ends = range->size && range->last + 1 == *range->size;
+  bool right = count <= asked.count && (count == asked.count || ends);
+  if (asked.from_end) {
+    right = right && ends && count == std::min(asked.count, *range->size);
+  } else {
+    right = right && range->first == asked.first;
+  }
+  if (!right) return wrong("the server gives other bytes than were asked for: its Content-Range is another");
+  BodyPlan plan;
+  plan.bytes = count;
+  plan.object_bytes = range->size.value_or(BodyPlan::kUnknown);
+  return plan;
+}
+
+Result<BodyPlan> plan_unasked_whole(const AnswerHead& head, const RangeAsked& asked) {
+  if (!tells_end(head)) return wrong("the server's answer does not tell where its body ends");
+  const auto length = parse_length(head.content_length);
+  BodyPlan plan;
+  if (length && *length <= asked.count && (asked.from_end || asked.first == 0)) {
+    plan.bytes = plan.object_bytes = *length;
+    return plan;
+  }
+  if (asked.from_end || asked.first != 0) {
+    return Status(Code::kUnsupported, Layer::kStore,
+                  "the server sends whole objects where a part was asked for: it does not answer range requests");
+  }
+  plan.bytes = asked.count;
+  plan.exact = false;
+  plan.cut = length.has_value();
+  if (length) plan.object_bytes = *length;
+  return plan;
+}
+
+Verdict done(Status status) {
+  Verdict verdict;
+  verdict.status = std::move(status);
+  return verdict;
+}
+
+Verdict unsatisfied(const AnswerHead& head, const RangeAsked& asked) {
+  const auto range = parse_content_range(head.content_range);
+  Verdict verdict;
+  const bool known = range && range->unsatisfied;
+  if (known && (asked.from_end ? *range->size != 0 : *range->size > asked.first)) {
+    return done(wrong("the server refuses a range that the object has (416)"));
+  }
+  if (known) {
+    verdict.object_bytes = *range->size;
+  } else if (asked.from_end || asked.first == 0) {
+    verdict.object_bytes = 0;
+  }
+  return verdict;
+}
+
+}  // namespace
+
+Result<BodyPlan> plan_body(const AnswerHead& head, const RangeAsked& asked) {
+  HEADRACE_TRY(check_head(head));
+  HEADRACE_TRY(check_version(head, asked));
+  // Some servers answer ranges rightly but for the status: what the body is, Content-Range says.
+  if (head.status == 206 || !head.content_range.empty()) return plan_part(head, asked);
+  return plan_unasked_whole(head, asked);
+}
+
+Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit) {
+  HEADRACE_TRY(check_head(head));
+  if (head.status != 200 || !head.content_range.empty())
+    return wrong("the server answers in part what was asked whole");
+  if (!tells_end(head)) return wrong("the server's answer does not tell where its body ends");
+  const auto length = parse_length(head.content_length);
+  if (length && *length > limit) {
+    return Status(Code::kResourceExhausted, Layer::kStore,
+                  "an answer of " + std::to_string(*length) + " bytes is above the limit of " + std::to_string(limit));
+  }
+  BodyPlan plan;
+  plan.bytes = length.value_or(limit);
+  plan.exact = length.has_value();
+  return plan;
+}
+
+Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind, std::string_view body) {
+  using Next = Verdict::Next;
+  if (!head.malformed.empty()) return done(wrong("the server's answer is malformed: " + head.malformed));
+  const S3Error error = kind == ServiceKind::kS3 ? parse_s3_error(body) : S3Error();
+  std::string cause = "HTTP " + std::to_string(head.status);
+  const std::string code = word(error.code);
+  if (!code.empty()) cause += " " + code;
+  const std::string request = word(head.request_id.empty() ? error.request_id : head.request_id);
+  if (!request.empty()) cause += ", request " + request;
+  const auto say = [&](Code as, std::string what) {
+    return Status(as, Layer::kStore, std::move(what)).with_cause(cause);
+  };
+  const auto again = [&](Next next, Code as, const char* what) {
+    Verdict verdict;
+    verdict.next = next;
+    verdict.status = say(as, what);
+    return verdict;
+  };
+
+  if (kind == ServiceKind::kS3) {
+    const std::string region = word(head.bucket_region.empty() ? error.region : head.bucket_region);
+    const bool elsewhere = head.status == 301 || head.status == 307 || code == "AuthorizationHeaderMalformed" ||
+                           code == "IllegalLocationConstraintException" || code == "PermanentRedirect";
+    if (elsewhere && !region.empty()) {
+      Verdict verdict = again(Next::kRegion, Code::kInvalidArgument, "the bucket is in another region");
+      verdict.region = region;
+      return verdict;
+    }
+    if (code == "RequestTimeTooSkewed") {
+      return again(Next::kClock, Code::kPermission, "this machine's clock differs too much from the server's");
+    }
+    if (is_one_of(code, {"ExpiredToken", "TokenRefreshRequired", "InvalidToken"})) {
+      return done(say(Code::kPermission, "the session token has expired or is not valid"));
+    }
+    if (is_one_of(code, {"SignatureDoesNotMatch", "InvalidAccessKeyId", "AuthorizationHeaderMalformed"})) {
+      return done(say(Code::kPermission, "the store does not accept the credentials or the region"));
+    }
+    if (is_one_of(code, {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
+                         "ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded"})) {
+      return again(Next::kRetry, Code::kAgainExhausted, "the store is busy, and was so each time");
+    }
+  }
+  switch (head.status) {
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308:
+      if (head.location.empty()) return done(say(Code::kIo, "the server redirects to nowhere"));
+      return again(Next::kRedirect, Code::kIo, "the server redirects");
+    case 401:
+    case 403:
+    case 407:
+      return done(say(Code::kPermission, kind == ServiceKind::kS3
+                                             ? "access denied; an object that is missing looks the same to credentials "
+                                               "that may not list the bucket"
+                                             : "access denied"));
+    case 404:
+      if (kind == ServiceKind::kHttp || code == "NoSuchKey") {
+        return done(Status(Code::kNotFound, Layer::kStore, "no such object"));
+      }
+      if (code == "NoSuchBucket") return done(say(Code::kIo, "no such bucket"));
+      return done(say(Code::kIo, "the store says 404, but not that the object is missing"));
+    case 410:
+      if (kind == ServiceKind::kHttp) return done(Status(Code::kNotFound, Layer::kStore, "no such object"));
+      break;
+    case 412:
+      return done(say(Code::kAgainExhausted, "the object was replaced while it was read: read it again"));
+    case 416:
+      return unsatisfied(head, asked);
+    case 408:
+    case 425:
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504:
+      return again(Next::kRetry, Code::kAgainExhausted, "the server is busy or broken, and was so each time");
+    case 501:
+    case 505:
+      return done(say(Code::kUnsupported, "the server cannot answer such requests"));
+    default:
+      break;
+  }
+  return done(say(Code::kIo, "the server refuses the request, or answers something else"));
+}
+
+}  // namespace headrace::http

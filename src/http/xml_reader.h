@@ -1,0 +1,55 @@
+// XmlReader: the subset of XML that object stores answer in, piece by piece. No entities but the five and numbers, no
+// document types, no CDATA.
+//
+// Threads: one. Keeps views into the text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headrace::http {
+
+class XmlReader {
+ public:
+  enum class Piece : std::uint8_t { kOpen, kText, kClose, kEnd, kError };
+
+  explicit XmlReader(std::string_view text) noexcept : text_(text) {}
+  // Elements close in the order in which they were opened; kEnd comes when all have, kError for good.
+  Piece next();
+  const std::string& name() const noexcept { return name_; }   // of kOpen and kClose, without a prefix
+  const std::string& text() const noexcept { return value_; }  // of kText, unescaped
+  std::size_t depth() const noexcept { return open_.size(); }
+
+ private:
+  Piece fail() noexcept;
+  bool skip_to(std::string_view end);
+  bool unescape(std::string_view raw);
+
+  std::string_view text_;
+  std::string name_, value_;
+  std::vector<std::string_view> open_;
+  bool any_ = false, close_pending_ = false, failed_ = false;
+};
+
+// <Error><Code>..</Code>..</Error>; nothing is set where it is not that.
+struct S3Error {
+  std::string code, message, region, request_id;
+};
+S3Error parse_s3_error(std::string_view text);
+
+// One page of ListObjectsV2.
+struct S3Page {
+  struct Name {
+    std::string key;
+    bool is_prefix = false;
+  };
+  std::vector<Name> names;
+  bool truncated = false;
+  std::string next_token;
+};
+// False where the text is not such a page.
+bool parse_s3_page(std::string_view text, S3Page& out);
+
+}  // namespace headrace::http
