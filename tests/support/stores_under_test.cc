@@ -39,19 +39,33 @@ std::string fill_ranges(const std::string& dir, const Objects& objects) {
 
 }  // namespace
 
-std::span<const StoreUnderTest> stores_under_test() {
+namespace {
+
+std::vector<StoreUnderTest> of_the_table(bool remote) {
   struct Row {
     const char* folder;
     std::span<const StoreUnderTest> (*stores)();
   };
-  static const std::vector<StoreUnderTest> all = [] {
-    std::vector<StoreUnderTest> out;
-    for (const Row& row : std::initializer_list<Row>{HEADRACE_UNDER_TEST_ROWS}) {
-      for (const StoreUnderTest& store : row.stores()) out.push_back(store);
+  std::vector<StoreUnderTest> out;
+  for (const Row& row : std::initializer_list<Row>{HEADRACE_UNDER_TEST_ROWS}) {
+    for (const StoreUnderTest& store : row.stores()) {
+      if (store.remote == remote) out.push_back(store);
     }
-    return out;
-  }();
-  return all;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const StoreUnderTest> stores_under_test() {
+  static const std::vector<StoreUnderTest> local = of_the_table(false);
+  return local;
+}
+
+std::vector<StoreUnderTest> remote_stores_under_test() {
+  // Without libcurl's headers such stores only say that there is none.
+  if (store::open_store("http://127.0.0.1:1/x").status().code() == Code::kUnsupported) return {};
+  return of_the_table(true);
 }
 
 std::span<const StoreUnderTest> range_stores_under_test() {
@@ -64,6 +78,8 @@ std::span<const StoreUnderTest> range_stores_under_test() {
 
 std::vector<StoreUnderTest> all_stores_under_test() {
   std::vector<StoreUnderTest> all(stores_under_test().begin(), stores_under_test().end());
+  const std::vector<StoreUnderTest> remote = remote_stores_under_test();
+  all.insert(all.end(), remote.begin(), remote.end());
   all.insert(all.end(), range_stores_under_test().begin(), range_stores_under_test().end());
   return all;
 }
@@ -79,10 +95,9 @@ Result<Store> open_filled(const Context& context, const std::string& url) {
 }
 
 const StoreUnderTest& store_under_test(std::string_view name) {
-  for (const auto rows : {stores_under_test(), range_stores_under_test()}) {
-    for (const StoreUnderTest& row : rows) {
-      if (name == row.name) return row;
-    }
+  static const std::vector<StoreUnderTest> all = all_stores_under_test();
+  for (const StoreUnderTest& row : all) {
+    if (name == row.name) return row;
   }
   std::abort();
 }

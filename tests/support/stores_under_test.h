@@ -25,14 +25,18 @@ struct StoreUnderTest {
   bool any_bytes;  // names need not be UTF-8
   // The URL of a store in the empty directory `dir` that holds `objects`; nothing if one of them is refused.
   std::string (*fill)(const std::string& dir, const Objects& objects);
+  bool remote = false;  // its objects offer ranges, and are not of this machine
+  bool lists = true;
 };
 
-// In the order of the stores' table.
+// Those of this machine, in the order of the stores' table.
 std::span<const StoreUnderTest> stores_under_test();
 // Stores of a user's, by what they tell and when they answer. They have no scheme: open_filled() opens them. Opening
 // their objects asks nobody: whether there is one shows when it is read.
 std::span<const StoreUnderTest> range_stores_under_test();
-// Both.
+// Those of the stores' table that ask servers, which the tests start.
+std::vector<StoreUnderTest> remote_stores_under_test();
+// All of them.
 std::vector<StoreUnderTest> all_stores_under_test();
 // What fill() of any of them gave.
 Result<std::shared_ptr<store::Store>> open_filled(const std::string& url);

@@ -127,6 +127,9 @@ if(HEADRACE_ZFP AND NOT HEADRACE_STATIC_DEPS)
   endif()
 endif()
 set(HEADRACE_INSTALLED_DEPS ${HEADRACE_DEPS})
+# Optional: stores of HTTP servers and of S3. Its headers are enough: the library is loaded when such a store is opened.
+find_path(HEADRACE_curl_INCLUDE curl/curl.h)
+mark_as_advanced(HEADRACE_curl_INCLUDE)
 if(HEADRACE_DEVELOPER_MODE)
   # Tests compare with c-blosc; the library decodes its containers without it.
   headrace_library(blosc blosc.h blosc libblosc-dev)
@@ -140,6 +143,20 @@ if(HEADRACE_DEVELOPER_MODE)
     # Once more, behind it: CMake names an archive once, and c-blosc needs parts of it that nothing before does.
     target_link_libraries(headrace_dep_blosc INTERFACE -Wl,${HEADRACE_lz4_LIBRARY})
   endif()
+endif()
+
+if(HEADRACE_DEVELOPER_MODE)
+  # For tests' own HTTPS server. Archives, as the command line tool's parts have them: a test that links both gets one libcrypto.
+  find_path(HEADRACE_ssl_INCLUDE openssl/ssl.h)
+  find_library(HEADRACE_ssl_LIBRARY NAMES libssl.a ssl)
+  find_library(HEADRACE_ssl_crypto_LIBRARY NAMES libcrypto.a crypto)
+  mark_as_advanced(HEADRACE_ssl_INCLUDE HEADRACE_ssl_LIBRARY HEADRACE_ssl_crypto_LIBRARY)
+  if(NOT HEADRACE_ssl_INCLUDE OR NOT HEADRACE_ssl_LIBRARY OR NOT HEADRACE_ssl_crypto_LIBRARY)
+    message(FATAL_ERROR "headrace's tests need OpenSSL: apt-get install libssl-dev")
+  endif()
+  add_library(headrace_test_tls INTERFACE)
+  target_include_directories(headrace_test_tls SYSTEM INTERFACE ${HEADRACE_ssl_INCLUDE})
+  target_link_libraries(headrace_test_tls INTERFACE ${HEADRACE_ssl_LIBRARY} ${HEADRACE_ssl_crypto_LIBRARY} ${CMAKE_DL_LIBS})
 endif()
 
 # What the command line tool alone needs. headrace_cli_deps exists where all of it is there.

@@ -1,0 +1,69 @@
+// "http://host/path" and "https://...": objects of an HTTP server below a path. A query of the address (a signed token)
+// goes behind each of them, and is in no message.
+//
+// Such servers have no listings that could be relied on: hierarchies need consolidated metadata, arrays nothing.
+#include <memory>
+#include <new>
+#include <string>
+
+#include "base/fork.h"
+#include "http/client_options.h"
+#include "http/range_client.h"
+#include "store/range_store.h"
+
+namespace headrace::store {
+namespace {
+
+class HttpObjects final : public ByteStore, private http::RangeService {
+ public:
+  HttpObjects(http::Url base, const http::ClientOptions& options, std::unique_ptr<http::Transport> transport)
+      : base_(std::move(base)), client_(*this, options, std::move(transport)) {
+    while (base_.path.ends_with('/')) base_.path.pop_back();
+  }
+
+  std::string url() const override { return base_.without_secrets(); }
+  Status start(std::span<RangeRead* const> reads) override { return client_.start(reads); }
+  void cancel(std::span<RangeRead* const> reads) noexcept override { client_.cancel(reads); }
+  Result<std::vector<ListedName>> list(std::string_view) override {
+    return Status(Code::kUnsupported, Layer::kStore, "an HTTP server does not list its objects")
+        .with_cause("arrays are opened by their path; groups need consolidated metadata");
+  }
+
+ private:
+  http::ServiceKind kind() const noexcept override { return http::ServiceKind::kHttp; }
+  http::Url place(std::string_view key) const override {
+    http::Url url = base_;
+    url.path += '/';
+    http::append_escaped(url.path, key, true);
+    return url;
+  }
+  void authorize(const http::Url&, std::int64_t, std::vector<std::string>&) override {}
+  void learn_region(std::string_view) override {}
+
+  http::Url base_;
+  http::RangeClient client_;
+};
+
+Result<std::shared_ptr<Store>> open(const std::string& text) {
+  try {
+    HEADRACE_TRY_ASSIGN(http::Url base, http::parse_url(text));
+    HEADRACE_TRY_ASSIGN(const http::ClientOptions options, http::client_options_from_environment());
+    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(options.transport));
+    return std::shared_ptr<Store>(
+        std::make_shared<RangeStore>(std::make_shared<HttpObjects>(std::move(base), options, std::move(transport))));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Store>> open_http_store(std::string_view location, const StoreOptions&) {
+  return open("http://" + std::string(location));
+}
+
+Result<std::shared_ptr<Store>> open_https_store(std::string_view location, const StoreOptions&) {
+  return open("https://" + std::string(location));
+}
+
+}  // namespace headrace::store
