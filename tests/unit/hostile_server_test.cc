@@ -1,0 +1,637 @@
+// Servers that do wrong: each range ends once, in time, with the right bytes or a named error, and not a byte is
+// written beyond it. Nothing that says who asks goes anywhere but to the server it is for, nor into any message.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include "http/range_client.h"
+#include "support/http_server.h"
+#include "support/temp_dir.h"
+
+namespace headrace::http {
+namespace {
+
+using support::pattern;
+using testing::HttpRequest;
+using testing::HttpServer;
+using testing::HttpWire;
+using testing::ObjectService;
+
+constexpr std::size_t kSize = 1000;
+constexpr const char* kCanary = "geheim-canary";
+constexpr auto kInTime = std::chrono::seconds(20);  // of what may take three seconds: the machine may be busy
+
+class CanaryService final : public RangeService {
+ public:
+  CanaryService(std::string base, ServiceKind kind) : base_(std::move(base)), kind_(kind) {}
+  ServiceKind kind() const noexcept override { return kind_; }
+  Url place(std::string_view key) const override {
+    Url url = *parse_url(base_ + (kind_ == ServiceKind::kS3 ? "/bucket/" : "/"));
+    append_escaped(url.path, key, true);
+    url.query = std::string("token=") + kCanary;
+    return url;
+  }
+  void authorize(const Url&, std::int64_t now, std::vector<std::string>& headers) override {
+    headers.push_back(std::string("Authorization: ") + kCanary);
+    headers.push_back(std::string("x-amz-security-token: ") + kCanary);
+    times.push_back(now);
+  }
+  void learn_region(std::string_view region) override { regions.emplace_back(region); }
+  std::vector<std::string> regions;  // the transport's thread's, until a read has ended
+  std::vector<std::int64_t> times;
+
+ private:
+  const std::string base_;
+  const ServiceKind kind_;
+};
+
+ClientOptions impatient() {
+  ClientOptions options;
+  options.transport.connections = 8;
+  options.transport.connect_ns = 300'000'000;
+  options.transport.idle_ns = 300'000'000;
+  options.total_ns = 3'000'000'000;
+  options.retry = {4, 2'000'000, 20'000'000, 500};
+  return options;
+}
+
+// Reads, with memory around `out` that nobody may write.
+class Reader final : RangeListener {
+ public:
+  Reader(const std::string& base, ServiceKind kind = ServiceKind::kHttp, const ClientOptions& options = impatient())
+      : service_(base, kind), client_(service_, options, std::move(make_transport(options.transport)).value()) {}
+
+  struct Got {
+    RangeRead read;
+    store::Bytes bytes;
+  };
+  Got read(std::uint64_t offset, std::size_t size, bool from_end = false, const std::string& version = "",
+           const std::string& key = "x") {
+    constexpr std::size_t kGuard = 64;
+    store::Bytes memory(size + 2 * kGuard, std::byte{0x5a});
+    Got got;
+    got.read.key = key;
+    got.read.offset = offset;
+    got.read.from_end = from_end;
+    got.read.version = version;
+    got.read.out = std::span(memory).subspan(kGuard, size);
+    got.read.listener = this;
+    RangeRead* const one[] = {&got.read};
+    done_ = 0;
+    const auto began = std::chrono::steady_clock::now();
+    EXPECT_TRUE(client_.start(one).ok());
+    wait(1);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, kInTime);
+    for (std::size_t i = 0; i < kGuard; ++i) {
+      EXPECT_EQ(memory[i], std::byte{0x5a});
+      EXPECT_EQ(memory[kGuard + size + i], std::byte{0x5a});
+    }
+    EXPECT_LE(got.read.bytes, size);
+    EXPECT_EQ(got.read.status.to_string().find(kCanary), std::string::npos) << got.read.status.to_string();
+    got.bytes.assign(memory.begin() + kGuard, memory.begin() + kGuard + static_cast<std::ptrdiff_t>(got.read.bytes));
+    got.read.version = {};
+    return got;
+  }
+  void wait(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(came_.wait_for(lock, kInTime, [&] { return done_ >= count; }));
+    EXPECT_EQ(done_.load(), count);
+  }
+  RangeListener* listener() { return this; }
+  RangeClient& client() { return client_; }
+  CanaryService& service() { return service_; }
+  std::atomic<std::size_t> done_{0};
+
+ private:
+  void done(std::span<RangeRead* const> reads) noexcept override {
+    std::lock_guard lock(mutex_);
+    done_ += reads.size();
+    came_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable came_;
+  CanaryService service_;
+  RangeClient client_;
+};
+
+const store::Bytes& object() {
+  static const store::Bytes bytes = pattern(kSize, 7);
+  return bytes;
+}
+std::string_view text_of(std::size_t from, std::size_t count) {
+  return std::string_view(reinterpret_cast<const char*>(object().data()), kSize).substr(from, count);
+}
+const ObjectService& honest() {
+  static const ObjectService service({{"x", object()}});
+  return service;
+}
+
+// Of a request for bytes 5 to 14.
+void part(HttpWire& wire, const std::string& more, std::string_view body,
+          const std::string& range = "bytes 5-14/1000") {
+  wire.reply("206 Partial Content", "Content-Range: " + range + "\r\n" + more, body);
+}
+void raw(HttpWire& wire, const std::string& text) {
+  wire.send(text);
+  wire.close();
+}
+
+struct Misbehaviour {
+  const char* name;
+  std::function<void(HttpWire&, const HttpRequest&, int)> answer;  // the last: how many requests came before
+  std::set<Code> codes;                                            // kOk: the right bytes
+};
+
+std::vector<Misbehaviour> misbehaviours() {
+  const std::string head = "HTTP/1.1 206 X\r\nContent-Range: bytes 5-14/1000\r\n";
+  const std::string right(text_of(5, 10));
+  std::vector<Misbehaviour> all = {
+      {"honest", [](HttpWire& w, const HttpRequest& r, int) { honest().answer(w, r); }, {Code::kOk}},
+      {"whole_for_a_range",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("200 OK", "", text_of(0, kSize)); },
+       {Code::kUnsupported}},
+      {"page_for_a_range",
+       [](HttpWire& w, const HttpRequest&, int) {
+         w.reply("200 OK", "Content-Type: text/html\r\n", "<html>Log in</html>");
+       },
+       {Code::kUnsupported}},
+      {"shifted",
+       [=](HttpWire& w, const HttpRequest&, int) { part(w, "", text_of(13, 10), "bytes 13-22/1000"); },
+       {Code::kIo}},
+      {"short_and_agreeing", [](HttpWire& w, const HttpRequest&, int) { part(w, "", text_of(5, 7)); }, {Code::kIo}},
+      {"long_and_agreeing", [](HttpWire& w, const HttpRequest&, int) { part(w, "", text_of(5, 50)); }, {Code::kIo}},
+      {"no_content_range", [=](HttpWire& w, const HttpRequest&, int) { w.reply("206 X", "", right); }, {Code::kIo}},
+      {"two_content_ranges",
+       [=](HttpWire& w, const HttpRequest&, int) { part(w, "Content-Range: bytes 6-15/1000\r\n", right); },
+       {Code::kIo}},
+      {"unknown_size", [=](HttpWire& w, const HttpRequest&, int) { part(w, "", right, "bytes 5-14/*"); }, {Code::kOk}},
+      {"items", [=](HttpWire& w, const HttpRequest&, int) { part(w, "", right, "items 5-14/1000"); }, {Code::kIo}},
+      {"huge_numbers",
+       [=](HttpWire& w, const HttpRequest&, int) { part(w, "", right, "bytes 5-14/99999999999999999999"); },
+       {Code::kIo}},
+      {"negative", [=](HttpWire& w, const HttpRequest&, int) { part(w, "", right, "bytes -5-14/1000"); }, {Code::kIo}},
+      {"status_200_but_right",
+       [=](HttpWire& w, const HttpRequest&, int) { w.reply("200 OK", "Content-Range: bytes 5-14/1000\r\n", right); },
+       {Code::kOk}},
+      {"ends_in_the_middle",
+       [=](HttpWire& w, const HttpRequest&, int) { raw(w, head + "Content-Length: 10\r\n\r\nabc"); },
+       {Code::kShort, Code::kIo}},
+      {"ends_at_once", [](HttpWire& w, const HttpRequest&, int) { w.close(); }, {Code::kIo}},
+      {"resets", [](HttpWire& w, const HttpRequest&, int) { w.reset(); }, {Code::kIo}},
+      {"resets_in_the_middle",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         w.send(head + "Content-Length: 10\r\n\r\nabc");
+         w.pause(5);
+         w.reset();
+       },
+       {Code::kIo, Code::kShort}},
+      {"half_a_head",
+       [=](HttpWire& w, const HttpRequest&, int) { raw(w, "HTTP/1.1 206 X\r\nContent-Ra"); },
+       {Code::kIo}},
+      {"response_splitting",
+       [=](HttpWire& w, const HttpRequest&, int) { w.send(head + "Content-Length: 5\r\n\r\n" + right); },
+       {Code::kIo}},
+      {"two_lengths",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + "Content-Length: 10\r\nContent-Length: 11\r\n\r\n" + right);
+       },
+       {Code::kIo}},
+      {"length_and_chunked",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + "Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\na\r\n" + right + "\r\n0\r\n\r\n");
+       },
+       {Code::kIo}},
+      {"chunked",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + "Transfer-Encoding: chunked\r\n\r\n4;ext=1\r\n" + right.substr(0, 4) + "\r\n6\r\n" +
+                    right.substr(4) + "\r\n0\r\nTrailer: x\r\n\r\n");
+       },
+       {Code::kOk}},
+      {"chunked_too_long",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + "Transfer-Encoding: chunked\r\n\r\na\r\n" + right + "\r\n5\r\nextra\r\n0\r\n\r\n");
+       },
+       {Code::kIo}},
+      {"chunked_too_short",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + "Transfer-Encoding: chunked\r\n\r\n4\r\n" + right.substr(0, 4) + "\r\n0\r\n\r\n");
+       },
+       {Code::kShort}},
+      {"chunked_overflow",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n" + right);
+       },
+       {Code::kIo}},
+      {"endless_chunks",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         w.send(head + "Transfer-Encoding: chunked\r\n\r\n");
+         for (int i = 0; i < 100'000 && w.is_open(); ++i) w.send("4\r\nabcd\r\n");
+       },
+       {Code::kIo}},
+      {"never_answers", [](HttpWire& w, const HttpRequest&, int) { w.pause(60'000); }, {Code::kTimeout}},
+      {"stalls",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         w.send(head + "Content-Length: 10\r\n\r\nabcdefghi");
+         w.pause(60'000);
+       },
+       {Code::kTimeout}},
+      {"drips",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         w.send("HTTP/1.1 206 X\r\n");
+         for (int i = 0; i < 1000 && w.is_open(); ++i) {
+           w.send("X: y\r\n");
+           w.pause(50);
+         }
+       },
+       {Code::kTimeout}},
+      {"continues_for_ever",
+       [](HttpWire& w, const HttpRequest&, int) {
+         for (int i = 0; i < 100'000 && w.is_open(); ++i) w.send("HTTP/1.1 100 Continue\r\n\r\n");
+         w.close();
+       },
+       {Code::kIo}},
+      {"hints",
+       [=](HttpWire& w, const HttpRequest& r, int) {
+         w.send("HTTP/1.1 103 Early Hints\r\nETag: \"hint\"\r\n\r\n");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"many_headers",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         std::string many;
+         for (int i = 0; i < 10'000; ++i) many += "X-" + std::to_string(i) + ": y\r\n";
+         part(w, many, right);
+         w.close();
+       },
+       {Code::kIo}},
+      {"a_long_header",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         part(w, "X: " + std::string(1 << 20, 'y') + "\r\n", right);
+         w.close();
+       },
+       {Code::kIo}},
+      {"a_nul_in_a_header",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         raw(w, head + std::string("ETag: \"a\0b\"\r\n", 12) + "\r\nContent-Length: 10\r\n\r\n" + right);
+       },
+       {Code::kIo}},
+      {"no_http", [](HttpWire& w, const HttpRequest&, int) { raw(w, "SSH-2.0-OpenSSH_9.2\r\n"); }, {Code::kIo}},
+      {"http_3",
+       [=](HttpWire& w, const HttpRequest&, int) { raw(w, "HTTP/3.0 206 X\r\nContent-Length: 10\r\n\r\n" + right); },
+       {Code::kIo}},
+      {"status_99",
+       [=](HttpWire& w, const HttpRequest&, int) { raw(w, "HTTP/1.1 99 X\r\n\r\n" + right); },
+       {Code::kIo}},
+      {"status_minus_1",
+       [=](HttpWire& w, const HttpRequest&, int) { raw(w, "HTTP/1.1 -1 X\r\n\r\n" + right); },
+       {Code::kIo}},
+      {"gzip",
+       [=](HttpWire& w, const HttpRequest&, int) { part(w, "Content-Encoding: gzip\r\n", right); },
+       {Code::kUnsupported}},
+      {"multipart",
+       [=](HttpWire& w, const HttpRequest&, int) {
+         w.reply("206 X", "Content-Type: multipart/byteranges; boundary=b\r\n", "--b\r\n\r\n" + right);
+       },
+       {Code::kIo}},
+      {"redirects_in_a_circle",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("302 Found", "Location: /x\r\n", ""); },
+       {Code::kIo}},
+      {"redirects_to_a_file",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("302 Found", "Location: file:///etc/passwd\r\n", ""); },
+       {Code::kInvalidArgument}},
+      {"redirects_to_the_link",
+       [](HttpWire& w, const HttpRequest&, int) {
+         w.reply("302 Found", "Location: http://169.254.169.254/latest/meta-data\r\n", "");
+       },
+       {Code::kInvalidArgument}},
+      {"redirects_to_nowhere", [](HttpWire& w, const HttpRequest&, int) { w.reply("301 Moved", "", ""); }, {Code::kIo}},
+      {"redirects_once",
+       [](HttpWire& w, const HttpRequest& r, int n) {
+         if (n == 0) return w.reply("307 Temporary Redirect", "Location: /x?y\r\n", "go on");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"denies", [](HttpWire& w, const HttpRequest&, int) { w.reply("403 Forbidden", "", ""); }, {Code::kPermission}},
+      {"is_not_there",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("404 Not Found", "", "<html>"); },
+       {Code::kNotFound}},
+      {"no_content",
+       [](HttpWire& w, const HttpRequest&, int) { w.send("HTTP/1.1 204 No Content\r\n\r\n"); },
+       {Code::kIo}},
+      {"refuses_a_valid_range",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("416 X", "Content-Range: bytes */1000\r\n", ""); },
+       {Code::kIo}},
+      {"fails_twice",
+       [](HttpWire& w, const HttpRequest& r, int n) {
+         if (n < 2) return w.reply("500 Internal Server Error", "", "oh");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"breaks_twice",
+       [=](HttpWire& w, const HttpRequest& r, int n) {
+         if (n < 2) return raw(w, head + "Content-Length: 10\r\n\r\nwrong");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"fails_always",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("502 Bad Gateway", "", ""); },
+       {Code::kAgainExhausted}},
+      {"is_busy_for_a_second",
+       [](HttpWire& w, const HttpRequest& r, int n) {
+         if (n < 1) return w.reply("503 Slow Down", "Retry-After: 1\r\n", "");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"is_busy_for_years",
+       [](HttpWire& w, const HttpRequest&, int) { w.reply("503 X", "Retry-After: 1000000000\r\n", ""); },
+       {Code::kAgainExhausted}},
+      {"was_busy_in_1970",
+       [](HttpWire& w, const HttpRequest& r, int n) {
+         if (n < 1) return w.reply("503 X", "Retry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n", "");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"is_busy_somehow",
+       [](HttpWire& w, const HttpRequest& r, int n) {
+         if (n < 1) return w.reply("429 X", "Retry-After: \xff soon\r\n", "");
+         honest().answer(w, r);
+       },
+       {Code::kOk}},
+      {"a_long_error",
+       [](HttpWire& w, const HttpRequest&, int) {
+         w.send("HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n");
+         const std::string piece = "1000\r\n" + std::string(4096, 'e') + "\r\n";
+         for (int i = 0; i < 100'000 && w.is_open(); ++i) w.send(piece);
+         w.close();
+       },
+       {Code::kIo}},
+      {"echoes",
+       [](HttpWire& w, const HttpRequest& r, int) {
+         w.reply("400 Bad Request", "Location: " + r.header("authorization") + "\r\n",
+                 r.header("authorization") + r.query);
+       },
+       {Code::kIo}},
+      {"closes_after_each",
+       [](HttpWire& w, const HttpRequest& r, int) {
+         honest().answer(w, r);
+         w.close();
+       },
+       {Code::kOk}},
+      {"weak_etag", [=](HttpWire& w, const HttpRequest&, int) { part(w, "ETag: W/\"x\"\r\n", right); }, {Code::kOk}},
+      {"long_etag",
+       [=](HttpWire& w, const HttpRequest&, int) { part(w, "ETag: \"" + std::string(60'000, 'x') + "\"\r\n", right); },
+       {Code::kOk}},
+  };
+  return all;
+}
+
+class Misbehaving : public ::testing::TestWithParam<Misbehaviour> {
+ protected:
+  void SetUp() override {
+    if (!make_transport({}).ok()) GTEST_SKIP() << "this build has no libcurl";
+  }
+};
+
+TEST_P(Misbehaving, IsNotBelieved) {
+  std::atomic<int> count{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) { GetParam().answer(wire, request, count++); });
+  Reader reader(server.url());
+  const auto got = reader.read(5, 10);
+  const Code code = got.read.status.code();
+  EXPECT_TRUE(GetParam().codes.contains(code)) << got.read.status.to_string();
+  if (!got.read.status.ok()) return;
+  EXPECT_TRUE(std::equal(got.bytes.begin(), got.bytes.end(), object().begin() + 5));
+  EXPECT_EQ(got.bytes.size(), 10u);
+  EXPECT_TRUE(got.read.found_version.empty() || got.read.found_version == ObjectService::etag(object()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, Misbehaving, ::testing::ValuesIn(misbehaviours()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+class RemoteReads : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!make_transport({}).ok()) GTEST_SKIP() << "this build has no libcurl";
+  }
+};
+
+TEST_F(RemoteReads, AllFormsOfRanges) {
+  HttpServer server(ObjectService({{"x", object()}, {"empty", {}}}));
+  Reader reader(server.url());
+  const struct {
+    std::uint64_t offset;
+    std::size_t size;
+    bool from_end;
+    std::size_t from, count;
+  } rows[] = {{0, 1000, false, 0, 1000}, {0, 2000, false, 0, 1000}, {999, 1, false, 999, 1}, {990, 100, false, 990, 10},
+              {1000, 5, false, 0, 0},    {5000, 5, false, 0, 0},    {~0ull, 5, false, 0, 0}, {0, 8, true, 992, 8},
+              {0, 1000, true, 0, 1000},  {0, 5000, true, 0, 1000},  {0, 0, false, 0, 0},     {7, 0, true, 0, 0}};
+  for (const auto& row : rows) {
+    const auto got = reader.read(row.offset, row.size, row.from_end);
+    ASSERT_TRUE(got.read.status.ok()) << got.read.status.to_string();
+    EXPECT_EQ(got.bytes, store::Bytes(object().begin() + row.from, object().begin() + row.from + row.count))
+        << row.offset;
+    EXPECT_EQ(got.read.object_bytes, kSize);
+  }
+  for (const bool from_end : {false, true}) {
+    const auto got = reader.read(0, 10, from_end, "", "empty");
+    EXPECT_TRUE(got.read.status.ok());
+    EXPECT_EQ(got.read.object_bytes, 0u);
+  }
+  EXPECT_EQ(reader.read(0, 0, false, "", "none").read.status.code(), Code::kNotFound);
+  EXPECT_EQ(server.connections(), 1u) << "the connection is kept";
+}
+
+TEST_F(RemoteReads, AServerWithoutRangesGivesWholeObjects) {
+  std::atomic<bool> chunked{false};
+  HttpServer server([&](HttpWire& wire, const HttpRequest&) {
+    if (!chunked) return wire.reply("200 OK", "", text_of(0, kSize));
+    wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n" + std::string(text_of(0, kSize)) +
+              "\r\n0\r\n\r\n");
+  });
+  Reader reader(server.url());
+  for (const bool way : {false, true}) {
+    chunked = way;
+    for (const std::size_t size : {kSize, kSize + 1, std::size_t{100'000}}) {
+      const auto got = reader.read(0, size);
+      ASSERT_TRUE(got.read.status.ok()) << got.read.status.to_string();
+      EXPECT_EQ(got.bytes, object());
+      EXPECT_EQ(got.read.object_bytes, kSize);
+    }
+    const auto start = reader.read(0, 10);
+    ASSERT_TRUE(start.read.status.ok());
+    EXPECT_EQ(start.bytes, store::Bytes(object().begin(), object().begin() + 10));
+    EXPECT_EQ(reader.read(5, 10).read.status.code(), Code::kUnsupported);
+    EXPECT_EQ(reader.read(0, 10, true).read.status.code(), Code::kUnsupported);
+  }
+}
+
+TEST_F(RemoteReads, AChangedObjectIsSaidToBe) {
+  std::atomic<int> ignores{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    if (ignores == 0) return honest().answer(wire, request);
+    part(wire, ignores == 1 ? "ETag: \"other\"\r\n" : "", text_of(5, 10));
+  });
+  Reader reader(server.url());
+  const auto first = reader.read(5, 10);
+  ASSERT_EQ(first.read.found_version, ObjectService::etag(object()));
+  EXPECT_TRUE(reader.read(5, 10, false, first.read.found_version).read.status.ok());
+  EXPECT_EQ(server.requests().back().header("if-match"), first.read.found_version);
+  EXPECT_EQ(reader.read(5, 10, false, "\"before\"").read.status.code(), Code::kAgainExhausted);
+  for (const int how : {1, 2}) {
+    ignores = how;
+    EXPECT_EQ(reader.read(5, 10, false, first.read.found_version).read.status.code(), Code::kAgainExhausted);
+  }
+  ignores = 0;
+  EXPECT_EQ(reader.read(5, 10, false, "\"x\"\r\nX-Planted: y").read.status.code(), Code::kAgainExhausted);
+  EXPECT_EQ(server.requests().back().header("x-planted"), "");
+}
+
+TEST_F(RemoteReads, WhoAsksIsNotToldToOthers) {
+  HttpServer other([](HttpWire& wire, const HttpRequest& request) { honest().answer(wire, request); });
+  std::string location = other.url() + "/x";
+  HttpServer server(
+      [&](HttpWire& wire, const HttpRequest&) { wire.reply("302 Found", "Location: " + location + "\r\n", ""); });
+  Reader reader(server.url());
+  EXPECT_TRUE(reader.read(5, 10).read.status.ok());
+  const std::vector<HttpRequest> seen = other.requests();
+  ASSERT_EQ(seen.size(), 1u);
+  for (const auto& [name, value] : seen.front().headers) EXPECT_EQ(value.find(kCanary), std::string::npos) << name;
+  EXPECT_EQ(seen.front().query, "");
+  EXPECT_EQ(seen.front().header("range"), "bytes=5-14");
+  EXPECT_EQ(server.requests().front().header("authorization"), kCanary);
+}
+
+TEST_F(RemoteReads, WhatS3Says) {
+  std::atomic<int> count{0};
+  std::string answer, status, header;
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    HttpRequest plain = request;
+    plain.path = "/x";
+    if (count++ > 0) return honest().answer(wire, plain);
+    wire.reply(status, header, answer);
+  });
+  const auto read = [&](const char* status_line, const char* headers, const char* body) {
+    count = 0;
+    status = status_line;
+    header = headers;
+    answer = body;
+    Reader reader(server.url(), ServiceKind::kS3);
+    const auto got = reader.read(5, 10);
+    return std::tuple(got.read.status.code(), reader.service().regions, reader.service().times);
+  };
+  const auto [moved, regions, when] =
+      read("301 Moved", "x-amz-bucket-region: eu-west-1\r\n", "<Error><Code>PermanentRedirect</Code></Error>");
+  EXPECT_EQ(moved, Code::kOk);
+  EXPECT_EQ(regions, std::vector<std::string>{"eu-west-1"});
+  const auto [skewed, none, times] =
+      read("403 X", "Date: Thu, 01 Jan 2099 00:00:00 GMT\r\n", "<Error><Code>RequestTimeTooSkewed</Code></Error>");
+  EXPECT_EQ(skewed, Code::kOk);
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_GE(times[1], 4070908800);
+  EXPECT_EQ(std::get<0>(read("404 X", "", "<Error><Code>NoSuchBucket</Code></Error>")), Code::kIo);
+  EXPECT_EQ(std::get<0>(read("404 X", "", "<Error><Code>NoSuchKey</Code></Error>")), Code::kNotFound);
+  EXPECT_EQ(std::get<0>(read("503 X", "", "<Error><Code>SlowDown</Code></Error>")), Code::kOk);
+}
+
+TEST_F(RemoteReads, NobodyThere) {
+  // A port that nobody listens at, and one whose queue of connections is full.
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  EXPECT_EQ(Reader(url).read(5, 10).read.status.code(), Code::kIo);
+  ASSERT_EQ(::listen(socket, 1), 0);
+  const auto hanging = Reader(url).read(5, 10);
+  EXPECT_EQ(hanging.read.status.code(), Code::kTimeout) << hanging.read.status.to_string();
+  ::close(socket);
+  EXPECT_EQ(Reader("http://no-such-host.invalid").read(5, 10).read.status.code(), Code::kIo);
+}
+
+TEST_F(RemoteReads, CertificatesAreChecked) {
+  support::TempDir folder;
+  HttpServer server(honest(), folder / "certificate.pem");
+  EXPECT_EQ(Reader(server.url()).read(5, 10).read.status.code(), Code::kIo) << "nobody trusts it";
+  ClientOptions options = impatient();
+  options.transport.ca_file = folder / "certificate.pem";
+  EXPECT_TRUE(Reader(server.url(), ServiceKind::kHttp, options).read(5, 10).read.status.ok());
+  const std::string other = "https://localhost:" + std::to_string(server.port());
+  EXPECT_EQ(Reader(other, ServiceKind::kHttp, options).read(5, 10).read.status.code(), Code::kIo) << "of another host";
+}
+
+TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
+  std::atomic<bool> slow{false};
+  std::atomic<int> now{0}, most{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    const int here = ++now;
+    for (int seen = most; here > seen && !most.compare_exchange_weak(seen, here);) {
+    }
+    if (slow) wire.pause(10'000);
+    honest().answer(wire, request);
+    --now;
+  });
+  ClientOptions options = impatient();
+  options.transport.idle_ns = options.total_ns = 30'000'000'000;
+  Reader reader(server.url(), ServiceKind::kHttp, options);
+  constexpr std::size_t kReads = 300;
+  store::Bytes memory(kReads * 10);
+  const auto reads = [&] {
+    std::vector<RangeRead> all(kReads);
+    for (std::size_t i = 0; i < kReads; ++i) {
+      all[i].key = "x";
+      all[i].offset = i;
+      all[i].out = std::span(memory).subspan(i * 10, 10);
+      all[i].listener = reader.listener();
+    }
+    return all;
+  };
+  const auto start = [&](std::vector<RangeRead>& all) {
+    std::vector<RangeRead*> pointers;
+    for (RangeRead& read : all) pointers.push_back(&read);
+    reader.done_ = 0;
+    EXPECT_TRUE(reader.client().start(pointers).ok());
+    return pointers;
+  };
+  auto all = reads();
+  start(all);
+  reader.wait(kReads);
+  for (std::size_t i = 0; i < kReads; ++i) {
+    ASSERT_TRUE(all[i].status.ok()) << all[i].status.to_string();
+    ASSERT_TRUE(std::equal(memory.begin() + static_cast<std::ptrdiff_t>(i * 10),
+                           memory.begin() + static_cast<std::ptrdiff_t>(i * 10 + 10),
+                           object().begin() + static_cast<std::ptrdiff_t>(i)));
+  }
+  EXPECT_LE(most, 8);
+  EXPECT_LE(server.connections(), 8u);
+  slow = true;
+  auto cancelled = reads();
+  auto pointers = start(cancelled);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  pointers.push_back(pointers.front());  // named twice
+  pointers.push_back(&all.front());      // has ended
+  const auto began = std::chrono::steady_clock::now();
+  reader.client().cancel(pointers);
+  reader.wait(kReads);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8)) << "sooner than the answers";
+  for (const RangeRead& read : cancelled) EXPECT_TRUE(read.status.ok() || read.status.code() == Code::kCancelled);
+  slow = false;
+  auto again = reads();
+  start(again);
+  reader.wait(kReads);
+  for (const RangeRead& read : again) EXPECT_TRUE(read.status.ok()) << read.status.to_string();
+}
+
+}  // namespace
+}  // namespace headrace::http
