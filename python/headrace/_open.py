@@ -13,15 +13,20 @@ from ._group import Group
 from ._sources import known, open_store, url_of
 
 
+def _is_remote(store: Any) -> bool:
+    return isinstance(store, str) and store.startswith(("s3://", "http://", "https://"))
+
+
 def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,  # noqa: A001
          consolidated: bool = True, lenient: str = "", index_directory: str = "",
          revalidate: bool = False, device: str | None = None) -> Array | Group:
     """Opens an array or a group.
 
-    store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json". Or a store of
+    store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json"; "s3://bucket/path";
+      "https://host/path". Or a store of
       zarr-python (LocalStore, ZipStore for reading; of a MemoryStore what it holds now, copied) or a mapper of fsspec
       over local files. Or a store of the caller's own: any object with ``get_ranges``, as ``headrace.RangeStore`` says.
-    path: inside the store. storage_options: of remote stores; local ones have none.
+    path: inside the store. storage_options: no store takes any yet; the environment has those of s3:// and https://.
     consolidated: take what lies below a group from its consolidated metadata, where it has any.
     lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
     revalidate: arrays look at each read whether shards they keep open are still the ones in the store, for stores whose
@@ -32,8 +37,10 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
     """
     store = known(store, context)
     if storage_options:
-        open_store(store, context)  # what cannot be opened at all has a better reason
-        raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store is local and takes none")
+        if not _is_remote(store):
+            open_store(store, context)  # what cannot be opened at all has a better reason
+        raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store takes none; those of s3:// and https:// "
+                                   "come from the environment")
     opened, context = open_store(store, context)
     with naming_store(opened.url):
         core = _core.open(opened, path, lenient, consolidated, index_directory, revalidate)

@@ -79,9 +79,9 @@ std::string scaled(double bytes, const char* const* units, int count) {
 }  // namespace
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options) {
-  verb.add_option(
-          "PATH", options.path,
-          "a Zarr array or group: a directory, a path through a ZIP file, or file:///, zip:/// or reference:///path")
+  verb.add_option("PATH", options.path,
+                  "a Zarr array or group: a directory, a path through a ZIP file, or file:///, zip:///, "
+                  "reference:///path, s3:// or https://")
       ->required()
       ->check([](const std::string& text) { return text.empty() ? std::string("PATH is empty") : std::string(); });
   verb.add_flag("--json", options.json, "print one JSON object instead of text");

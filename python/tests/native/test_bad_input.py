@@ -150,7 +150,9 @@ def test_what_strings_do_not_take(group):
 
 
 def test_wrong_options_of_opening(tmp_path, group):
-    with pytest.raises(headrace.UnsupportedError, match="'s3'.*headrace.zarr.enable"):  # and not that a local store takes no options
+    with pytest.raises(headrace.UnsupportedError, match="'gs'.*headrace.zarr.enable"):  # and not that the store takes no options
+        headrace.open("gs://bucket/key", storage_options={"anon": True})
+    with pytest.raises(ValueError, match=r"\['anon'\].*environment"):
         headrace.open("s3://bucket/key", storage_options={"anon": True})
     with pytest.raises(ValueError, match=r"\['anon'\]"):
         headrace.open(tmp_path / "g", storage_options={"anon": True})
