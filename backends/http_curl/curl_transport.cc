@@ -23,6 +23,12 @@ constexpr long kReceiveBytes = 512 << 10;  // fewer calls of recv(): half the pr
 constexpr long kStreamsPerConnection = 4;  // of HTTP/2: more of them share one connection's rate
 constexpr std::uint64_t kMillisecond = 1'000'000;
 
+bool is_loopback(std::string_view url) noexcept {
+  const std::string_view host = url.substr(std::min(url.find("://"), url.size() - 3) + 3);
+  return host.starts_with("127.") || host.starts_with("localhost:") || host.starts_with("localhost/") ||
+         host.starts_with("[::1]");
+}
+
 class CurlLoop {
  public:
   CurlLoop(const CurlLibrary& curl, const TransportOptions& options) : curl_(curl), options_(options) {
@@ -205,6 +211,9 @@ class CurlLoop {
     }
     good = good && curl_.easy_setopt(transfer->easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK;
     good = good && curl_.easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers) == CURLE_OK;
+    // A proxy's loopback is another machine's.
+    const char* const no_proxy = is_loopback(exchange.url) ? "*" : nullptr;
+    good = good && curl_.easy_setopt(transfer->easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK;
     good = good && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK;
     if (good) {
       active_.push_back(transfer);  // has room
@@ -309,11 +318,10 @@ class CurlLoop {
       case CURLE_COULDNT_RESOLVE_HOST:
       case CURLE_COULDNT_RESOLVE_PROXY:
       case CURLE_COULDNT_CONNECT:
+      case CURLE_SSL_CONNECT_ERROR:  // also of a connection that breaks during the handshake
         return ExchangeEnd::kNoConnection;
       case CURLE_OPERATION_TIMEDOUT:
         return ExchangeEnd::kConnectTimeout;  // the only one that it keeps
-      case CURLE_SSL_CONNECT_ERROR:
-        // A connection that ends during the handshake looks the same as one without a common protocol.
       case CURLE_PEER_FAILED_VERIFICATION:
       case CURLE_SSL_CERTPROBLEM:
       case CURLE_SSL_CIPHER:

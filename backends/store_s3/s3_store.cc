@@ -124,6 +124,10 @@ Result<std::shared_ptr<Store>> open_s3_store(std::string_view location, const St
     if (!http::valid_bucket(bucket)) {
       return Status(Code::kInvalidArgument, Layer::kStore, "the name of the bucket in s3://bucket/prefix is not valid");
     }
+    // Whoever writes one means a signature or options, which would stand in messages as part of a name.
+    if (prefix.find('?') != std::string::npos) {
+      return Status(Code::kInvalidArgument, Layer::kStore, "s3://bucket/prefix takes no query");
+    }
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
     HEADRACE_TRY_ASSIGN(http::S3Settings settings, http::find_s3_settings({&variable, &text_of}));
     HEADRACE_TRY_ASSIGN(const http::ClientOptions options, http::client_options_from_environment());

@@ -25,7 +25,7 @@ enum class ExchangeEnd : std::uint8_t {
   kConnectTimeout,
   kIdleTimeout,  // no byte for too long
   kTotalTimeout,
-  kTls,       // the server's certificate is not valid, or no common protocol
+  kTls,       // the server's certificate is not valid
   kProtocol,  // what came is no HTTP
   kNoMemory
 };

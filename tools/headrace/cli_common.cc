@@ -79,9 +79,14 @@ std::string scaled(double bytes, const char* const* units, int count) {
 }  // namespace
 
 void add_path_and_json(CLI::App& verb, CommonOptions& options) {
-  verb.add_option("PATH", options.path,
-                  "a Zarr array or group: a directory, a path through a ZIP file, or file:///, zip:///, "
-                  "reference:///path, s3:// or https://")
+  const auto take = [&options](const std::string& text) {
+    options.location = text;
+    options.path = shown_path(text);
+  };
+  verb.add_option_function<std::string>(
+          "PATH", take,
+          "a Zarr array or group: a directory, a path through a ZIP file, or file:///, zip:///, "
+          "reference:///path, s3:// or https://")
       ->required()
       ->check([](const std::string& text) { return text.empty() ? std::string("PATH is empty") : std::string(); });
   verb.add_flag("--json", options.json, "print one JSON object instead of text");
@@ -275,6 +280,16 @@ std::string dtype_text(const DataType& dtype) {
     out += "}";
   }
   return one_line(out);
+}
+
+std::string shown_path(std::string_view path) {
+  const std::size_t mark = path.find("://");
+  const std::string_view scheme = path.substr(0, mark == std::string_view::npos ? 0 : mark);
+  if (scheme != "http" && scheme != "https" && scheme != "s3") return std::string(path);
+  const std::string_view rest = path.substr(mark + 3, path.find_first_of("?#") - mark - 3);
+  const std::string_view host = rest.substr(0, rest.find('/'));
+  const std::size_t at = host.rfind('@');
+  return std::string(scheme) + "://" + std::string(rest.substr(at == std::string_view::npos ? 0 : at + 1));
 }
 
 std::optional<std::string> local_directory(std::string_view path) {

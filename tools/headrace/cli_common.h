@@ -33,7 +33,8 @@ enum ExitCode : int {
 };
 
 struct CommonOptions {
-  std::string path;
+  std::string path;      // as messages and reports name it: shown_path()
+  std::string location;  // as it was given, for Store::open() alone
   std::string engine = "auto";
   unsigned threads = 0;
   bool json = false;
@@ -99,6 +100,9 @@ std::string human_seconds(double seconds);                     // "1.23 s", "4.5
 std::string human_rate(std::uint64_t bytes, double seconds);   // "1.23 GB/s"; the caller says of what
 std::string shape_text(std::span<const std::uint64_t> shape);  // "[100, 200]"
 std::string dtype_text(const DataType& dtype);                 // "float32", "datetime64 [ns]"
+
+// A path or URL as it may be printed: without names and passwords, and without a query, which may be a signature.
+std::string shown_path(std::string_view path);
 
 // PATH as a directory here, or nothing for a store that is not a local one.
 std::optional<std::string> local_directory(std::string_view path);

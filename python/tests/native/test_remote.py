@@ -1,0 +1,186 @@
+"""Stores by URL: what moto's S3 serves is what lies on the disk, and no secret is in anything that is printed."""
+
+import http.server
+import os
+import pathlib
+import pickle
+import shutil
+import subprocess
+import sys
+import threading
+
+import boto3
+import headrace
+import numpy as np
+import pytest
+import zarr
+from moto.server import ThreadedMotoServer
+
+DATA = pathlib.Path(__file__).resolve().parents[3] / "tests" / "data" / "climate"
+COMMAND = os.environ.get("HEADRACE_BIN_DIR", str(pathlib.Path(headrace.__file__).parent)) + "/headrace"
+SECRETS = {"AWS_ACCESS_KEY_ID": "AKIDPLANTED", "AWS_SECRET_ACCESS_KEY": "secret/planted+key", "AWS_SESSION_TOKEN": "token-planted"}
+
+
+@pytest.fixture(scope="module")
+def moto():
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3(moto, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto)
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_NO_SIGN_REQUEST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    client = boto3.client("s3", endpoint_url=moto)
+    client.create_bucket(Bucket="bucket")
+    yield client
+    for thing in client.list_objects_v2(Bucket="bucket").get("Contents", []):
+        client.delete_object(Bucket="bucket", Key=thing["Key"])
+    client.delete_bucket(Bucket="bucket")
+
+
+def upload(client, folder, prefix):
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            client.put_object(Bucket="bucket", Key=f"{prefix}/{path.relative_to(folder)}", Body=path.read_bytes())
+
+
+@pytest.mark.parametrize(("name", "member"), [("climate-v2.zarr", "air_temperature"), ("climate-v3.zarr", "surface_temperature")])
+@pytest.mark.parametrize("consolidated", [True, False])
+def test_a_bucket_is_the_folder(s3, name, member, consolidated):
+    upload(s3, DATA / name, "some where/+é")
+    here, there = headrace.open(DATA / name), headrace.open("s3://bucket/some where/+é", consolidated=consolidated)
+    assert sorted(there.keys()) == sorted(here.keys()) != []
+    for key in here.keys():
+        np.testing.assert_array_equal(there[key][...], here[key][...])
+    part = (slice(3, 9), 5, slice(None, None, 7))
+    np.testing.assert_array_equal(headrace.open(f"s3://bucket/some where/+é/{member}")[part], here[member][part])
+
+
+@pytest.mark.parametrize("shards", [None, (40, 30)])
+def test_missing_chunks_and_shards(s3, tmp_path, shards):
+    data = np.arange(100 * 90, dtype="u4").reshape(100, 90)
+    array = zarr.create_array(str(tmp_path / "a"), shape=data.shape, chunks=(10, 10), shards=shards, dtype="u4", fill_value=7)
+    array[:60, :60] = data[:60, :60]
+    upload(s3, tmp_path / "a", "a")
+    wanted = array[...]
+    there = headrace.open("s3://bucket/a")
+    np.testing.assert_array_equal(there[...], wanted)
+    np.testing.assert_array_equal(there[17:43, 55:70], wanted[17:43, 55:70])
+    again = pickle.loads(pickle.dumps(there))
+    np.testing.assert_array_equal(again[55:], wanted[55:])
+
+
+def test_what_is_not_there_is_told_from_what_cannot_be_read(s3, monkeypatch):
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    with pytest.raises(FileNotFoundError):
+        headrace.open("s3://bucket/nothing")
+    with pytest.raises(OSError, match="no such bucket") as caught:
+        headrace.open("s3://no-such-bucket/x")
+    assert not isinstance(caught.value, FileNotFoundError)
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(headrace.HeadraceError, match="AWS_NO_SIGN_REQUEST"):
+        headrace.open("s3://bucket/c")
+
+
+def test_a_profile_says_who_asks_and_where(s3, moto, tmp_path, monkeypatch):
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    (tmp_path / "config").write_text(f"[profile lab]\nendpoint_url = {moto}\nregion = us-east-1\n")
+    (tmp_path / "credentials").write_text("[lab]\naws_access_key_id = A\naws_secret_access_key = B\n")
+    for name in (*SECRETS, "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_PROFILE", "lab")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    assert headrace.open("s3://bucket/c/height")[()] == headrace.open(DATA / "climate-v2.zarr/height")[()]
+
+
+def test_the_command_line(s3):
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    for command in (["info", "s3://bucket/c"], ["verify", "s3://bucket/c"], ["read", "s3://bucket/c/height", "-o", "height.npy"]):
+        done = subprocess.run([COMMAND, *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert np.load("height.npy") == headrace.open(DATA / "climate-v2.zarr/height")[()]
+
+
+def test_no_secret_is_printed(s3, moto):
+    """In what any failing way says: of the library, the command line, traces and representations."""
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    s3.put_object(Bucket="bucket", Key="bad/.zarray", Body=b"{")
+    said = []
+    urls = ["s3://bucket/c", "s3://bucket/bad", "s3://bucket/none", "s3://nobucket/c", "s3://bucket/c?token=query-planted",
+            f"{moto}/bucket/c?token=query-planted", f"{moto}/none?token=query-planted", "http://127.0.0.1:1/x?token=query-planted",
+            "http://user:password-planted@127.0.0.1/x", "https://127.0.0.1:1/x?sig=query-planted"]
+    for url in urls:
+        try:
+            opened = headrace.open(url)
+            said += [repr(opened), str(opened)]
+        except Exception as error:
+            said += [repr(error), str(error), str(getattr(error, "store", ""))]
+        for command in (["info", url], ["verify", url], ["read", url, "-o", "x.npy", "--trace", "trace.json"]):
+            done = subprocess.run([COMMAND, *command], capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_ATTEMPTS": "1"})
+            said += [done.stdout, done.stderr]
+    trace = pathlib.Path("trace.json")
+    if trace.exists():
+        said.append(trace.read_text())
+    text = "\n".join(said)
+    assert "no such bucket" in text and "127.0.0.1:1" in text
+    for secret in (*SECRETS.values(), "query-planted", "password-planted", "Signature="):
+        lines = [line for line in text.splitlines() if secret in line]
+        assert lines == [], secret
+
+
+def test_a_server_without_ranges(tmp_path):
+    """Python's own: chunks of their own files are read, shards are refused by name."""
+    shutil.copytree(DATA / "climate-v3.zarr", tmp_path / "c")
+    data = np.arange(900, dtype="u2").reshape(30, 30)
+    for name, shards in (("whole", None), ("shards", (30, 30))):
+        zarr.create_array(str(tmp_path / name), shape=data.shape, chunks=(10, 10), shards=shards, dtype="u2")[...] = data
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    try:
+        np.testing.assert_array_equal(headrace.open(f"{base}/whole")[3:17, 5:], data[3:17, 5:])
+        np.testing.assert_array_equal(headrace.open(f"{base}/c")["time"][...], headrace.open(DATA / "climate-v3.zarr")["time"][...])
+        with pytest.raises(headrace.UnsupportedError, match="range requests"):
+            headrace.open(f"{base}/shards")[...]
+        with pytest.raises(FileNotFoundError):
+            headrace.open(f"{base}/nothing")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
+def test_a_forked_child_opens_it_again(s3):
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    program = """
+import os, sys, headrace
+array = headrace.open("s3://bucket/c/time")
+first = array[:3]
+child = os.fork()
+if child == 0:
+    try:
+        array[:3]
+        os._exit(1)
+    except headrace.HeadraceError as error:
+        os._exit(0 if "fork" in str(error) else 2)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert (array[:3] == first).all()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
