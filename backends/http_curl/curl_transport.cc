@@ -173,8 +173,7 @@ class CurlLoop {
 
   // Begins those that may, as far as there are connections.
   void admit() noexcept {
-    next_begin_ns_ = ~std::uint64_t{0};
-    std::uint64_t now = base::now_ns();
+    const std::uint64_t now = base::now_ns();
     for (std::size_t i = 0; i < waiting_.size();) {
       Exchange* const exchange = waiting_[i];
       if (exchange->cancel_wanted.load(std::memory_order_relaxed)) {
@@ -184,7 +183,6 @@ class CurlLoop {
       }
       if (active_.size() >= options_.connections) return;
       if (exchange->not_before_ns > now) {
-        next_begin_ns_ = std::min(next_begin_ns_, exchange->not_before_ns);
         ++i;
         continue;
       }
@@ -360,18 +358,14 @@ class CurlLoop {
   }
 
   void wait() noexcept {
-    std::uint64_t until =
-        std::min(next_late_ns_, active_.size() < options_.connections ? next_begin_ns_ : ~std::uint64_t{0});
+    std::uint64_t until = next_late_ns_;
+    if (active_.size() < options_.connections) {
+      for (const Exchange* const exchange : waiting_) until = std::min(until, exchange->not_before_ns);
+    }
     {
       std::lock_guard lock(mutex_);
       if (!incoming_.empty() && !starved_) until = 0;
       starved_ = false;
-    }
-    // Places that have become free while others wait.
-    if (active_.size() < options_.connections &&
-        std::any_of(waiting_.begin(), waiting_.end(),
-                    [](const Exchange* exchange) { return exchange->not_before_ns == 0; })) {
-      until = 0;
     }
     const std::uint64_t now = base::now_ns();
     const std::uint64_t left = until > now ? (until - now) / kMillisecond + 1 : 0;
@@ -400,7 +394,7 @@ class CurlLoop {
   CURLM* multi_ = nullptr;
   std::deque<Exchange*> waiting_;
   std::vector<Transfer*> active_, idle_;
-  std::uint64_t next_begin_ns_ = 0, next_late_ns_ = 0;
+  std::uint64_t next_late_ns_ = 0;
   bool starved_ = false;
 };
 
