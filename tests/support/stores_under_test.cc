@@ -95,8 +95,14 @@ Result<Store> open_filled(const Context& context, const std::string& url) {
 }
 
 const StoreUnderTest& store_under_test(std::string_view name) {
-  static const std::vector<StoreUnderTest> all = all_stores_under_test();
-  for (const StoreUnderTest& row : all) {
+  for (const auto rows : {stores_under_test(), range_stores_under_test()}) {
+    for (const StoreUnderTest& row : rows) {
+      if (name == row.name) return row;
+    }
+  }
+  // The last: to look for them loads libcurl.
+  static const std::vector<StoreUnderTest> remote = remote_stores_under_test();
+  for (const StoreUnderTest& row : remote) {
     if (name == row.name) return row;
   }
   std::abort();
