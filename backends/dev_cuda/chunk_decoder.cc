@@ -25,6 +25,9 @@ std::span<const gpu::StageRow> gpu::stages() {
 namespace cuda {
 namespace {
 
+// Larger batches take longer than their launches, and come in more sizes than graphs pay for.
+constexpr std::uint64_t kMostGraphBytes = 32u << 20;
+
 class CudaDecoder final : public ChunkDecoder {
  public:
   struct NamedCodec {
@@ -82,7 +85,9 @@ class CudaDecoder final : public ChunkDecoder {
     Decode decode(*this, scratch, limits, gpu::Marks(marks, stream));
     HEADRACE_TRY(send_indices(indices, count, ours, decode.index));
     const DecodeLimits rounded = rounded_up(limits);
-    if (marks != nullptr || scratch_bytes(rounded) > scratch.size()) {
+    const std::uint64_t decoded_bytes = count * layout_.capacity(steps_.size() - 1);
+    const bool is_short = (limits.dst_bytes != 0 ? limits.dst_bytes : decoded_bytes) <= kMostGraphBytes;
+    if (marks != nullptr || !is_short || scratch_bytes(rounded) > scratch.size()) {
       HEADRACE_TRY(decode.queue(ours.stream));
     } else {
       decode.limits = rounded;
