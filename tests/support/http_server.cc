@@ -154,10 +154,10 @@ HttpServer::~HttpServer() {
   ::shutdown(listener_, SHUT_RDWR);
   acceptor_.join();
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     for (const int fd : open_) ::shutdown(fd, SHUT_RDWR);
+    ended_.wait(lock, [this] { return open_.empty(); });
   }
-  for (std::thread& thread : threads_) thread.join();
   ::close(listener_);
   if (context_ != nullptr) SSL_CTX_free(context_);
 }
@@ -185,7 +185,8 @@ void HttpServer::accept_all() {
       break;
     }
     open_.push_back(fd);
-    threads_.emplace_back([this, fd] { serve(fd); });
+    // Nobody waits for those of a server that is never destroyed.
+    std::thread([this, fd] { serve(fd); }).detach();
   }
 }
 
@@ -243,6 +244,7 @@ void HttpServer::serve(int fd) {
   std::lock_guard lock(mutex_);
   open_.remove(fd);
   ::close(fd);
+  ended_.notify_one();
 }
 
 std::string ObjectService::etag(const store::Bytes& bytes) {

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <map>
@@ -78,8 +79,8 @@ class HttpServer {
   std::atomic<std::size_t> connections_{0};
   mutable std::mutex mutex_;
   std::vector<HttpRequest> requests_;  // guarded by mutex_
-  std::list<int> open_;                // guarded by mutex_
-  std::list<std::thread> threads_;     // the accepting thread's, then the destructor's
+  std::list<int> open_;                // guarded by mutex_: each has a thread, until ended_
+  std::condition_variable ended_;
   std::thread acceptor_;
 };
 
