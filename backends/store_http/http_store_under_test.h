@@ -15,7 +15,7 @@ inline std::string fill_http(const std::string&, const Objects& objects) {
 
 inline std::string fill_https(const std::string& dir, const Objects& objects) {
   const std::string certificate = dir + "/certificate.pem";
-  const std::string url = serve_objects("https", objects, false, certificate);
+  std::string url = serve_objects("https", objects, false, certificate);
   ::setenv("AWS_CA_BUNDLE", certificate.c_str(), 1);
   return url;
 }

@@ -275,7 +275,7 @@ TEST(Verdicts, WhatEachAnswerMeans) {
   const RangeAsked asked{5, 10, false, {}};
   const auto xml = [](const char* code) { return std::string("<Error><Code>") + code + "</Code></Error>"; };
   using Next = Verdict::Next;
-  const struct {
+  const struct {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of a sentence
     int status;
     ServiceKind kind;
     std::string body;

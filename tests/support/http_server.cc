@@ -15,7 +15,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <set>
+#include <utility>
 
 namespace headrace::testing {
 namespace {
@@ -29,7 +31,7 @@ SSL_CTX* make_tls(const std::string& path) {
   X509_set_version(certificate, 2);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
   X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(certificate), 24 * 3600);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), 24L * 3600);
   X509_set_pubkey(certificate, key);
   X509_NAME* const name = X509_get_subject_name(certificate);
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("headrace test"), -1, -1,
@@ -325,16 +327,18 @@ void ObjectService::list(HttpWire& wire, const HttpRequest& request, const std::
 
 std::string serve_objects(const std::string& name, Objects objects, bool s3, const std::string& certificate) {
   struct Served {
-    pid_t process;
-    HttpServer* server;
+    pid_t process = 0;
+    HttpServer* server = nullptr;
   };
   // Never destroyed: a forked child has it without its threads.
   static auto& served = *new std::map<std::string, Served>;
   std::erase_if(objects, [](const auto& object) { return !store::valid_key(object.first); });
   Served& slot = served[name];
-  if (slot.server != nullptr && slot.process == ::getpid()) delete slot.server;
-  slot = {::getpid(), new HttpServer(ObjectService(std::move(objects), s3), certificate)};
-  return slot.server->url();
+  auto fresh = std::make_unique<HttpServer>(ObjectService(std::move(objects), s3), certificate);
+  std::string url = fresh->url();
+  HttpServer* const before = std::exchange(slot.server, fresh.release());
+  if (std::exchange(slot.process, ::getpid()) == ::getpid()) delete before;
+  return url;
 }
 
 }  // namespace headrace::testing
