@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "http/url.h"
 
 namespace headrace::http {
@@ -12,25 +13,6 @@ constexpr std::size_t kMostDepth = 16, kMostNameBytes = 256;
 std::string_view local_name(std::string_view name) { return name.substr(name.find(':') + 1); }
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  const auto put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    put(0x80 | (code & 63));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put(0x80 | (code >> 6 & 63));
-    put(0x80 | (code & 63));
-  } else {
-    put(0xF0 | code >> 18);
-    put(0x80 | (code >> 12 & 63));
-    put(0x80 | (code >> 6 & 63));
-    put(0x80 | (code & 63));
-  }
-}
 
 // "#10", "#x0a": nothing (~0) for what is no character.
 std::uint32_t character_number(std::string_view text) {
@@ -87,7 +69,7 @@ bool XmlReader::unescape(std::string_view raw) {
     } else if (entity.starts_with('#')) {
       const std::uint32_t code = character_number(entity);
       if (code == ~0u) return false;
-      append_utf8(value_, code);
+      base::append_utf8(code, value_);
     } else {
       return false;
     }
