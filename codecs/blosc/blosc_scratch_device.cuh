@@ -32,9 +32,9 @@ inline std::uint64_t stage_scratch_bytes(const device::gpu::Limits& limits, Name
     const Layout layout(batch, allowance_for(named), named);
     switch (named) {
       case Named::kZstd:
-        return layout.inner + zstd_scratch_bytes(inner_limits<ZstdLimits>(batch, layout));
+        return layout.inner + zstd_scratch_bytes(inner_limits<lz77::StreamLimits>(batch, layout));
       case Named::kZlib:
-        return layout.inner + deflate_scratch_bytes(inner_limits<DeflateLimits>(batch, layout));
+        return layout.inner + deflate_scratch_bytes(inner_limits<lz77::StreamLimits>(batch, layout));
       case Named::kOthers:
         break;
     }

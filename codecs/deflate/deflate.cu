@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kListThreads) deflate_verdict(Job job) {
 }  // namespace
 
 int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) noexcept {
-  const DeflateLimits& limits = from.limits;
+  const lz77::StreamLimits& limits = from.limits;
   if (limits.streams == 0) return cudaSuccess;
   const deflate::Layout layout(limits, {});
   if (layout.piece_count > UINT32_MAX || layout.cell_count > UINT32_MAX || layout.end > from.scratch_bytes) {

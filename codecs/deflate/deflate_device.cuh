@@ -1,8 +1,7 @@
 // DEFLATE streams (RFC 1951) in their zlib (RFC 1950) and gzip (RFC 1952) wrappers decoded on the GPU, for every codec
 // that contains them.
 //
-// A batch is a list of streams in device memory, made there or on the host. The number of streams need not be known on
-// the host, only a bound. deflate_job_device.cuh says how it is done.
+// A batch is a list of streams: lz77_streams.h. deflate_job_device.cuh says how it is done.
 //
 // Accepts and refuses what gzip_codec.cc and zlib_codec.cc do, or leaves the chunk to the CPU (kHostOnly), upon which
 // the CPU decides. That is so for what libdeflate takes and zlib does not, for gzip headers above 1 KiB, for streams
@@ -11,10 +10,9 @@
 // Safety: every stream's bytes are hostile. A bad one lowers its chunk's outcome and writes nothing outside its dst.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-#include "device/gpu_stage.h"
+#include "codecs/lz77/lz77_streams.h"
 
 namespace headrace::codec::gpu {
 
@@ -34,27 +32,10 @@ struct DeflateStream {
 };
 static_assert(sizeof(DeflateStream) == 40);
 
-struct DeflateLimits {
-  std::uint32_t streams = 0;                   // at most
-  std::uint32_t least_streams = 0;             // at least, as far as the host knows
-  std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
-};
-
-struct DeflateJob {
-  DeflateStream* streams = nullptr;      // device memory, any alignment of src and dst
-  const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
-  DeflateLimits limits;
-  bool exact = true;                  // streams must fill their dst
-  std::uint64_t* outcomes = nullptr;  // device memory, by chunk
-  unsigned stage = 0;
-  std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes
-  std::uint64_t scratch_bytes = 0;
-  int multiprocessors = 1;
-  device::gpu::Marks marks;
-};
+using DeflateJob = lz77::StreamJob<DeflateStream>;
 
 // What one batch of these limits takes; deflate_job_device.cuh.
-inline std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept;
+inline std::uint64_t deflate_scratch_bytes(const lz77::StreamLimits& limits) noexcept;
 // Queues the launches; a cudaError_t.
 int enqueue_deflate(const DeflateJob& job, device::gpu::NativeStream stream) noexcept;
 

@@ -220,7 +220,7 @@ TEST_F(DeflateDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
   for (const std::uint32_t streams : {1u, 7u, 1000u, 65536u}) {
     std::uint64_t before = 0;
     for (std::uint64_t dst = 0; dst < std::uint64_t{1} << 36; dst = dst * 5 / 4 + 1000) {
-      codec::gpu::DeflateLimits limits;
+      codec::gpu::lz77::StreamLimits limits;
       limits.streams = streams;
       limits.dst_bytes = limits.src_bytes = dst;
       const deflate::Layout layout(limits, {});
@@ -247,8 +247,9 @@ TEST_F(DeflateDevice, StreamsOfChunks) {
   device::gpu::Chunk chunk{reinterpret_cast<const unsigned char*>(stream.data()), nullptr, stream.size(), 100};
   codec::gpu::DeflateStream listed{};
   std::uint32_t count = 0;
-  testing::gpu::launch(1, 32,
-                       [&] { codec::gpu::list_deflate_streams_body(&chunk, 1, DeflateKind::kZlib, &listed, &count); });
+  testing::gpu::launch(1, 32, [&] {
+    codec::gpu::lz77::list_streams_body(codec::gpu::DeflateFormat{DeflateKind::kZlib}, &chunk, 1, &listed, &count);
+  });
   EXPECT_EQ(count, 1u);
   EXPECT_EQ(listed.src, chunk.src);
   EXPECT_EQ(listed.src_bytes, stream.size());
@@ -256,10 +257,10 @@ TEST_F(DeflateDevice, StreamsOfChunks) {
   EXPECT_EQ(listed.kind, DeflateKind::kZlib);
   listed.dst_bytes = 90;
   std::uint64_t outcome = 5;
-  testing::gpu::launch(1, 32, [&] { codec::gpu::tell_deflate_sizes_body(&chunk, 1, &listed, &outcome); });
+  testing::gpu::launch(1, 32, [&] { codec::gpu::lz77::tell_sizes_body(&chunk, 1, &listed, &outcome); });
   EXPECT_EQ(chunk.dst_bytes, 100u);
   outcome = DecodeOutcome::kOk;
-  testing::gpu::launch(1, 32, [&] { codec::gpu::tell_deflate_sizes_body(&chunk, 1, &listed, &outcome); });
+  testing::gpu::launch(1, 32, [&] { codec::gpu::lz77::tell_sizes_body(&chunk, 1, &listed, &outcome); });
   EXPECT_EQ(chunk.dst_bytes, 90u);
 }
 

@@ -30,6 +30,7 @@
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
+#include "codecs/lz77/lz77_outcome_device.cuh"
 #include "codecs/lz77/lz77_rounds_device.cuh"
 #include "deflate_device.cuh"
 #include "deflate_layout.h"
@@ -44,8 +45,8 @@ namespace headrace::codec::gpu::deflate {
 
 using device::DecodeReason;
 
+using lz77::fine, lz77::fine_for_warp, lz77::give_up;
 using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
-inline constexpr std::uint64_t kFine = device::DecodeOutcome::kOk;
 
 struct Job {
   DeflateStream* streams = nullptr;
@@ -90,20 +91,6 @@ struct Job {
   }
 };
 
-// Lowers a chunk's outcome. `position` is in the stream.
-__device__ inline void give_up(const Job& job, std::uint32_t chunk, std::uint64_t position, DecodeReason reason) {
-  const std::uint64_t at = reason == DecodeReason::kHostOnly ? 0 : position;
-  const std::uint64_t word =
-      static_cast<std::uint64_t>(job.stage & 15) << 52 | at << 8 | static_cast<std::uint64_t>(reason);
-  atomicMin(reinterpret_cast<unsigned long long*>(&job.outcomes[chunk]), static_cast<unsigned long long>(word));
-}
-__device__ inline bool fine(const Job& job, std::uint32_t chunk) {
-  return *static_cast<const volatile std::uint64_t*>(&job.outcomes[chunk]) == kFine;
-}
-// One answer for all lanes, since other warps may lower it at any time.
-__device__ inline bool fine_for_warp(const Job& job, std::uint32_t chunk) {
-  return __shfl_sync(kAllLanes, fine(job, chunk) ? 1u : 0u, 0) != 0;
-}
 __device__ inline std::uint32_t take_ticket(std::uint32_t& counter, unsigned lane) {
   std::uint32_t ticket = 0;
   if (lane == 0) ticket = atomicAdd(&counter, 1u);
@@ -245,10 +232,10 @@ struct Layout {
   lz77::TileLayout tile_layout;
 
   // `most_bytes`: fewer of them, for tests.
-  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
+  Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
       : Layout(limits, allowance, most_bytes,
                lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
-  Layout(const DeflateLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
+  Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
          const lz77::TileLayout& output_tiles)
       : tile_layout(output_tiles) {
     segment_count = limits.src_bytes / kSegmentBytes + limits.streams;
@@ -300,7 +287,7 @@ struct Layout {
 }  // namespace headrace::codec::gpu::deflate
 
 namespace headrace::codec::gpu {
-inline std::uint64_t deflate_scratch_bytes(const DeflateLimits& limits) noexcept {
+inline std::uint64_t deflate_scratch_bytes(const lz77::StreamLimits& limits) noexcept {
   return deflate::Layout(limits, {}).end;
 }
 }  // namespace headrace::codec::gpu

@@ -1,39 +1,24 @@
 // gzip's and zlib's chunks as a list of streams, one a chunk: device code without a CUDA header.
 #pragma once
 
+#include "codecs/lz77/lz77_stage_device.cuh"
 #include "deflate_job_device.cuh"
 
 namespace headrace::codec::gpu {
 
-inline DeflateLimits deflate_limits_of(const device::gpu::Limits& limits) {
-  DeflateLimits out;
-  out.streams = out.least_streams = limits.chunks;
-  out.src_bytes = limits.src_bytes;
-  out.dst_bytes = limits.dst_bytes;
-  return out;
-}
+struct DeflateFormat {
+  using Stream = DeflateStream;
+  using Job = DeflateJob;
+  static constexpr bool kEndsEarly = false;
 
-inline std::uint64_t deflate_stage_scratch_bytes(const device::gpu::Limits& limits) {
-  return device::gpu::most_scratch(limits, lz77::TileLayout::kMostStreams, [](const device::gpu::Limits& batch) {
-    return device::gpu::StreamList<DeflateStream>::end(batch.chunks) + deflate_scratch_bytes(deflate_limits_of(batch));
-  });
-}
+  DeflateKind kind;
 
-// A thread a chunk.
-__device__ inline void list_deflate_streams_body(const device::gpu::Chunk* chunks, std::uint32_t count,
-                                                 DeflateKind kind, DeflateStream* streams,
-                                                 std::uint32_t* streams_count) {
-  const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i == 0) *streams_count = count;
-  if (i >= count) return;
-  streams[i] = {chunks[i].src, chunks[i].dst, chunks[i].src_bytes, chunks[i].dst_bytes, i, kind};
-}
-
-// Says how many bytes the chunks decoded to.
-__device__ inline void tell_deflate_sizes_body(device::gpu::Chunk* chunks, std::uint32_t count,
-                                               const DeflateStream* streams, const std::uint64_t* outcomes) {
-  const std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count && outcomes[i] == device::DecodeOutcome::kOk) chunks[i].dst_bytes = streams[i].dst_bytes;
-}
+  __device__ Stream stream(const device::gpu::Chunk& chunk, std::uint32_t i) const {
+    return {chunk.src, chunk.dst, chunk.src_bytes, chunk.dst_bytes, i, kind};
+  }
+  static std::uint64_t scratch_bytes(const lz77::StreamLimits& limits) { return deflate_scratch_bytes(limits); }
+  static std::uint64_t index_bytes(std::uint64_t) { return 0; }
+  static int enqueue(const Job& job, device::gpu::NativeStream stream) { return enqueue_deflate(job, stream); }
+};
 
 }  // namespace headrace::codec::gpu

@@ -207,7 +207,7 @@ void launch_extract(Launcher& launch, const Job& job, std::uint32_t round, const
 std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept { return zstd::most_index_bytes(dst_bytes); }
 
 int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept {
-  const ZstdLimits& limits = from.limits;
+  const lz77::StreamLimits& limits = from.limits;
   if (limits.streams == 0) return cudaSuccess;
   const zstd::Layout layout(limits, {});
   if (layout.block_count > UINT32_MAX || layout.end > from.scratch_bytes) return cudaErrorInvalidValue;

@@ -1,7 +1,6 @@
 // Zstandard streams (RFC 8878) decoded on the GPU, for every codec that contains them.
 //
-// A batch is a list of streams in device memory, made there or on the host. The number of streams need not be known on
-// the host, only a bound. zstd_job.cuh says how it is done.
+// A batch is a list of streams: lz77_streams.h. zstd_job_device.cuh says how it is done.
 //
 // Accepts and refuses what zstd_codec.cc does, or leaves the chunk to the CPU (kHostOnly), upon which the CPU decides.
 // That is so for what the versions of libzstd disagree about and no encoder writes, for dictionaries, for streams
@@ -10,10 +9,9 @@
 // Safety: every stream's bytes are hostile. A bad one lowers its chunk's outcome and writes nothing outside its dst.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-#include "device/gpu_stage.h"
+#include "codecs/lz77/lz77_streams.h"
 
 namespace headrace::codec::gpu {
 
@@ -33,31 +31,15 @@ struct ZstdStream {
 };
 static_assert(sizeof(ZstdStream) == 48);
 
-struct ZstdLimits {
-  std::uint32_t streams = 0;                   // at most
-  std::uint32_t least_streams = 0;             // at least, as far as the host knows
-  std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
-};
-
-struct ZstdJob {
-  ZstdStream* streams = nullptr;         // device memory, any alignment of src and dst
-  const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
-  ZstdLimits limits;
-  bool exact = true;                  // streams must fill their dst
-  bool single_frame = false;          // a stream is one frame and nothing else
-  std::uint64_t* outcomes = nullptr;  // device memory, by chunk
-  unsigned stage = 0;
-  std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes
-  std::uint64_t scratch_bytes = 0;
-  int multiprocessors = 1;
-  device::gpu::Marks marks;
+struct ZstdJob : lz77::StreamJob<ZstdStream> {
+  bool single_frame = false;       // a stream is one frame and nothing else
   device::gpu::IndexMemory index;  // by chunk, whose streams are neighbours
 };
 
 // Most bytes of a chunk's index: 1.05 % of what it decodes to.
 std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept;
 // What one batch of these limits takes; zstd_job_device.cuh.
-inline std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept;
+inline std::uint64_t zstd_scratch_bytes(const lz77::StreamLimits& limits) noexcept;
 // Queues the launches; a cudaError_t.
 int enqueue_zstd(const ZstdJob& job, device::gpu::NativeStream stream) noexcept;
 

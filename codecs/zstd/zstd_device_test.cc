@@ -216,7 +216,7 @@ TEST_F(ZstdDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
   for (const std::uint32_t streams : {1u, 7u, 1000u, 65536u}) {
     std::uint64_t before = 0;
     for (std::uint64_t dst = 0; dst < std::uint64_t{1} << 36; dst = dst * 5 / 4 + 1000) {
-      codec::gpu::ZstdLimits limits;
+      codec::gpu::lz77::StreamLimits limits;
       limits.streams = streams;
       limits.dst_bytes = dst;
       const zstd::Layout layout(limits, {});
@@ -316,7 +316,8 @@ TEST_F(ZstdDevice, StreamsOfChunks) {
   device::gpu::Chunk chunk{reinterpret_cast<const unsigned char*>(stream.data()), nullptr, stream.size(), 100};
   codec::gpu::ZstdStream listed{};
   std::uint32_t count = 0;
-  testing::gpu::launch(1, 32, [&] { codec::gpu::list_zstd_streams_body(&chunk, 1, &listed, &count); });
+  testing::gpu::launch(
+      1, 32, [&] { codec::gpu::lz77::list_streams_body(codec::gpu::ZstdFormat{}, &chunk, 1, &listed, &count); });
   EXPECT_EQ(count, 1u);
   EXPECT_EQ(listed.src, chunk.src);
   EXPECT_EQ(listed.src_bytes, stream.size());
@@ -324,10 +325,10 @@ TEST_F(ZstdDevice, StreamsOfChunks) {
   EXPECT_EQ(listed.enough, 0u);
   listed.dst_bytes = 90;
   std::uint64_t outcome = 5;
-  testing::gpu::launch(1, 32, [&] { codec::gpu::tell_zstd_sizes_body(&chunk, 1, &listed, &outcome); });
+  testing::gpu::launch(1, 32, [&] { codec::gpu::lz77::tell_sizes_body(&chunk, 1, &listed, &outcome); });
   EXPECT_EQ(chunk.dst_bytes, 100u);
   outcome = DecodeOutcome::kOk;
-  testing::gpu::launch(1, 32, [&] { codec::gpu::tell_zstd_sizes_body(&chunk, 1, &listed, &outcome); });
+  testing::gpu::launch(1, 32, [&] { codec::gpu::lz77::tell_sizes_body(&chunk, 1, &listed, &outcome); });
   EXPECT_EQ(chunk.dst_bytes, 90u);
 }
 

@@ -350,7 +350,7 @@ TEST_F(ZstdIndex, SeveralStreamsAChunk) {
                       reinterpret_cast<unsigned char*>(out[i].data()), streams[i].size(), out[i].size(), chunk_of[i],
                       codec::gpu::ZstdKind::kFrames});
     }
-    codec::gpu::ZstdLimits limits;
+    codec::gpu::lz77::StreamLimits limits;
     limits.streams = static_cast<std::uint32_t>(streams.size());
     limits.dst_bytes = all;
     std::vector<std::uint64_t> outcomes(kChunks, DecodeOutcome::kOk);

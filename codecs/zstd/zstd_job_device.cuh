@@ -34,6 +34,7 @@
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
+#include "codecs/lz77/lz77_outcome_device.cuh"
 #include "codecs/lz77/lz77_rounds_device.cuh"
 #include "zstd_device.cuh"
 #include "zstd_layout.h"
@@ -51,8 +52,8 @@ namespace headrace::codec::gpu::zstd {
 
 using device::DecodeReason;
 
+using lz77::fine, lz77::fine_for_block, lz77::fine_for_warp, lz77::give_up;
 using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
-inline constexpr std::uint64_t kFine = device::DecodeOutcome::kOk;
 
 struct Job {
   ZstdStream* streams = nullptr;
@@ -98,24 +99,6 @@ struct Job {
     return reinterpret_cast<Checkpoint*>(slots_of(block) + 2 * std::uint64_t{slot_units(block.sequences)});
   }
 };
-
-// Lowers a chunk's outcome. `position` is in the stream.
-__device__ inline void give_up(const Job& job, std::uint32_t chunk, std::uint64_t position, DecodeReason reason) {
-  const std::uint64_t at = reason == DecodeReason::kHostOnly ? 0 : position;
-  const std::uint64_t word =
-      static_cast<std::uint64_t>(job.stage & 15) << 52 | at << 8 | static_cast<std::uint64_t>(reason);
-  atomicMin(reinterpret_cast<unsigned long long*>(&job.outcomes[chunk]), static_cast<unsigned long long>(word));
-}
-__device__ inline bool fine(const Job& job, std::uint32_t chunk) {
-  return *static_cast<const volatile std::uint64_t*>(&job.outcomes[chunk]) == kFine;
-}
-// One answer for all lanes, since other warps may lower it at any time.
-__device__ inline bool fine_for_warp(const Job& job, std::uint32_t chunk) {
-  return __shfl_sync(kAllLanes, fine(job, chunk) ? 1u : 0u, 0) != 0;
-}
-__device__ inline bool fine_for_block(const Job& job, std::uint32_t chunk) {
-  return __syncthreads_or(fine(job, chunk) ? 0 : 1) == 0;
-}
 
 __device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1; }
 // REQUIRES: v is not 0.
@@ -198,10 +181,10 @@ struct Layout {
   lz77::TileLayout tile_layout;
 
   // `most_bytes`: fewer of them, for tests.
-  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
+  Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
       : Layout(limits, allowance, most_bytes,
                lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
-  Layout(const ZstdLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
+  Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
          const lz77::TileLayout& output_tiles)
       : block_count(std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block),
         rounds(limits.dst_bytes, block_count, kMaxBlockUnits, most_bytes),
@@ -248,5 +231,7 @@ struct Layout {
 }  // namespace headrace::codec::gpu::zstd
 
 namespace headrace::codec::gpu {
-inline std::uint64_t zstd_scratch_bytes(const ZstdLimits& limits) noexcept { return zstd::Layout(limits, {}).end; }
+inline std::uint64_t zstd_scratch_bytes(const lz77::StreamLimits& limits) noexcept {
+  return zstd::Layout(limits, {}).end;
+}
 }  // namespace headrace::codec::gpu

@@ -81,7 +81,7 @@ class BloscOnCpu {
     within_limits = within_limits && src_bytes <= limits.src_bytes && dst_bytes <= limits.dst_bytes;
     other_streams += *job.others;
     if (named == blosc::Named::kZstd) {
-      codec::gpu::ZstdLimits zstd_limits;
+      codec::gpu::lz77::StreamLimits zstd_limits;
       zstd_limits.streams = static_cast<std::uint32_t>(layout.stream_count);
       zstd_limits.src_bytes = limits.src_bytes;
       zstd_limits.dst_bytes = limits.dst_bytes;
@@ -93,7 +93,7 @@ class BloscOnCpu {
       inner_zstd.decode_streams(streams, zstd_limits, true, true, outcomes, job.stage);
       inner_zstd.last_blocks.clear();
     } else if (named == blosc::Named::kZlib) {
-      codec::gpu::DeflateLimits deflate_limits;
+      codec::gpu::lz77::StreamLimits deflate_limits;
       deflate_limits.streams = static_cast<std::uint32_t>(layout.stream_count);
       deflate_limits.src_bytes = limits.src_bytes;
       deflate_limits.dst_bytes = limits.dst_bytes;

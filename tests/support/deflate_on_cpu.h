@@ -37,7 +37,7 @@ class DeflateOnCpu {
   void decode(std::span<Item> items, bool exact) {
     std::vector<codec::gpu::DeflateStream> streams;
     std::vector<std::uint64_t> outcomes(items.size(), device::DecodeOutcome::kOk);
-    codec::gpu::DeflateLimits limits;
+    codec::gpu::lz77::StreamLimits limits;
     for (const Item& item : items) {
       streams.push_back({reinterpret_cast<const unsigned char*>(item.stream.data()),
                          reinterpret_cast<unsigned char*>(item.dst.data()), item.stream.size(), item.dst.size(),
@@ -54,8 +54,8 @@ class DeflateOnCpu {
   }
 
   // As enqueue_deflate does it.
-  void decode_streams(std::span<codec::gpu::DeflateStream> streams, const codec::gpu::DeflateLimits& limits, bool exact,
-                      std::span<std::uint64_t> outcomes, unsigned stage) {
+  void decode_streams(std::span<codec::gpu::DeflateStream> streams, const codec::gpu::lz77::StreamLimits& limits,
+                      bool exact, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace deflate = codec::gpu::deflate;
     const auto count = static_cast<std::uint32_t>(streams.size());
     const deflate::Layout layout(limits, allowance, most_bytes, Lz77OnCpu::layout(limits.streams, limits.dst_bytes));

@@ -43,7 +43,7 @@ class ZstdOnCpu {
     namespace zstd = codec::gpu::zstd;
     std::vector<codec::gpu::ZstdStream> streams;
     std::vector<std::uint64_t> outcomes(items.size(), device::DecodeOutcome::kOk);
-    codec::gpu::ZstdLimits limits;
+    codec::gpu::lz77::StreamLimits limits;
     for (const Item& item : items) {
       streams.push_back({reinterpret_cast<const unsigned char*>(item.stream.data()),
                          reinterpret_cast<unsigned char*>(item.dst.data()), item.stream.size(), item.dst.size(),
@@ -62,8 +62,8 @@ class ZstdOnCpu {
   }
 
   // As enqueue_zstd does it.
-  void decode_streams(std::span<codec::gpu::ZstdStream> streams, const codec::gpu::ZstdLimits& limits, bool exact,
-                      bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
+  void decode_streams(std::span<codec::gpu::ZstdStream> streams, const codec::gpu::lz77::StreamLimits& limits,
+                      bool exact, bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace zstd = codec::gpu::zstd;
     const auto count = static_cast<std::uint32_t>(streams.size());
     const zstd::Layout layout(limits, allowance, most_bytes, Lz77OnCpu::layout(limits.streams, limits.dst_bytes));

@@ -31,8 +31,8 @@ constexpr std::uint64_t kKi = 1024;
 // What the stages that take scratch of note take on a GPU.
 std::uint64_t scratch_on_gpu(const DecodeStage& stage, const device::gpu::Limits& limits) {
   if (stage.codec == "lz4") return gpu::lz4_stage_scratch_bytes(limits);
-  if (stage.codec == "zstd") return gpu::zstd_stage_scratch_bytes(limits);
-  if (stage.codec == "gzip" || stage.codec == "zlib") return gpu::deflate_stage_scratch_bytes(limits);
+  if (stage.codec == "zstd") return gpu::lz77::stage_scratch_bytes<gpu::ZstdFormat>(limits);
+  if (stage.codec == "gzip" || stage.codec == "zlib") return gpu::lz77::stage_scratch_bytes<gpu::DeflateFormat>(limits);
   if (stage.codec != "blosc") return 0;
   return gpu::blosc::stage_scratch_bytes(limits, stage.parameters[0] == 1   ? gpu::blosc::Named::kZstd
                                                  : stage.parameters[0] == 2 ? gpu::blosc::Named::kZlib

@@ -1,0 +1,32 @@
+// Streams of a batch as the decoders of zstd and DEFLATE take them: a list in device memory, made there or on the host.
+// How many there are need not be known on the host, only a bound.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/gpu_stage.h"
+
+namespace headrace::codec::gpu::lz77 {
+
+struct StreamLimits {
+  std::uint32_t streams = 0;                   // at most
+  std::uint32_t least_streams = 0;             // at least, as far as the host knows
+  std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
+};
+
+template <class Stream>
+struct StreamJob {
+  Stream* streams = nullptr;             // device memory, any alignment of src and dst
+  const std::uint32_t* count = nullptr;  // device memory; at most limits.streams
+  StreamLimits limits;
+  bool exact = true;                  // streams must fill their dst
+  std::uint64_t* outcomes = nullptr;  // device memory, by chunk
+  unsigned stage = 0;
+  std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes
+  std::uint64_t scratch_bytes = 0;
+  int multiprocessors = 1;
+  device::gpu::Marks marks;
+};
+
+}  // namespace headrace::codec::gpu::lz77
