@@ -88,7 +88,7 @@ class CudaDecoder final : public ChunkDecoder {
     const std::uint64_t decoded_bytes = count * layout_.capacity(steps_.size() - 1);
     const bool is_short = (limits.dst_bytes != 0 ? limits.dst_bytes : decoded_bytes) <= kMostGraphBytes;
     if (marks != nullptr || !is_short || scratch_bytes(rounded) > scratch.size()) {
-      HEADRACE_TRY(decode.queue(ours.stream));
+      HEADRACE_TRY(decode.queue(ours.stream, {}));
     } else {
       decode.limits = rounded;
       const DecodeShape shape{number_,        rounded,           scratch.data(),
@@ -106,7 +106,9 @@ class CudaDecoder final : public ChunkDecoder {
   struct Decode final : DecodeGraphs::Launches {
     Decode(const CudaDecoder& of, std::span<std::byte> memory, const DecodeLimits& most, const gpu::Marks& told)
         : decoder(of), scratch(memory), limits(most), marks(told) {}
-    Status queue(cudaStream_t stream) const override { return decoder.queue(*this, stream); }
+    Status queue(cudaStream_t stream, const gpu::Branch& branch) const override {
+      return decoder.queue(*this, stream, branch);
+    }
 
     const CudaDecoder& decoder;
     const std::span<std::byte> scratch;
@@ -138,7 +140,7 @@ class CudaDecoder final : public ChunkDecoder {
     return stream.ring->send_to(list, bytes);
   }
 
-  Status queue(const Decode& decode, cudaStream_t stream) const {
+  Status queue(const Decode& decode, cudaStream_t stream, const gpu::Branch& branch) const {
     const auto count = decode.limits.items;
     std::byte* const memory = decode.scratch.data();
     auto* const outcome_words = reinterpret_cast<std::uint64_t*>(memory);
@@ -154,6 +156,7 @@ class CudaDecoder final : public ChunkDecoder {
     batch.scratch_bytes = static_cast<std::uint64_t>(memory + decode.scratch.size() - stage_scratch);
     batch.multiprocessors = multiprocessors_;
     batch.marks = decode.marks;
+    batch.branch = branch;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (i > 0) {
         auto* const final = reinterpret_cast<unsigned char* const*>(list + count * sizeof(gpu::Chunk));

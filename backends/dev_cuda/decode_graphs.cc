@@ -43,6 +43,9 @@ DecodeGraphs::~DecodeGraphs() {
   entries_.clear();
   if (capture_ == nullptr || generation_ != base::fork_generation()) return;
   Current current(ordinal_);
+  if (branch_.ended != nullptr) (void)cudaEventDestroy(branch_.ended);
+  if (branch_.begun != nullptr) (void)cudaEventDestroy(branch_.begun);
+  if (branch_.stream != nullptr) (void)cudaStreamDestroy(branch_.stream);
   if (cudaStreamDestroy(capture_) != cudaSuccess) (void)cudaGetLastError();
 }
 
@@ -68,7 +71,7 @@ DecodeGraphs::Entry& DecodeGraphs::entry_locked(const DecodeShape& shape) {
 }
 
 Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const Launches& launches) {
-  if (shape.decoder == 0) return launches.queue(stream);
+  if (shape.decoder == 0) return launches.queue(stream, {});
   std::shared_ptr<Graph> graph;
   bool makes = false;
   {
@@ -97,7 +100,7 @@ Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const La
     std::lock_guard lock(mutex_);
     entry_locked(shape).graph = nullptr;
   }
-  return launches.queue(stream);
+  return launches.queue(stream, {});
 }
 
 void DecodeGraphs::forget(const std::byte* memory, std::size_t bytes) noexcept {
@@ -118,11 +121,17 @@ std::shared_ptr<DecodeGraphs::Graph> DecodeGraphs::make(const Launches& launches
   auto made = std::make_shared<Graph>();
   made->ordinal = ordinal_;
   made->generation = generation_;
-  if (capture_ == nullptr && failed(cudaStreamCreateWithFlags(&capture_, cudaStreamNonBlocking))) return nullptr;
+  const auto stream = [&](cudaStream_t& of) {
+    return of == nullptr && failed(cudaStreamCreateWithFlags(&of, cudaStreamNonBlocking));
+  };
+  const auto event = [&](cudaEvent_t& of) {
+    return of == nullptr && failed(cudaEventCreateWithFlags(&of, cudaEventDisableTiming));
+  };
+  if (stream(capture_) || event(branch_.begun) || event(branch_.ended) || stream(branch_.stream)) return nullptr;
   if (failed(cudaStreamBeginCapture(capture_, cudaStreamCaptureModeRelaxed))) return nullptr;
   bool queued = false;
   try {
-    queued = launches.queue(capture_).ok();
+    queued = launches.queue(capture_, branch_).ok();
   } catch (const std::bad_alloc&) {  // the capture has to end
   }
   cudaGraph_t graph = nullptr;

@@ -20,6 +20,7 @@
 #include "base/fork.h"
 #include "cuda_error.h"
 #include "device/decode.h"
+#include "device/gpu_stage.h"
 
 namespace headrace::device::cuda {
 
@@ -58,7 +59,7 @@ class DecodeGraphs {
   class Launches {
    public:
     virtual ~Launches() = default;
-    virtual Status queue(cudaStream_t stream) const = 0;
+    virtual Status queue(cudaStream_t stream, const gpu::Branch& branch) const = 0;
   };
   Status run(const DecodeShape& shape, cudaStream_t stream, const Launches& launches);
   // That memory is going to be freed: what copies or sets it must not be launched any more.
@@ -92,8 +93,9 @@ class DecodeGraphs {
   std::uint64_t decodes_ = 0, made_ = 0;
 
   std::mutex making_;
-  cudaStream_t capture_ = nullptr;  // guarded by making_
-  bool refused_ = false;            // guarded by mutex_
+  cudaStream_t capture_ = nullptr;  // guarded by making_, as is
+  gpu::Branch branch_;
+  bool refused_ = false;  // guarded by mutex_
 };
 
 }  // namespace headrace::device::cuda

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "device/gpu_stage.h"
+
 namespace headrace::device::gpu {
 
 // What earlier kernels of the stream wrote is there from here on. For all threads, first thing.
@@ -58,19 +60,27 @@ class Launcher {
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared;
     config.stream = stream_;
-    config.attrs = attributes;
-    config.numAttrs = (early_ ? 1 : 0) + (cluster > 1 ? 1 : 0);
+    // An early launch is of one kernel behind one other.
+    const bool early = early_ && !joined_;
+    joined_ = false;
+    config.attrs = early ? attributes : attributes + 1;
+    config.numAttrs = (early ? 1 : 0) + (cluster > 1 ? 1 : 0);
     error_ = cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
   }
   void check(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
+  }
+  // What is launched from here on comes behind `event`, too.
+  void join(NativeEvent event) {
+    check(cudaStreamWaitEvent(stream_, event, 0));
+    joined_ = true;
   }
   cudaError_t error() const { return error_; }
 
  private:
   cudaStream_t stream_;
   cudaError_t error_ = cudaSuccess;
-  bool early_ = false;
+  bool early_ = false, joined_ = false;
 };
 
 }  // namespace headrace::device::gpu

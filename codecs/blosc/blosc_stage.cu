@@ -130,6 +130,7 @@ class BloscStage final : public device::gpu::GpuCodec {
     inner.scratch = batch.scratch + layout.inner;
     inner.scratch_bytes = batch.scratch_bytes - layout.inner;
     inner.multiprocessors = batch.multiprocessors;
+    inner.branch = batch.branch;
     if (const int error = enqueue_lz4(inner, stream); error != cudaSuccess) return error;
     batch.marks.queued("blosc lz4");
     const auto most = static_cast<std::uint64_t>(batch.multiprocessors) * 16;

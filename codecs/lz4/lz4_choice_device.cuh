@@ -68,7 +68,7 @@ __device__ inline U32 cheapest(const SizeClasses& classes, const Lz4TilesChoice&
 // One block. Every thread gets the answer.
 __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream* streams, U32 count, U32 smallest,
                                            const Lz4TilesChoice& choice) {
-  TileLeast least{choice.least_src, smallest, choice.stored};
+  TileLeast least{choice.least_src, smallest, choice.stored, choice.from};
   if (choice.least_src != 0) return least;
   least.src = kNoPosition;
   if (count > kLz4TilesMostStreams) {
@@ -82,6 +82,7 @@ __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream*
   __syncthreads();
   for (U32 i = threadIdx.x; i < count; i += blockDim.x) {
     const Lz4Stream s = streams[i];
+    if (s.dst_bytes < choice.from) continue;  // others may be at work on it
     if (s.kind != Lz4Kind::kBlock) continue;  // copies: a fraction of the time of the others
     const U32 at = s.dst_bytes < smallest || s.dst_bytes > kLargestLz4 ? kSizeClasses : size_class(s.src_bytes);
     atomicAdd(&shared.src[at], static_cast<U64>(s.src_bytes));

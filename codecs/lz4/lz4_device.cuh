@@ -13,6 +13,10 @@
 
 #include "device/gpu_stage.h"
 
+namespace headrace::device::gpu {
+class Launcher;
+}
+
 namespace headrace::codec::gpu {
 
 enum class Lz4Kind : std::uint32_t {
@@ -48,12 +52,14 @@ struct Lz4Job {
   std::byte* scratch = nullptr;  // device memory, aligned to 256 bytes
   std::uint64_t scratch_bytes = 0;
   int multiprocessors = 1;
+  device::gpu::Branch branch;  // where large streams are decoded beside small ones
 };
 
 // In order, without scratch. How many lanes of a warp walk a stream (8, 16 or 32) is decided on the device, where the
 // number of streams is known, unless `lanes` says it.
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept;
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept;
+int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::Launcher& launch, unsigned lanes = 0) noexcept;
 
 // Streams of at most kLz4Small decoded bytes, each by a thread block, if the batch has no more than kLz4SmallFew a
 // multiprocessor; of few, each by a cluster of blocks, where the device has clusters. Those that are decoded become

@@ -163,6 +163,8 @@ TEST_F(Lz4Gpu, BatchesOfEverySize) {
   decode(300, 65'536, 7, 2, true);
   decode(90, 262'144, 9, 1, true);
   decode(40, 262'145, 9, 1, false);
+  decode(12, 262'148, 5, 2, false);  // half are small, and in a graph decoded beside the others
+  decode(60, 262'148, 7, 3, false);
   decode(700, 20'000, 11, 3, true);
   decode(3000, 9001, 13, 5, false);
   decode(5000, 4099, 17, 0, true);

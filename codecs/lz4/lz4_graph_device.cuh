@@ -311,8 +311,14 @@ struct PlanShared {
   U32 longest;  // tiles of a stream
 };
 
+__device__ __forceinline__ bool goes_by_tiles(const Lz4Stream& s, const TileLeast& least) {
+  return s.dst_bytes >= least.from && s.dst_bytes <= kLargestLz4 && s.src_bytes <= kLargestLz4 &&
+         ((s.kind == Lz4Kind::kBlock && s.src_bytes >= least.src && s.dst_bytes >= least.dst) ||
+          (s.kind == Lz4Kind::kStored && s.dst_bytes >= least.stored));
+}
+
 // One block: which streams go by tiles, and where their segments and tiles are. `rest`, if there is one, becomes the
-// list without them. `blocks` will decode tiles.
+// list without them, and may be the same list. `blocks` will decode tiles.
 template <class Shape, U32 tile_bytes>
 __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, const TileLeast& least,
                                     const TilePlan& most, const GraphArrays& g, U32 blocks, Lz4Stream* rest) {
@@ -325,13 +331,7 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
     U32 segments = 0, tiles = 0;
     if (i < count) {
       const Lz4Stream in = streams[i];
-      ours = (in.kind == Lz4Kind::kBlock && in.src_bytes >= least.src && in.dst_bytes >= least.dst) ||
-             (in.kind == Lz4Kind::kStored && in.dst_bytes >= least.stored);
-      ours = ours && in.dst_bytes <= kLargestLz4 && in.src_bytes <= kLargestLz4;
-      if (rest != nullptr) {
-        rest[i] = in;
-        if (ours) rest[i].kind = Lz4Kind::kNone;
-      }
+      ours = goes_by_tiles(in, least);
       const U32 skew = static_cast<U32>(reinterpret_cast<std::uintptr_t>(in.src) % 16);
       s.base = in.src - skew;
       s.dst = in.dst;
@@ -371,7 +371,12 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
   if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) {
     // Beyond what the caller promised: none goes by tiles.
     plan = TilePlan{};
-    for (U32 i = threadIdx.x; i < count && rest != nullptr; i += blockDim.x) rest[i] = streams[i];
+  }
+  for (U32 i = threadIdx.x; i < count && rest != nullptr; i += blockDim.x) {
+    Lz4Stream in = streams[i];
+    if (in.dst_bytes < least.from) continue;  // others may be at work on it
+    if (plan.streams != 0 && goes_by_tiles(in, least)) in.kind = Lz4Kind::kNone;
+    rest[i] = in;
   }
   __syncthreads();
   // One block for the longest may take twice the time of all blocks for all of them: it spares the rest of the work.

@@ -34,8 +34,8 @@ void decode(device::gpu::Launcher& launch, const Lz4Job& job, Lz4InorderChoice c
 
 }  // namespace
 
-int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept {
-  if (job.limits.streams == 0) return cudaSuccess;
+int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::Launcher& launch, unsigned lanes) noexcept {
+  if (job.limits.streams == 0) return launch.error();
   Lz4InorderChoice choice;
   choice.lanes = lanes;
   choice.multiprocessors = static_cast<std::uint32_t>(std::max(job.multiprocessors, 1));
@@ -44,11 +44,15 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, uns
   // those it does not ask for end at once.
   const std::uint64_t few = std::uint64_t{choice.multiprocessors} * kLz4InorderFew;
   const bool open = lanes == 0;
-  device::gpu::Launcher launch(stream);
   if (lanes == 8 || (open && job.limits.streams >= few)) decode<8>(launch, job, choice, ~std::uint64_t{0});
   if (lanes == 16 || (open && choice.sparse)) decode<16>(launch, job, choice, open ? few : ~std::uint64_t{0});
   if (lanes == 32 || open) decode<32>(launch, job, choice, open ? few : ~std::uint64_t{0});
   return launch.error();
+}
+
+int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream, unsigned lanes) noexcept {
+  device::gpu::Launcher launch(stream);
+  return enqueue_lz4_inorder(job, launch, lanes);
 }
 
 int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {

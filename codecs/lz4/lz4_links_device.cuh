@@ -41,6 +41,7 @@ struct TileStream {
 // Bytes that a stream has at least if it goes by tiles. REQUIRES: dst is not below what scratch was sized for.
 struct TileLeast {
   U32 src, dst, stored;
+  U32 from = 0;  // decoded: smaller streams are left alone
 };
 
 struct TilePlan {

@@ -4,8 +4,10 @@
 #include <memory>
 #include <new>
 
+#include "backends/dev_cuda/gpu_launch.cuh"
 #include "lz4_scratch_device.cuh"
 #include "lz4_stage_device.cuh"
+#include "lz4_tiles.h"
 
 namespace headrace::codec::gpu {
 namespace {
@@ -54,6 +56,7 @@ class Lz4Stage final : public device::gpu::GpuCodec {
     job.scratch = scratch + used;
     job.scratch_bytes = batch.scratch_bytes - used;
     job.multiprocessors = batch.multiprocessors;
+    job.branch = batch.branch;
     return enqueue_lz4(job, stream);
   }
 
@@ -66,8 +69,22 @@ class Lz4Stage final : public device::gpu::GpuCodec {
 // Which of the other two decoders takes a stream that is not small: Lz4TilesChoice.
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
   bool all = false;
+  const bool both = job.limits.least_dst_bytes <= kLz4Small && job.limits.largest_dst_bytes > kLz4Small;
+  if (job.branch.stream == nullptr || !both) {
+    if (const int error = enqueue_lz4_small(job, stream, all); error != cudaSuccess) return error;
+    return all ? enqueue_lz4_inorder(job, stream) : enqueue_lz4_tiles(job, stream);
+  }
+  // Large streams beside the small ones: the short last block of a Blosc container is one stream, and takes the device
+  // as long as all others.
+  device::gpu::Launcher launch(stream), beside(job.branch.stream);
+  launch.check(cudaEventRecord(job.branch.begun, stream));
+  beside.join(job.branch.begun);
   if (const int error = enqueue_lz4_small(job, stream, all); error != cudaSuccess) return error;
-  return all ? enqueue_lz4_inorder(job, stream) : enqueue_lz4_tiles(job, stream);
+  if (const int error = enqueue_lz4_large(job, beside); error != cudaSuccess) return error;
+  beside.check(cudaEventRecord(job.branch.ended, job.branch.stream));
+  launch.check(beside.error());
+  launch.join(job.branch.ended);
+  return enqueue_lz4_inorder(job, launch);
 }
 
 std::unique_ptr<device::gpu::GpuCodec> make_lz4_stage(const device::DecodeStage& stage) {

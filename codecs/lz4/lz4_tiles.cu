@@ -129,22 +129,17 @@ TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
   return lay_out<Config>(limits, scratch, tiles * Config::kTileBytes);
 }
 
-}  // namespace
-
-int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice) noexcept {
-  TilesLayout layout;
-  if (lz4_may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
-  if (layout.most.slices == 0) return enqueue_lz4_inorder(job, stream);
-  if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
+// `rest` becomes the list without those that go by tiles. REQUIRES: layout.most.slices != 0.
+void launch_tiles(const Lz4Job& job, Launcher& launch, const TilesLayout& layout, const Lz4TilesChoice& choice,
+                  Lz4Stream* rest) {
   const GraphArrays& g = layout.graph;
   const auto sms = static_cast<std::uint64_t>(std::max(job.multiprocessors, 1));
   const std::uint64_t segments = layout.most.segments;
   const auto tile_blocks = static_cast<U32>(std::min<std::uint64_t>(sms * kTileBlocks, kMostTileBlocks));
-  Launcher launch(stream);
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
   launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, choice, layout.most, g,
-         tile_blocks, layout.rest);
+         tile_blocks, rest);
   launch(begin_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g, layout.slice.slot_stream);
   launch(skip_kernel, std::min(segments / 8 + 1, sms * 8), kWarpThreads, 0, g);
   for (const bool again : {false, true}) {
@@ -166,10 +161,32 @@ int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const
       launch(sections_kernel, sms * 8, kWarpThreads, 0, g.plan, g.streams, slice, level, job.outcomes);
     }
   }
+}
+
+}  // namespace
+
+int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice) noexcept {
+  TilesLayout layout;
+  if (lz4_may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
+  if (layout.most.slices == 0) return enqueue_lz4_inorder(job, stream);
+  if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
+  Launcher launch(stream);
+  launch_tiles(job, launch, layout, choice, layout.rest);
   if (launch.error() != cudaSuccess) return launch.error();
   Lz4Job rest = job;
   rest.streams = layout.rest;
   return enqueue_lz4_inorder(rest, stream);
+}
+
+int enqueue_lz4_large(const Lz4Job& job, device::gpu::Launcher& launch) noexcept {
+  TilesLayout layout;
+  if (lz4_may_use_tiles(job.limits)) layout = fit(job.limits, job.scratch);
+  if (layout.most.slices == 0) return cudaSuccess;
+  if (layout.bytes > job.scratch_bytes) return cudaErrorInvalidValue;
+  Lz4TilesChoice choice;
+  choice.from = kLz4Small + 1;
+  launch_tiles(job, launch, layout, choice, job.streams);
+  return launch.error();
 }
 
 }  // namespace headrace::codec::gpu

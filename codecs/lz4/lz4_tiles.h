@@ -21,6 +21,7 @@ struct Lz4TilesChoice {
   float tiles_src_ns = 1 / 110.f, tiles_dst_ns = 1 / 260.f;
   std::uint32_t least_src = 0;      // encoded bytes from which a stream goes by tiles; 0: by cost
   std::uint32_t stored = 1u << 20;  // bytes of a stored one that does
+  std::uint32_t from = 0;           // decoded bytes: smaller streams are left alone
 };
 
 // Device memory that enqueue_lz4_tiles() needs: as much as the streams decode to, or about 40 MiB if that is more; none
@@ -29,5 +30,8 @@ inline std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept;
 // Queues the launches; a cudaError_t. Which streams go by tiles is decided on the device, where their number is known;
 // the others go in order.
 int enqueue_lz4_tiles(const Lz4Job& job, device::gpu::NativeStream stream, const Lz4TilesChoice& choice = {}) noexcept;
+// Streams of more than kLz4Small decoded bytes alone, while others may be at work on the rest of the list. Those that
+// go by tiles are crossed out; nothing goes in order.
+int enqueue_lz4_large(const Lz4Job& job, device::gpu::Launcher& launch) noexcept;
 
 }  // namespace headrace::codec::gpu

@@ -304,6 +304,62 @@ TEST(Lz4TilesChoice, ManyStreamsGoInOrder) {
   EXPECT_EQ(chosen(batch(codec::gpu::kLz4TilesMostStreams + 1, 480 * kKi, 1024 * kKi)), kNone);
 }
 
+// Smaller streams than `from` are left alone, whatever they are; in place, those that go by tiles are crossed out.
+TEST(Lz4TilesPlan, LargeOnesAlone) {
+  namespace tiles = codec::gpu::tiles;
+  using Config = LargeTiles;
+  using Graph = Config::Graph;
+  struct Row {
+    std::uint32_t src_bytes, dst_bytes;
+    Lz4Kind kind;
+    bool tiles;
+  };
+  const Row rows[] = {
+      {90 * kKi, 200 * kKi, Lz4Kind::kBlock, false},   {240 * kKi, 480 * kKi, Lz4Kind::kBlock, true},
+      {256 * kKi, 256 * kKi, Lz4Kind::kStored, false}, {1280 * kKi, 1280 * kKi, Lz4Kind::kStored, true},
+      {300 * kKi, 300 * kKi, Lz4Kind::kStored, false}, {700 * kKi, 900 * kKi, Lz4Kind::kNone, false},
+      {120 * kKi, 256 * kKi, Lz4Kind::kBlock, false},  {200 * kKi, 256 * kKi + 1, Lz4Kind::kBlock, true}};
+  constexpr std::size_t kRows = std::size(rows);
+  for (const bool in_place : {false, true}) {
+    std::vector<Lz4Stream> streams, others(kRows);
+    codec::gpu::Lz4Limits limits;
+    limits.streams = kRows;
+    for (const Row& row : rows) {
+      Lz4Stream s{};
+      s.src_bytes = row.src_bytes;
+      s.dst_bytes = row.dst_bytes;
+      s.kind = row.kind;
+      limits.src_bytes += s.src_bytes;
+      limits.dst_bytes += s.dst_bytes;
+      streams.push_back(s);
+    }
+    const std::size_t bytes = tiles::lay_out<Config>(limits, nullptr, limits.dst_bytes).bytes;
+    const std::unique_ptr<std::byte[]> memory(new std::byte[bytes + 256]);
+    auto* const scratch =
+        reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 255) / 256 * 256);
+    const tiles::TilesLayout layout = tiles::lay_out<Config>(limits, scratch, limits.dst_bytes);
+    codec::gpu::Lz4TilesChoice choice;
+    choice.from = codec::gpu::kLz4Small + 1;
+    for (Lz4Stream& s : others) s.chunk = 77;
+    Lz4Stream* const rest = in_place ? streams.data() : others.data();
+    static tiles::SizeClasses classes;
+    static tiles::PlanShared shared;
+    testing::gpu::launch(1, 64, [&] {
+      const auto least =
+          tiles::choose_streams(classes, streams.data(), limits.streams, codec::gpu::kLz4TilesSmallest, choice);
+      tiles::plan_streams<Graph, Config::kTileBytes>(shared, streams.data(), limits.streams, least, layout.most,
+                                                     layout.graph, 3, rest);
+    });
+    EXPECT_EQ(layout.graph.plan->streams, 3u);
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const bool left_alone = rows[i].dst_bytes < choice.from;
+      if (in_place || !left_alone)
+        EXPECT_EQ(rest[i].kind == Lz4Kind::kNone, rows[i].tiles || rows[i].kind == Lz4Kind::kNone) << i;
+      EXPECT_EQ(rest[i].chunk == 77, !in_place && left_alone) << i;
+    }
+  }
+}
+
 // What shrinks well is little work in order; and what scratch was not sized for never goes by tiles.
 TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
   EXPECT_EQ(chosen(batch(4096, 21 * kKi, 256 * kKi)), kNone);

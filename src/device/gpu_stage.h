@@ -16,11 +16,13 @@
 
 #include "device/decode.h"
 
+struct CUevent_st;
 struct CUstream_st;
 
 namespace headrace::device::gpu {
 
 using NativeStream = CUstream_st*;
+using NativeEvent = CUevent_st*;
 
 // In device memory, one for each item.
 struct Chunk {
@@ -68,6 +70,12 @@ struct IndexMemory {
   bool any_given = false;         // of a chunk at least
 };
 
+// A second stream, where launches are being made into a graph: what is queued there becomes a branch of it.
+struct Branch {
+  NativeStream stream = nullptr;  // null: there is none
+  NativeEvent begun = nullptr, ended = nullptr;
+};
+
 struct Batch {
   Chunk* chunks = nullptr;            // device memory
   std::uint64_t* outcomes = nullptr;  // device memory, DecodeOutcome words: lowered by atomicMin
@@ -78,6 +86,7 @@ struct Batch {
   int multiprocessors = 1;
   Marks marks;
   IndexMemory index;
+  Branch branch;
 };
 
 // Enough scratch for every batch within `limits`. bytes_of(limits), what one batch takes, grows with each of the
