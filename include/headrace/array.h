@@ -161,6 +161,9 @@ struct ReadOptions {
   // With fill_as_nan: one stored element, little-endian, that means NaN instead of the fill value (CF's _FillValue).
   // Chunks that are not stored are NaN only if the fill value equals it. Empty: the fill value.
   std::vector<std::byte> missing;
+  // A chunk that is damaged (kCorrupt, kShort) does not end the read: its elements become NaN, and it is counted
+  // (Stats::damaged_chunks). `dtype` must be a float.
+  bool damage_as_nan = false;
 };
 
 // The type of the tensor's elements under these options. kInvalidArgument, kUnsupported: as a read with them would say.

@@ -198,8 +198,8 @@ typedef struct hr_read_options {
   const char* dtype; /* type of the result: "float32", "bfloat16", "int16"; null or "": as stored */
   double scale;      /* a stored number x means x * scale + offset; a scale of 0 stands for 1 */
   double offset;
-  int32_t fill_as_nan; /* not 0: elements equal to the fill value, and chunks that are not stored, become NaN */
-  int32_t reserved_2;  /* 0 */
+  int32_t fill_as_nan;   /* not 0: elements equal to the fill value, and chunks that are not stored, become NaN */
+  int32_t damage_as_nan; /* not 0: elements of damaged chunks become NaN, and the read goes on */
   /* Instead of `selection`, at most one of the two. */
   const int64_t* points; /* coordinates of single elements, one after the other: points[i * dimensions + axis]; negative
                             ones count from the end; the result has one dimension of point_count */

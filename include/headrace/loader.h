@@ -58,6 +58,12 @@ enum class OnDamage : std::uint8_t {
   kSkip,  // its batches are passed over and counted
 };
 
+// In which form a loader keeps chunks in device memory.
+enum class CacheForm : std::uint8_t {
+  kDecoded,  // they are only placed
+  kEncoded,  // as they are stored: more fit, and each read decodes what it takes of them
+};
+
 struct LoaderOptions {
   std::optional<Order> order = {};  // of as many samples as the arrays have; none: sequential
   SplitOptions split = {};          // rank, world, batch size, tail
@@ -70,10 +76,11 @@ struct LoaderOptions {
   std::uint32_t read_ahead = 2;
   // Most device memory for batches. A loader has as much as its reads need, and more for batches that are kept.
   std::uint64_t memory_bytes = std::uint64_t{4} << 30;
-  // Most device memory for decoded chunks, which are then placed without being read or decoded again: it fills in the
-  // first epoch and keeps what it has. For chunks of files that the device decodes, all of which it decodes then,
-  // whoever is faster. Each array has a share by its size. 0: none are kept.
+  // Most device memory for chunks, which are then not read again: it fills in the first epoch and keeps what it has.
+  // For chunks of files that the device decodes, all of which it decodes then, whoever is faster. Each array has a
+  // share by its size. 0: none are kept.
   std::uint64_t cache_bytes = 0;
+  CacheForm cache_form = CacheForm::kDecoded;
   bool channels_last = false;  // the channels of a stack are a tensor's last dimension
   OnDamage on_damage = OnDamage::kFail;
   std::optional<LoaderState> state = {};  // goes on where the loader was that gave this

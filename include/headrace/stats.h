@@ -15,12 +15,14 @@ struct Stats {
   // Work
   std::uint64_t chunks = 0;          // chunks read and decoded
   std::uint64_t missing_chunks = 0;  // absent: filled
+  std::uint64_t damaged_chunks = 0;  // became NaN (ReadOptions::damage_as_nan); in no other count
   std::uint64_t kept_chunks = 0;     // not of `chunks`: decoded by an earlier read of the same Loader, and kept
   // Of `chunks`, those with something to decode, by who decoded them. What has to be decoded by a device and by CPU
   // threads in turn counts for the device, which ends it.
   std::uint64_t gpu_chunks = 0, cpu_chunks = 0;
-  std::uint64_t skipped_bytes = 0;    // decoded bytes of chunks that were decoded in part: those that were not
-  std::uint64_t returned_chunks = 0;  // of cpu_chunks: handed back by the device
+  std::uint64_t kept_encoded_chunks = 0;  // of gpu_chunks: an earlier read of the same Loader kept their stored bytes
+  std::uint64_t skipped_bytes = 0;        // decoded bytes of chunks that were decoded in part: those that were not
+  std::uint64_t returned_chunks = 0;      // of cpu_chunks: handed back by the device
   // Of gpu_chunks: decoded with an index from an earlier decode (ContextOptions::index_budget_bytes); and those whose
   // index turned out to be of other bytes, which are decoded without.
   std::uint64_t indexed_chunks = 0, bad_indices = 0;

@@ -208,8 +208,8 @@ class Array:
 
     def read(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
              stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0, fill_as_nan: bool = False,
-             fill: Any = None, placement: str = "auto", verify: str = "as_read", progress: Any = None, cancel: Any = None,
-             return_stats: bool = False) -> Any:
+             fill: Any = None, damage_as_nan: bool = False, placement: str = "auto", verify: str = "as_read", progress: Any = None,
+             cancel: Any = None, return_stats: bool = False) -> Any:
         """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
 
         selection: an integer, a slice, an ellipsis, a list or mask along an axis, None for a new axis, or a tuple of these.
@@ -221,6 +221,8 @@ class Array:
         dtype: convert to this type on the way; scale, offset: then an element x becomes x * scale + offset.
         fill_as_nan: elements equal to the fill value become NaN (dtype must be a float); fill: those equal to this
           stored value instead.
+        damage_as_nan: elements of damaged chunks become NaN (dtype must be a float) and are counted in
+          Stats.damaged_chunks; else the first one raises.
         placement: who decodes for a GPU: "auto", "cpu", "gpu".
         verify: "whole": each chunk is read and decoded whole; else what is not asked for need not be, nor its damage noticed.
         progress: True for a bar (tqdm) on a terminal or in a notebook, or a function of (chunks done, chunks in all).
@@ -229,7 +231,7 @@ class Array:
 
         Raises IndexError for what the array does not have, and subclasses of HeadraceError.
         """
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, verify, progress, cancel)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
         result, stats = self._read(selection, out, how)
         return (result, stats) if return_stats else result
 
@@ -250,8 +252,8 @@ class Array:
 
     def read_many(self, selections: Sequence[Any], *, indexing: str = "orthogonal", out: Sequence[Any] | None = None,
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                  fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", verify: str = "as_read", progress: Any = None,
-                  cancel: Any = None, return_stats: bool = False) -> Any:
+                  fill_as_nan: bool = False, fill: Any = None, damage_as_nan: bool = False, placement: str = "auto",
+                  verify: str = "as_read", progress: Any = None, cancel: Any = None, return_stats: bool = False) -> Any:
         """Reads several selections, planned together: each chunk is read and decoded once, however many touch it.
 
         out: one for each selection, all on one device, none overlapping another. The rest is as in ``read``. Gives a list.
@@ -262,7 +264,7 @@ class Array:
             raise InvalidArgumentError(f"{len(out)} outs for {len(selections)} selections")
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, verify, progress, cancel)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
         if self._variable:
             outs = [None] * len(selections) if out is None else list(out)
             results, sum_of_all = [], _core.Stats()
@@ -277,12 +279,12 @@ class Array:
 
     def read_async(self, selection: Any = ..., *, indexing: str = "orthogonal", out: Any = None, device: str | None = None,
                    stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
-                   fill_as_nan: bool = False, fill: Any = None, placement: str = "auto", verify: str = "as_read", progress: Any = None,
-                   cancel: Any = None) -> ReadFuture:
+                   fill_as_nan: bool = False, fill: Any = None, damage_as_nan: bool = False, placement: str = "auto",
+                   verify: str = "as_read", progress: Any = None, cancel: Any = None) -> ReadFuture:
         """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, placement, verify, progress, cancel)
+        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
         prepared = self._prepare([selection], None if out is None else [out], how)
         try:
             reading = self._core.start(*prepared.request, (prepared.results, prepared.held.copy()))
@@ -306,7 +308,7 @@ class Array:
         name = _dtypes.name_of(how.dtype)
         described = self._described
         if how.converts:
-            described = core.result_dtype(name, scale, offset, how.finds_nan)
+            described = core.result_dtype(name, scale, offset, how.finds_nan, bool(how.damage_as_nan))
         plain = [_axes.plain_selection(selection, self.shape) if mode == 0 else (selection, None)
                  for selection in selections]
         shapes = [_axes.result_shape(core.result_shape(selection, mode), axes) for selection, axes in plain]
@@ -351,7 +353,7 @@ class Array:
         report, close = make_progress(how.progress, self.path or self.url)
         request = Request(selections=[selection for selection, _ in plain], indexing=mode, targets=views, device=where,
                           stream=pointer, dtype=name, scale=scale, offset=offset, fill_as_nan=how.finds_nan,
-                          missing=missing, placement=placed, whole=how.whole, collect_errors=False, progress=report, cancel=how.token)
+                          missing=missing, damage_as_nan=bool(how.damage_as_nan), placement=placed, whole=how.whole, collect_errors=False, progress=report, cancel=how.token)
         return Prepared(request, results, held, close)
 
     def _element(self, value: Any) -> bytes:

@@ -91,13 +91,14 @@ class Loader:
     padding: elements beyond the end of an array (boundary "pad"), as they shall appear; 0.
     stack: all arrays are the channels of one tensor of this name, [batch, (windows,) channel, dimensions...]; or a mapping of
         such names to lists of arrays. channels_last: [batch, (windows,) dimensions..., channel].
-    on_damage: "fail", or "skip": batches with a damaged chunk are passed over, and counted in `stats`.
+    on_damage: "fail"; "skip": batches with a damaged chunk are passed over, and counted in `stats`; "nan": a damaged chunk's
+        elements become NaN (floats only), counted in stats["reads"].damaged_chunks.
     read_together: batches whose chunks are read and decoded once for all of them. Without it those of a buffer of
         shuffle="block", as far as memory_bytes goes, and otherwise each by itself.
     read_ahead: reads begun before a batch of theirs is asked for.
     memory_bytes: most memory of the device for batches.
-    cache_bytes: most memory of the device for decoded chunks, which are not read or decoded again: it fills in the first epoch
-        and keeps what it has. For chunks of files that the device decodes.
+    cache_bytes: most memory of the device for chunks, which are not read again: it fills in the first epoch and keeps what it
+        has. For chunks of files that the device decodes. cache: "decoded", or "encoded": as they are stored, so that more fit.
 
     Used by one thread at a time.
     """
@@ -114,7 +115,7 @@ class Loader:
                  mean: Any = None, std: Any = None,
                  normalise: Any = None, padding: Any = 0, stack: str | Mapping[str, Sequence[str]] | None = None,
                  channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int | None = None, read_ahead: int = 2,
-                 memory_bytes: int = 4 << 30, cache_bytes: int = 0) -> None:
+                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded") -> None:
         if not isinstance(input_dims, Mapping):
             raise InvalidArgumentError(f"input_dims is a {type(input_dims).__name__}; give a mapping of dimensions to sizes")
         arrays = _arrays_of(source, input_dims, dims)
@@ -148,7 +149,7 @@ class Loader:
                 "crops": sizes("crops", crops), "crops_per_frame": _count("crops_per_frame", crops_per_frame),
                 "crop_wrap": list(crop_wrap), "crop_flip": list(crop_flip),
                 "dtype": _dtypes.name_of(own["dtype"]), "scale": float(own["scale"]), "offset": float(own["offset"]),
-                "fill_as_nan": bool(own["fill_as_nan"]),
+                "fill_as_nan": bool(own["fill_as_nan"]), "damage_as_nan": on_damage == "nan",
                 "missing": b"" if own["fill"] is None else np.asarray(own["fill"], array.dtype).tobytes(),
                 "padding": np.asarray(own["padding"], _dtypes.to_numpy(described)).tobytes(),
                 "stack": _stack_of(name, stack, arrays),
@@ -160,7 +161,8 @@ class Loader:
             "batch_size": _count("batch_size", batch_size), "tail": _choice("tail", _TAILS, tail), "seed": _count("seed", seed, 0),
             "read_together": 0 if read_together is None else _count("read_together", read_together),
             "read_ahead": _count("read_ahead", read_ahead), "memory_bytes": _count("memory_bytes", memory_bytes), "cache_bytes": _count("cache_bytes", cache_bytes, 0), "state": None,
-            "channels_last": bool(channels_last), "skip_damage": bool(_choice("on_damage", {"fail": 0, "skip": 1}, on_damage)),
+            "cache_encoded": _choice("cache", {"decoded": 0, "encoded": 1}, cache) == 1,
+            "channels_last": bool(channels_last), "skip_damage": _choice("on_damage", {"fail": 0, "skip": 1, "nan": 2}, on_damage) == 1,
         }
         self._core = self._made()
         self._started = False
@@ -256,9 +258,12 @@ class Loader:
         limit = "reading is the limit" if share > 0.5 else "reading holds it up at times" if share > 0.05 else "the loop is the limit"
         chunks = reads.chunks + reads.missing_chunks + reads.kept_chunks
         kept = f", {reads.kept_chunks / chunks:.0%} of them kept decoded" if reads.kept_chunks else ""
+        if reads.kept_encoded_chunks:
+            kept += f", {reads.kept_encoded_chunks / chunks:.0%} kept encoded"
         skipped = f", {stats['skipped']} more skipped for damaged chunks" if stats["skipped"] else ""
+        damaged = f", {reads.damaged_chunks} damaged and NaN" if reads.damaged_chunks else ""
         return (f"{stats['batches']} batches in {wall:.1f} s{skipped}; the loop waited for {wait:.1f} s of them ({share:.0%}): {limit}. "
-                f"{chunks} chunks{kept}; {reads.read_bytes / 1e9:.2f} GB read ({reads.path or 'nothing'}), "
+                f"{chunks} chunks{kept}{damaged}; {reads.read_bytes / 1e9:.2f} GB read ({reads.path or 'nothing'}), "
                 f"{reads.decoded_bytes / 1e9:.2f} GB delivered.")
 
     def state_dict(self) -> dict[str, Any]:
@@ -398,7 +403,7 @@ def _stack_of(name: str, stack: str | Mapping[str, Sequence[str]] | None, arrays
 
 def _described(array: Array, own: Mapping[str, Any]) -> _dtypes.Described:
     return array._core.result_dtype(_dtypes.name_of(own["dtype"]), float(own["scale"]), float(own["offset"]),
-                                    bool(own["fill_as_nan"]))
+                                    bool(own["fill_as_nan"]), False)
 
 
 def _sizes(what: str, given: Mapping[str, int] | None) -> list[tuple[str, int]]:

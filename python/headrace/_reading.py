@@ -38,6 +38,7 @@ class How(NamedTuple):
     offset: float
     fill_as_nan: bool
     fill: Any
+    damage_as_nan: bool
     placement: str
     verify: str
     progress: Any
@@ -63,7 +64,7 @@ class How(NamedTuple):
 
     @property
     def converts(self) -> bool:
-        return self.dtype is not None or self.scale != 1.0 or self.offset != 0.0 or self.finds_nan
+        return self.dtype is not None or self.scale != 1.0 or self.offset != 0.0 or self.finds_nan or self.damage_as_nan
 
 
 class Request(NamedTuple):
@@ -79,6 +80,7 @@ class Request(NamedTuple):
     offset: float
     fill_as_nan: bool
     missing: bytes
+    damage_as_nan: bool
     placement: int
     whole: bool
     collect_errors: bool

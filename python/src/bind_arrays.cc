@@ -118,7 +118,8 @@ struct Options {
   Raised raised;        // by it
 
   Options(std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-          nb::bytes missing, int placement, bool whole, bool collect_errors, nb::object callback, const Cancel* cancel)
+          nb::bytes missing, bool damage_as_nan, int placement, bool whole, bool collect_errors, nb::object callback,
+          const Cancel* cancel)
       : progress(std::move(callback)) {
     read.native_stream = reinterpret_cast<void*>(stream);
     read.dtype = dtype;
@@ -127,6 +128,7 @@ struct Options {
     read.fill_as_nan = fill_as_nan;
     const auto* const bytes = reinterpret_cast<const std::byte*>(missing.c_str());
     read.missing.assign(bytes, bytes + missing.size());
+    read.damage_as_nan = damage_as_nan;
     read.placement = static_cast<Placement>(placement);
     read.verify = whole ? Verify::kWhole : Verify::kAsRead;
     read.collect_errors = collect_errors;
@@ -379,14 +381,15 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
 }
 
 // Every field, by name.
-#define HEADRACE_STATS(each)                                                                                        \
-  each(chunks) each(missing_chunks) each(kept_chunks) each(gpu_chunks) each(cpu_chunks) each(skipped_bytes)         \
-      each(returned_chunks) each(indexed_chunks) each(bad_indices) each(waves) each(requests) each(objects_opened)  \
-          each(stored_bytes) each(read_bytes) each(bus_bytes) each(decoded_bytes) each(gpu_decoded_bytes)           \
-              each(cpu_decoded_bytes) each(direct_bytes) each(engine_bytes) each(buffered_bytes) each(memory_bytes) \
-                  each(mapped_bytes) each(store_bytes) each(packed_bytes) each(plan_seconds) each(open_seconds)     \
-                      each(read_seconds) each(decode_seconds) each(assemble_seconds) each(copy_seconds)             \
-                          each(wall_seconds) each(engine) each(path) each(device_note)
+#define HEADRACE_STATS(each)                                                                                          \
+  each(chunks) each(missing_chunks) each(damaged_chunks) each(kept_chunks) each(kept_encoded_chunks) each(gpu_chunks) \
+      each(cpu_chunks) each(skipped_bytes) each(returned_chunks) each(indexed_chunks) each(bad_indices) each(waves)   \
+          each(requests) each(objects_opened) each(stored_bytes) each(read_bytes) each(bus_bytes) each(decoded_bytes) \
+              each(gpu_decoded_bytes) each(cpu_decoded_bytes) each(direct_bytes) each(engine_bytes)                   \
+                  each(buffered_bytes) each(memory_bytes) each(mapped_bytes) each(store_bytes) each(packed_bytes)     \
+                      each(plan_seconds) each(open_seconds) each(read_seconds) each(decode_seconds)                   \
+                          each(assemble_seconds) each(copy_seconds) each(wall_seconds) each(engine) each(path)        \
+                              each(device_note)
 
 std::string repr_of(const Stats& stats) {
   std::ostringstream shown;
@@ -498,43 +501,45 @@ void bind_arrays(nb::module_& module) {
           "selection"_a.none(), "indexing"_a)
       .def(
           "result_dtype",
-          [](const Array& array, const std::string& dtype, double scale, double offset, bool fill_as_nan) {
+          [](const Array& array, const std::string& dtype, double scale, double offset, bool fill_as_nan,
+             bool damage_as_nan) {
             ReadOptions options;
             options.dtype = dtype;
             options.scale = scale;
             options.offset = offset;
             options.fill_as_nan = fill_as_nan;
+            options.damage_as_nan = damage_as_nan;
             return describe(take(result_dtype(array.info().dtype, options)));
           },
-          "dtype"_a, "scale"_a, "offset"_a, "fill_as_nan"_a)
+          "dtype"_a, "scale"_a, "offset"_a, "fill_as_nan"_a, "damage_as_nan"_a)
       .def(
           "read",
           [](const Array& array, nb::handle selections, int indexing, nb::handle targets, const Device& device,
              std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-             nb::bytes missing, int placement, bool whole, bool collect_errors, nb::object progress,
+             nb::bytes missing, bool damage_as_nan, int placement, bool whole, bool collect_errors, nb::object progress,
              const Cancel* cancel) {
-            const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement, whole,
-                                  collect_errors, std::move(progress), cancel);
+            const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), damage_as_nan,
+                                  placement, whole, collect_errors, std::move(progress), cancel);
             return run_parts(array, to_parts(array, selections, indexing, targets, options), device, options);
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
-          "fill_as_nan"_a, "missing"_a, "placement"_a, "whole"_a, "collect_errors"_a, "progress"_a.none(),
-          "cancel"_a.none(),
+          "fill_as_nan"_a, "missing"_a, "damage_as_nan"_a, "placement"_a, "whole"_a, "collect_errors"_a,
+          "progress"_a.none(), "cancel"_a.none(),
           "Reads each selection into its target, (pointer, shape, strides in bytes or None), all of them on `device`.")
       .def(
           "start",
           [](const Array& array, nb::handle selections, int indexing, nb::handle targets, const Device& device,
              std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
-             nb::bytes missing, int placement, bool whole, bool collect_errors, nb::object progress,
+             nb::bytes missing, bool damage_as_nan, int placement, bool whole, bool collect_errors, nb::object progress,
              const Cancel* cancel, nb::object kept) {
-            const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), placement, whole,
-                                  collect_errors, std::move(progress), cancel);
+            const Options options(stream, dtype, scale, offset, fill_as_nan, std::move(missing), damage_as_nan,
+                                  placement, whole, collect_errors, std::move(progress), cancel);
             return start_parts(array, to_parts(array, selections, indexing, targets, options), device, options,
                                std::move(kept));
           },
           "selections"_a, "indexing"_a, "targets"_a, "device"_a, "stream"_a, "dtype"_a, "scale"_a, "offset"_a,
-          "fill_as_nan"_a, "missing"_a, "placement"_a, "whole"_a, "collect_errors"_a, "progress"_a.none(),
-          "cancel"_a.none(), "kept"_a.none(),
+          "fill_as_nan"_a, "missing"_a, "damage_as_nan"_a, "placement"_a, "whole"_a, "collect_errors"_a,
+          "progress"_a.none(), "cancel"_a.none(), "kept"_a.none(),
           "The same, under way when it returns. `kept` lives as long as the result.")
       .def("read_strings", &read_strings, "selection"_a.none(), "indexing"_a, "max_bytes"_a, "progress"_a.none(),
            "cancel"_a.none(), "(list of str or bytes in C order, Stats) for elements of variable length.");

@@ -175,6 +175,7 @@ LoaderArray to_array(const nb::dict& from) {
   array.read.scale = at<double>(from, "scale");
   array.read.offset = at<double>(from, "offset");
   array.read.fill_as_nan = at<bool>(from, "fill_as_nan");
+  array.read.damage_as_nan = at<bool>(from, "damage_as_nan");
   array.read.missing = bytes_at(from, "missing");
   return array;
 }
@@ -229,6 +230,7 @@ std::unique_ptr<PythonLoader> make_loader(const Device& device, const nb::list& 
   options.on_damage = at<bool>(with, "skip_damage") ? OnDamage::kSkip : OnDamage::kFail;
   options.memory_bytes = at<std::uint64_t>(with, "memory_bytes");
   options.cache_bytes = at<std::uint64_t>(with, "cache_bytes");
+  options.cache_form = at<bool>(with, "cache_encoded") ? CacheForm::kEncoded : CacheForm::kDecoded;
   if (const auto state = at<std::optional<std::string>>(with, "state")) {
     options.state = take(LoaderState::from_json(*state));
   }

@@ -100,7 +100,7 @@ constexpr std::size_t kReadEnds[] = {
     field_end<const char*>(offsetof(hr_read_options, dtype)),
     field_end<double>(offsetof(hr_read_options, scale)),
     field_end<double>(offsetof(hr_read_options, offset)),
-    field_end<std::int32_t>(offsetof(hr_read_options, reserved_2)),
+    field_end<std::int32_t>(offsetof(hr_read_options, damage_as_nan)),
     field_end<const char*>(offsetof(hr_read_options, blocks)),
     field_end<const hr_cancel*>(offsetof(hr_read_options, cancel)),
 };
@@ -163,11 +163,11 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   }
   HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, array->value.resolve(out.selection));
 
-  if (options.reserved_2 != 0) return invalid("options.reserved is not zero");
   if (options.dtype != nullptr) out.options.dtype = options.dtype;
   if (options.scale != 0) out.options.scale = options.scale;
   out.options.offset = options.offset;
   out.options.fill_as_nan = options.fill_as_nan != 0;
+  out.options.damage_as_nan = options.damage_as_nan != 0;
   HEADRACE_TRY_ASSIGN(const headrace::DataType dtype, headrace::result_dtype(info.dtype, out.options));
 
   std::optional<std::uint64_t> bytes = dtype.item_bytes;

@@ -284,10 +284,15 @@ void Loader::Impl::keep_chunks() {
     const ArrayInfo& info = arrays_[i].array.info();
     const double share = static_cast<double>(info.decoded_bytes) / all;
     const auto bytes = static_cast<std::uint64_t>(static_cast<double>(options_.cache_bytes) * share);
+    // Stored chunks may take much less, which is not known here.
+    constexpr std::uint64_t kMostRatio = 64;
+    const bool encoded = options_.cache_form == CacheForm::kEncoded;
+    const std::uint64_t ratio = encoded ? kMostRatio : 1;
     const std::uint64_t chunk_bytes =
-        std::max<std::uint64_t>(info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1), 1);
-    kept_[i] = std::make_shared<transfer::ChunkCache>(ring_->device, bytes,
-                                                      std::min(info.chunk_count, bytes / chunk_bytes + 1));
+        std::max<std::uint64_t>(info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / ratio, 1);
+    kept_[i] = std::make_shared<transfer::ChunkCache>(
+        ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded, bytes,
+        std::min(info.chunk_count, bytes / chunk_bytes + 1));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <thread>
 
@@ -84,6 +85,36 @@ TEST_P(LoaderFaults, ADamagedChunkFailsItsBatchAndNoOther) {
   EXPECT_EQ(batches, 9u);
   EXPECT_EQ(skips.stats().skipped, 2u);
   EXPECT_EQ(skips.state().at, (LoaderPosition{1, 0}));
+}
+
+TEST_P(LoaderFaults, ADamagedChunkMayBeNaN) {
+  const Store store = new_store();
+  const Array array = make_array(store, kShape, kChunk);
+  ASSERT_TRUE(store.put("c/2/1/1", bytes_of("short")).ok());
+  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
+  ReadOptions read;
+  read.damage_as_nan = true;
+  EXPECT_EQ(Loader::create(*device_, {{"x", array, windows, read, {}}}, {}).status().code(), Code::kInvalidArgument);
+  read.dtype = "float32";
+  Loader loader = Loader::create(*device_, {{"x", array, windows, read, {}}}, {}).value();
+  std::uint64_t nans = 0, frames = 0;
+  for (std::optional<LoaderBatch> batch; (batch = loader.next().value()); ++frames) {
+    const std::uint64_t time = batch->samples()[0];
+    const std::vector<std::uint32_t> words = elements_of(*batch, 0);
+    for_each_index({12, 16}, [&](const Shape& at) {
+      float got = 0;
+      std::memcpy(&got, &words[at[0] * 16 + at[1]], 4);
+      const bool damaged = time / 4 == 2 && at[0] / 5 == 1 && at[1] / 8 == 1;
+      const Shape place = {time, at[0], at[1]};
+      ASSERT_TRUE(damaged ? std::isnan(got) : got == static_cast<float>(value_at(place, kShape)))
+          << time << ' ' << at[0] << ' ' << at[1] << ": " << got;
+      nans += damaged ? 1 : 0;
+    });
+  }
+  EXPECT_EQ(frames, 23u);
+  EXPECT_EQ(nans, 4u * 5 * 8);
+  EXPECT_EQ(loader.stats().reads.damaged_chunks, 4u);  // each frame reads it anew
+  EXPECT_EQ(loader.stats().skipped, 0u);
 }
 
 TEST_P(LoaderFaults, MayBeDroppedAtAnyMoment) {

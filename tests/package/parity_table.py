@@ -83,6 +83,7 @@ OTHER_NAMES = {
     "OpenOptions::consolidated": ("", "", "--no-consolidated"),
     "OpenOptions::index_directory": ("", "", "--index"),
     "FileQueueOptions::depth": ("", "", "--iodepth"),
+    "ReadOptions::damage_as_nan": ("", "", "--nan-damage"),
     "ReadOptions::fill_as_nan": ("", "", "--nan-fill"),
     "ReadOptions::missing": ("", "fill=", ""),
     "ReadOptions::native_stream": ("", "stream=", ""),

@@ -306,7 +306,13 @@ TEST_F(CApi, ReadsWithAConversion) {
   options.fill_as_nan = 1;
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
   for (float v : data) EXPECT_NE(v, v);
+  options.damage_as_nan = 1;
+  expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
+  options.fill_as_nan = 0;
   options.dtype = "int32";
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
+  options.damage_as_nan = 0;
+  options.fill_as_nan = 1;
   expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
   options.dtype = "complex64";
   expect(hr_array_read(array_, device_, &options, &error_), HR_UNSUPPORTED);

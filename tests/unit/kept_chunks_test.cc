@@ -1,5 +1,5 @@
-// Chunks that are kept decoded on the device: later reads place the same elements without reading anything, as long as
-// the files are the same.
+// Chunks that are kept on the device, decoded or as they are stored: later reads give the same elements without reading
+// anything, as long as the files are the same.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -27,11 +27,20 @@ using transfer::ChunkCache;
 constexpr std::uint64_t kChunks = 40, kElements = 20'000;
 constexpr std::uint64_t kChunkBytes = kElements * 4, kPlaceBytes = (kChunkBytes + 255) / 256 * 256;
 
-class KeptChunks : public ::testing::TestWithParam<const char*> {
+struct Way {
+  const char* device;
+  ChunkCache::Form form;
+};
+
+class KeptChunks : public ::testing::TestWithParam<Way> {
  protected:
+  static bool encoded() { return GetParam().form == ChunkCache::Form::kEncoded; }
+  static std::uint64_t kept(const Stats& stats) { return encoded() ? stats.kept_encoded_chunks : stats.kept_chunks; }
+  static std::uint64_t read_anew(const Stats& stats) { return stats.chunks - stats.kept_encoded_chunks; }
+
   void SetUp() override {
     device::staged_decode_model().any_codec = true;
-    auto device = Device::open(GetParam());
+    auto device = Device::open(GetParam().device);
     if (!device.ok()) GTEST_SKIP() << "cuda: " << device.status().to_string();
     device_ = std::make_unique<Device>(std::move(*device));
   }
@@ -48,7 +57,7 @@ class KeptChunks : public ::testing::TestWithParam<const char*> {
     array_ = std::make_unique<Array>(Array::open(*store_).value());
   }
   std::shared_ptr<ChunkCache> cache(std::uint64_t chunks) const {
-    return std::make_shared<ChunkCache>(Access::impl(*device_), chunks * kPlaceBytes, kChunks);
+    return std::make_shared<ChunkCache>(Access::impl(*device_), GetParam().form, chunks * kPlaceBytes, kChunks);
   }
 
   struct Range {
@@ -104,11 +113,12 @@ TEST_P(KeptChunks, TheSecondReadTakesNothingFromTheStore) {
     const std::vector<Range> all = {{0, kChunks * kElements}};
     Stats first, second;
     ASSERT_TRUE(read(all, cache, &first).ok());
-    EXPECT_EQ(first.kept_chunks, 0u);
+    EXPECT_EQ(kept(first), 0u);
     EXPECT_EQ(first.gpu_chunks, kChunks);
     ASSERT_TRUE(read(all, cache, &second).ok());
-    EXPECT_EQ(second.kept_chunks, kChunks);
-    EXPECT_EQ(second.chunks, 0u);
+    EXPECT_EQ(kept(second), kChunks);
+    EXPECT_EQ(read_anew(second), 0u);
+    EXPECT_EQ(second.stored_bytes, 0u);
     EXPECT_EQ(second.decoded_bytes, first.decoded_bytes);
     EXPECT_EQ(second.bus_bytes, 0u);
     if (layout != Layout::kShardedZstd) {
@@ -118,9 +128,48 @@ TEST_P(KeptChunks, TheSecondReadTakesNothingFromTheStore) {
     }
     for (int i = 0; i < 10; ++i) {
       ASSERT_TRUE(read(random_ranges(1 + random_() % 6), cache, &second).ok());
-      EXPECT_EQ(second.chunks, 0u);
+      EXPECT_EQ(read_anew(second), 0u);
       if (HasFailure()) return;
     }
+  }
+}
+
+// Of a chunk of many blocks that is kept as it is stored, those that a selection needs are decoded, whoever decodes
+// them.
+TEST_P(KeptChunks, PartsAreCutOutOfKeptChunks) {
+  constexpr int kBlockBytes = 8192;
+  write(Layout::kBlosc);
+  if (HasFatalFailure()) return;
+  for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
+    const std::vector<std::uint32_t> values = content_.values(chunk * kElements, kElements);
+    store::Bytes stored(kChunkBytes + BLOSC_MAX_OVERHEAD);
+    const int bytes = blosc_compress_ctx(5, BLOSC_SHUFFLE, 4, kChunkBytes, values.data(), stored.data(), stored.size(),
+                                         "lz4", kBlockBytes, 1);
+    ASSERT_GT(bytes, 0);
+    stored.resize(static_cast<std::size_t>(bytes));
+    ASSERT_TRUE(support::write_file(directory_.path() + "/" + content_.key(chunk), stored));
+  }
+  support::wait_until_unchanged();
+  for (const unsigned host_only_every : {0u, 3u}) {
+    const bool staged = std::string_view(GetParam().device) == "host-staged";
+    if (host_only_every != 0 && !staged) continue;
+    const auto cache = this->cache(kChunks);
+    Stats stats;
+    for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
+    device::staged_decode_model().host_only_every = host_only_every;
+    std::uint64_t skipped = 0, returned = 0;
+    for (int i = 0; i < 20; ++i) {
+      const std::uint64_t at = random_() % (kChunks * kElements - 100);
+      ASSERT_TRUE(read({{at, 100}, {random_() % kElements, 1}}, cache, &stats).ok());
+      EXPECT_EQ(read_anew(stats) - stats.returned_chunks, 0u);
+      EXPECT_EQ(stats.stored_bytes, 0u);
+      skipped += stats.skipped_bytes;
+      returned += stats.returned_chunks;
+      if (HasFailure()) return;
+    }
+    device::staged_decode_model().host_only_every = 0;
+    EXPECT_EQ(skipped > 20 * kChunkBytes / 2, encoded());
+    EXPECT_EQ(returned > 0, encoded() && host_only_every != 0);
   }
 }
 
@@ -130,18 +179,23 @@ TEST_P(KeptChunks, AFullCacheKeepsWhatItHas) {
     SCOPED_TRACE(testing::layout_name(layout));
     write(layout);
     if (HasFatalFailure()) return;
-    const auto cache = this->cache(kChunks / 4);
+    std::uint64_t most_bytes = 0;  // a quarter of the chunks
+    for (std::uint64_t i = 0; i < kChunks; i += 4) {
+      most_bytes += encoded() ? (content_.encoded(i).size() + 255) / 256 * 256 : kPlaceBytes;
+    }
+    const auto cache = std::make_shared<ChunkCache>(Access::impl(*device_), GetParam().form, most_bytes, kChunks);
     Stats stats;
     for (int i = 0; i < 12; ++i) {
       ASSERT_TRUE(read(random_ranges(1 + random_() % 8), cache, &stats).ok());
-      EXPECT_LE(cache->used_bytes(), kChunks / 4 * kPlaceBytes);
+      EXPECT_LE(cache->used_bytes(), most_bytes);
       if (HasFailure()) return;
     }
     ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
     ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
-    EXPECT_EQ(stats.kept_chunks + stats.chunks, kChunks);
-    EXPECT_GT(stats.kept_chunks, 0u);
-    EXPECT_LE(stats.kept_chunks, kChunks / 4);
+    EXPECT_EQ(kept(stats) + read_anew(stats), kChunks);
+    EXPECT_GT(kept(stats), 0u);
+    EXPECT_LT(kept(stats), kChunks);
+    EXPECT_LE(kept(stats), encoded() ? kChunks - 1 : kChunks / 4);  // sizes vary
   }
 }
 
@@ -171,16 +225,16 @@ TEST_P(KeptChunks, AFileThatChangesIsReadAgain) {
 TEST_P(KeptChunks, OnlyWhatTheDeviceDecodedIsKept) {
   write(Layout::kZstd);
   if (HasFatalFailure()) return;
-  if (std::string_view(GetParam()) == "host-staged") {
+  if (std::string_view(GetParam().device) == "host-staged") {
     device::staged_decode_model().host_only_every = 4;
     const auto cache = this->cache(kChunks);
     Stats stats;
     for (int pass = 0; pass < 3; ++pass) {
       ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
-      EXPECT_EQ(stats.kept_chunks + stats.chunks, kChunks);
+      EXPECT_EQ(kept(stats) + read_anew(stats), kChunks);
     }
-    EXPECT_GT(stats.kept_chunks, 0u);
-    EXPECT_LT(stats.kept_chunks, kChunks);
+    EXPECT_GT(kept(stats), 0u);
+    EXPECT_LT(kept(stats), kChunks);
     device::staged_decode_model().host_only_every = 0;
   }
   std::fstream file(directory_.path() + "/" + content_.key(7), std::ios::in | std::ios::out | std::ios::binary);
@@ -227,7 +281,7 @@ TEST_P(KeptChunks, ReadsAtOnce) {
   Stats stats;
   ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
   ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
-  EXPECT_GT(stats.kept_chunks, kChunks / 4) << "what cancelled reads began is decoded by others";
+  EXPECT_GT(kept(stats), kChunks / 4) << "what cancelled reads began is decoded by others";
 }
 
 // Threads that fill the table until there is no memory left: each chunk is one thread's to decode, and nobody waits for
@@ -236,7 +290,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
   const Device device = Device::open("host-staged").value();
   constexpr std::uint64_t kKeys = 64, kRoom = 40;
   for (int round = 0; round < 100; ++round) {
-    ChunkCache cache(Access::impl(device), kRoom * 256, kKeys);
+    ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, kRoom * 256, kKeys);
     std::vector<std::atomic<int>> decoded(kKeys);
     std::atomic<std::uint64_t> kept{0}, found{0};
     std::vector<std::thread> threads;
@@ -245,11 +299,11 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
         for (std::uint64_t i = 0; i < 3 * kKeys; ++i) {
           const std::uint64_t key = (i * 7 + std::uint64_t{t} * 13) % kKeys;
           const ChunkCache::Found at = cache.find({key, key * 3, {}}, 200);
-          if (at.what == ChunkCache::Found::What::kDecoded) {
+          if (at.what == ChunkCache::Found::What::kKept) {
             ++found;
             EXPECT_EQ(at.memory.front(), std::byte(key));
           }
-          if (at.what != ChunkCache::Found::What::kToDecode) continue;
+          if (at.what != ChunkCache::Found::What::kToKeep) continue;
           if (i % 5 == t) {
             cache.give_up(at.entry);
             continue;
@@ -257,7 +311,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
           EXPECT_EQ(decoded[key]++, 0) << key;
           at.memory.front() = std::byte(key);
           ++kept;
-          cache.decoded(at.entry);
+          cache.keep(at.entry);
         }
       });
     }
@@ -272,30 +326,37 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
 // A dropped chunk stays dropped; one of another file, or of another size, is not found.
 TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   const Device device = Device::open("host-staged").value();
-  ChunkCache cache(Access::impl(device), std::uint64_t{10} * 256, 10);
+  ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, std::uint64_t{10} * 256, 10);
   using What = ChunkCache::Found::What;
   os::FileIdentity file{1, 2, 3, 4, 5};
   const ChunkCache::Found first = cache.find({1, 0, file}, 100);
-  ASSERT_EQ(first.what, What::kToDecode);
+  ASSERT_EQ(first.what, What::kToKeep);
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing) << "it is being decoded";
   cache.give_up(first.entry);
   EXPECT_EQ(cache.find({1, 0, file}, 100).memory.data(), first.memory.data());
-  cache.decoded(first.entry);
-  EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kDecoded);
+  cache.keep(first.entry);
+  EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kKept);
   EXPECT_EQ(cache.find({1, 0, file}, 99).what, What::kNothing);
-  EXPECT_EQ(cache.find({1, 8, file}, 100).what, What::kToDecode) << "another chunk of the file";
+  EXPECT_EQ(cache.find({1, 8, file}, 100).what, What::kToKeep) << "another chunk of the file";
   file.changed_ns = 6;
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing);
   const ChunkCache::Found other = cache.find({2, 0, file}, 100);
-  ASSERT_EQ(other.what, What::kToDecode);
+  ASSERT_EQ(other.what, What::kToKeep);
   cache.drop(other.entry);
   EXPECT_EQ(cache.find({2, 0, file}, 100).what, What::kNothing);
   EXPECT_EQ(cache.find({3, 0, file}, 0).what, What::kNothing);
   EXPECT_EQ(cache.find({4, 0, file}, ~std::uint64_t{0}).what, What::kNothing);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KeptChunks, ::testing::Values("host-staged", "cuda"),
-                         [](const auto& row) { return std::string(row.param) == "cuda" ? "cuda" : "host_staged"; });
+INSTANTIATE_TEST_SUITE_P(All, KeptChunks,
+                         ::testing::Values(Way{"host-staged", ChunkCache::Form::kDecoded},
+                                           Way{"host-staged", ChunkCache::Form::kEncoded},
+                                           Way{"cuda", ChunkCache::Form::kDecoded},
+                                           Way{"cuda", ChunkCache::Form::kEncoded}),
+                         [](const auto& row) {
+                           return std::string(row.param.form == ChunkCache::Form::kEncoded ? "encoded_" : "decoded_") +
+                                  (std::string(row.param.device) == "cuda" ? "cuda" : "host_staged");
+                         });
 
 }  // namespace
 }  // namespace headrace

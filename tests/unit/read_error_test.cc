@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -163,6 +164,43 @@ Result<Completion> read_all(const Reader& reader, const Array& array, const Buff
   return array.read_async({}, {buffer, array.info().dtype, array.info().shape}, *reader.device, options);
 }
 
+// With damage_as_nan, [first, behind) is NaN and all else what it was; in whole and of every third element, backwards
+// in memory, with a second selection beside it.
+void check_damage_as_nan(const Reader& reader, const Array& array, const std::vector<std::uint32_t>& expected,
+                         std::uint64_t first, std::uint64_t behind, std::uint64_t chunks) {
+  ReadOptions options;
+  options.damage_as_nan = true;
+  const std::uint64_t all = expected.size(), thirds = (all + 2) / 3;
+  auto buffer = Buffer::allocate(*reader.device, (all + thirds + 8) * 4).value();
+  const Status refused = array.read({}, {buffer, array.info().dtype, {all}}, *reader.device, options);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument) << refused.to_string();
+  EXPECT_NE(refused.to_string().find("uint32"), std::string::npos);
+  EXPECT_EQ(result_dtype(array.info().dtype, options).status().code(), Code::kInvalidArgument);
+  options.dtype = "float32";
+  const DataType dtype = result_dtype(array.info().dtype, options).value();
+  const auto judge = [&](float got, std::uint64_t at) {
+    if (at >= first && at < behind) return std::isnan(got);
+    return got == static_cast<float>(expected[at]);
+  };
+  std::vector<float> got(all + thirds + 8);
+  Stats stats;
+  ASSERT_TRUE(array.read({}, {buffer, dtype, {all}}, *reader.device, options, &stats).ok());
+  ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), all * 4).ok());
+  for (std::uint64_t i = 0; i < all; ++i) ASSERT_TRUE(judge(got[i], i)) << "element " << i << " is " << got[i];
+  EXPECT_EQ(stats.damaged_chunks, chunks);
+
+  Selection every_third, few;
+  every_third.push_back({.start = 0, .stop = {}, .step = 3});
+  few.push_back({.start = 0, .stop = 8});
+  const std::vector<ReadPart> parts = {{every_third, {buffer, dtype, {thirds}, {-4}, (thirds - 1) * 4}},
+                                       {few, {buffer, dtype, {8}, {}, (thirds + all) * 4}}};
+  ASSERT_TRUE(array.read_many(parts, *reader.device, options, &stats).ok());
+  ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+  for (std::uint64_t i = 0; i < thirds; ++i) ASSERT_TRUE(judge(got[thirds - 1 - i], 3 * i)) << i;
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(judge(got[thirds + all + i], i)) << i;
+  EXPECT_EQ(stats.damaged_chunks, chunks);
+}
+
 class OneBadChunk : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OneBadChunk, IsTheOnlyOne) {
@@ -219,6 +257,18 @@ TEST_P(OneBadChunk, IsTheOnlyOne) {
             opened->read({}, {buffer, opened->info().dtype, {array.elements()}}, *reader.device, ReadOptions());
         EXPECT_EQ(strict.code(), error.status.code()) << strict.to_string();
         EXPECT_EQ(strict.key(), array.key(bad)) << strict.to_string();
+
+        const std::uint64_t first = bad * array.chunk_elements;
+        if (strict.code() == Code::kCorrupt || strict.code() == Code::kShort) {
+          check_damage_as_nan(reader, *opened, expected, first, first + array.chunk_elements, 1);
+        } else {
+          ReadOptions as_nan;
+          as_nan.damage_as_nan = true;
+          as_nan.dtype = "float32";
+          const DataType dtype = result_dtype(opened->info().dtype, as_nan).value();
+          const Status other = opened->read({}, {buffer, dtype, {array.elements()}}, *reader.device, as_nan);
+          EXPECT_EQ(other.code(), strict.code()) << other.to_string();
+        }
       }
       if (HasFailure()) return;
     }
@@ -269,6 +319,8 @@ TEST(ReadErrors, ABadShardIndexNamesTheShard) {
       }
     }
     EXPECT_EQ(completion->stats().chunks, kChunks - array.shard_chunks);
+    const std::uint64_t shard = 20 / array.shard_chunks * array.shard_chunks * array.chunk_elements;
+    check_damage_as_nan(other, again, expected, shard, shard + array.shard_chunks * array.chunk_elements, 1);
   }
 }
 

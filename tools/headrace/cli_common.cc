@@ -332,6 +332,7 @@ Json stats_json(const Stats& stats) {
   return {
       {"chunks", stats.chunks},
       {"missing_chunks", stats.missing_chunks},
+      {"damaged_chunks", stats.damaged_chunks},
       {"gpu_chunks", stats.gpu_chunks},
       {"cpu_chunks", stats.cpu_chunks},
       {"skipped_bytes", stats.skipped_bytes},
@@ -392,6 +393,7 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
   out += "work\n";
   row("chunks", human_count(stats.chunks));
   row("missing (filled)", human_count(stats.missing_chunks));
+  if (stats.damaged_chunks > 0) row("damaged (NaN)", human_count(stats.damaged_chunks));
   if (!decoder.empty()) {
     row("by " + decoder,
         human_count(stats.gpu_chunks) + " decoded" +

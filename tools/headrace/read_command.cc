@@ -30,7 +30,7 @@ struct ReadCommandOptions : CommonOptions {
   std::string output;
   std::string dtype;
   double scale = 1, offset = 0;
-  bool fill_as_nan = false;
+  bool fill_as_nan = false, damage_as_nan = false;
   ReportOptions report;
   std::string placement = "auto";
   bool whole = false;
@@ -142,7 +142,8 @@ int run_read(const ReadCommandOptions& options) {
     return fail(resolved.status(), options.path + " of shape " + shape_text(info.shape), "select inside the shape");
   }
   if (info.dtype.is_variable_length()) {
-    const bool converts = !options.dtype.empty() || options.scale != 1 || options.offset != 0 || options.fill_as_nan;
+    const bool converts = !options.dtype.empty() || options.scale != 1 || options.offset != 0 || options.fill_as_nan ||
+                          options.damage_as_nan;
     if (converts || (!device->host_addressable() && options.device != "auto")) {
       print_error(converts ? "elements of variable length cannot be converted"
                            : "elements of variable length are read to the host",
@@ -159,6 +160,7 @@ int run_read(const ReadCommandOptions& options) {
   read_options.scale = options.scale;
   read_options.offset = options.offset;
   read_options.fill_as_nan = options.fill_as_nan;
+  read_options.damage_as_nan = options.damage_as_nan;
   const auto dtype = result_dtype(info.dtype, read_options);
   if (!dtype.ok()) {
     return fail(dtype.status(), options.path + " of type " + dtype_text(info.dtype), "see 'headrace read --help'");
@@ -316,6 +318,7 @@ Verb add_read_command(CLI::App& app) {
       ->type_name("TYPE");
   verb->add_option("--scale", options->scale, "multiply each stored number by this (CF: scale_factor)")->type_name("X");
   verb->add_option("--offset", options->offset, "and add this (CF: add_offset)")->type_name("X");
+  verb->add_flag("--nan-damage", options->damage_as_nan, "NaN for elements of damaged chunks, instead of ending there");
   verb->add_flag("--nan-fill", options->fill_as_nan, "NaN for elements equal to the fill value and for missing chunks");
   CLI::Option* raw = verb->add_flag("--raw", options->raw,
                                     "-o: elements only, C order, little-endian, packed; of variable length: "

@@ -232,6 +232,13 @@ def test_damage_is_an_error_that_names_the_chunk(path):
         list(headrace.Loader(path, input_dims={"time": 1}))
     skips = headrace.Loader(path, input_dims={"time": 1}, on_damage="skip")
     assert [batch.samples[0] for batch in skips] == [*range(8), *range(12, 25)] and skips.stats["skipped"] == 4
+    with pytest.raises(headrace.InvalidArgumentError, match="NaN"):
+        headrace.Loader(path, input_dims={"time": 1}, on_damage="nan", dtype="int32")
+    replaces = headrace.Loader(path, input_dims={"time": 1}, on_damage="nan", dtype="float32")
+    frames = np.concatenate([batch["t2m"].numpy()[:, 0] for batch in replaces])
+    wanted = DATA.astype("f4")
+    wanted[8:12, 3:] = np.nan
+    assert np.array_equal(frames, wanted, equal_nan=True) and replaces.stats["reads"].damaged_chunks == 4 and "4 damaged and NaN" in replaces.summary()
 
 
 def test_ctrl_c_ends_the_waiting(tmp_path):

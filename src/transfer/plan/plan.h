@@ -85,6 +85,7 @@ struct ChunkForm {
   std::shared_ptr<const codec::Chain> chain;  // its own, or the plan's
   device::ElementOp op;                       // from a decoded chunk into the tensor
   std::vector<std::byte> fill;                // op.result_bytes(): an element where nothing is stored
+  std::vector<std::byte> damaged;             // likewise, where a chunk is damaged; empty: that ends the read
 };
 
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.

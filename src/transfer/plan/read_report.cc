@@ -36,19 +36,38 @@ void ReadReport::stop(Status status) noexcept {
   stopped_ = true;
 }
 
-void ReadReport::fail(const TaskGroup& group, const Task& task, const std::string& key, Status status) {
+ChunkError ReadReport::error_of(const TaskGroup& group, const Task& task, const std::string& key, Status status) {
   const bool own = group.source == kNoSource, part = task.length != kWholeObject && task.length != 0;
   status = std::move(status).with_key(key);
   if (part) status = std::move(status).with_range(task.offset, task.length);
-  add_done(1);
-  if (!collect_errors_ || status.code() == Code::kDeviceLost) return stop(std::move(status));
   ChunkError error;
   error.key = key;
   error.offset = status.offset().value_or(own ? 0 : task.offset);
   error.length = status.length().value_or(task.length == kWholeObject ? 0 : task.length);
   error.status = std::move(status);
+  return error;
+}
+
+void ReadReport::fail(const TaskGroup& group, const Task& task, const std::string& key, Status status) {
+  if (collect_errors_ && status.code() != Code::kDeviceLost) {
+    return note_failure(group, task, key, std::move(status));
+  }
+  add_done(1);
+  stop(error_of(group, task, key, std::move(status)).status);
+}
+
+void ReadReport::note_failure(const TaskGroup& group, const Task& task, const std::string& key, Status status) {
+  add_done(1);
+  if (!collect_errors_) return;
+  ChunkError error = error_of(group, task, key, std::move(status));
   std::lock_guard lock(mutex_);
   errors_.push_back(std::move(error));
+}
+
+void ReadReport::replace(std::span<const device::Box> boxes, std::span<const std::byte> element) {
+  std::lock_guard lock(mutex_);
+  replaced_.insert(replaced_.end(), boxes.begin(), boxes.end());
+  replacement_.assign(element.begin(), element.end());
 }
 
 bool ReadReport::show_progress(std::uint64_t chunks) {

@@ -14,9 +14,11 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "device/box.h"
 #include "transfer/plan/plan.h"
 
 namespace headrace::transfer {
@@ -36,6 +38,10 @@ class ReadReport {
   // A chunk failed, of the object `key`: it is listed where errors are collected, else the read stops. The device's
   // loss always stops it. Throws std::bad_alloc.
   void fail(const TaskGroup& group, const Task& task, const std::string& key, Status status);
+  // Likewise of one that the read goes on without: it is listed where errors are collected.
+  void note_failure(const TaskGroup& group, const Task& task, const std::string& key, Status status);
+  // Elements that become `element`, which is the same in every call, when the read ends. Throws std::bad_alloc.
+  void replace(std::span<const device::Box> boxes, std::span<const std::byte> element);
   void add_done(std::uint64_t chunks) noexcept { chunks_done_.fetch_add(chunks, std::memory_order_relaxed); }
   // Calls the progress function if 100 ms have passed since it was called last. False: it threw, which stops the read.
   bool show_progress(std::uint64_t chunks);
@@ -49,8 +55,12 @@ class ReadReport {
   const Stats& stats() const noexcept { return stats_; }
   std::vector<ChunkError>& errors() noexcept { return errors_; }
   const std::vector<ChunkError>& errors() const noexcept { return errors_; }
+  // For who ends the read.
+  const std::vector<device::Box>& replaced() const noexcept { return replaced_; }
+  const std::vector<std::byte>& replacement() const noexcept { return replacement_; }
 
  private:
+  static ChunkError error_of(const TaskGroup& group, const Task& task, const std::string& key, Status status);
   const Progress& progress_;
   const bool collect_errors_;
   const std::uint64_t start_ns_;
@@ -63,6 +73,8 @@ class ReadReport {
   bool ended_ = false;
   Status status_;
   std::vector<ChunkError> errors_;
+  std::vector<device::Box> replaced_;
+  std::vector<std::byte> replacement_;
   std::uint64_t last_progress_ns_;
 };
 

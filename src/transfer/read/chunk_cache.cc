@@ -24,8 +24,10 @@ std::size_t hash_of(const ChunkCache::Key& key) noexcept {
 
 }  // namespace
 
-ChunkCache::ChunkCache(std::shared_ptr<device::Device> device, std::uint64_t memory_bytes, std::uint64_t chunks)
+ChunkCache::ChunkCache(std::shared_ptr<device::Device> device, Form form, std::uint64_t memory_bytes,
+                       std::uint64_t chunks)
     : device_(std::move(device)),
+      form_(form),
       memory_bytes_(memory_bytes),
       entries_(static_cast<std::size_t>(std::bit_ceil(2 * std::clamp<std::uint64_t>(chunks, 1, kMostEntries)))) {}
 
@@ -33,7 +35,7 @@ ChunkCache::~ChunkCache() {
   for (const std::span<std::byte> block : blocks_) device_->deallocate(block.data(), block.size());
 }
 
-ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t decoded_bytes) noexcept {
+ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept {
   const std::size_t mask = entries_.size() - 1;
   std::size_t at = hash_of(key) & mask;
   for (std::size_t probes = 0; probes < kMostProbes; ++probes, at = (at + 1) & mask) {
@@ -51,33 +53,39 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t decoded_bytes) 
       claimed = entry.state.compare_exchange_weak(state, State::kBusy, std::memory_order_acquire);
     }
     if (claimed) {
-      const std::span<std::byte> memory = take(decoded_bytes);
+      const std::span<std::byte> memory = take(bytes);
       if (memory.empty()) {
         entry.state.store(State::kFree, std::memory_order_release);
         return {};
       }
       entry.key = key;
       entry.memory = memory;
-      entry.state.store(State::kDecoding, std::memory_order_release);
-      return {Found::What::kToDecode, memory, number};
+      entry.state.store(State::kFilling, std::memory_order_release);
+      return {Found::What::kToKeep, memory, {}, number};
     }
     if (entry.key.object != key.object || entry.key.offset != key.offset) continue;
-    if (entry.key.file != key.file || entry.memory.size() != decoded_bytes) return {};
-    if (state == State::kDecoded) return {Found::What::kDecoded, entry.memory, number};
-    if (state != State::kToDecode ||
-        !entry.state.compare_exchange_strong(state, State::kDecoding, std::memory_order_acquire)) {
+    if (entry.key.file != key.file || entry.memory.size() != bytes) return {};
+    if (state == State::kKept) return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, number};
+    if (state != State::kToKeep ||
+        !entry.state.compare_exchange_strong(state, State::kFilling, std::memory_order_acquire)) {
       return {};
     }
-    return {Found::What::kToDecode, entry.memory, number};
+    return {Found::What::kToKeep, entry.memory, {}, number};
   }
   return {};
 }
 
-void ChunkCache::decoded(std::uint32_t entry) noexcept {
-  entries_[entry].state.store(State::kDecoded, std::memory_order_release);
+void ChunkCache::keep(std::uint32_t entry, std::span<const std::byte> head) noexcept {
+  Entry& kept = entries_[entry];
+  if (!head.empty()) kept.head.reset(new (std::nothrow) std::byte[head.size()]);
+  if (kept.head != nullptr) {
+    std::ranges::copy(head, kept.head.get());
+    kept.head_bytes = head.size();
+  }
+  kept.state.store(State::kKept, std::memory_order_release);
 }
 void ChunkCache::give_up(std::uint32_t entry) noexcept {
-  entries_[entry].state.store(State::kToDecode, std::memory_order_release);
+  entries_[entry].state.store(State::kToKeep, std::memory_order_release);
 }
 void ChunkCache::drop(std::uint32_t entry) noexcept {
   entries_[entry].state.store(State::kDropped, std::memory_order_release);

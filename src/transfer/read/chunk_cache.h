@@ -1,4 +1,5 @@
-// ChunkCache: decoded chunks of one array in device memory, which later reads place without reading or decoding.
+// ChunkCache: chunks of one array in device memory, which later reads need not read: decoded, so that they are only
+// placed, or as they are stored, so that more of them fit.
 //
 // It fills until its memory is used up, and then keeps what it has. Epochs of training come back to each chunk equally
 // often: what gave way to another chunk would be missed as soon as that one.
@@ -28,8 +29,10 @@ namespace headrace::transfer {
 
 class ChunkCache {
  public:
+  enum class Form : std::uint8_t { kDecoded, kEncoded };  // kEncoded: as they are stored
+
   // At most so many bytes of the device, for at most so many chunks. Throws std::bad_alloc.
-  ChunkCache(std::shared_ptr<device::Device> device, std::uint64_t memory_bytes, std::uint64_t chunks);
+  ChunkCache(std::shared_ptr<device::Device> device, Form form, std::uint64_t memory_bytes, std::uint64_t chunks);
   ~ChunkCache();
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
@@ -41,32 +44,40 @@ class ChunkCache {
   struct Found {
     enum class What : std::uint8_t {
       kNothing,
-      kDecoded,   // `memory` has the decoded chunk
-      kToDecode,  // the caller decodes it to `memory`, and then says decoded(), give_up() or drop()
+      kKept,    // `memory` has the chunk, `head` its first stored bytes, if they were given
+      kToKeep,  // the caller fills `memory`, and then says keep(), give_up() or drop()
     } what = What::kNothing;
     std::span<std::byte> memory;
+    std::span<const std::byte> head;
     std::uint32_t entry = 0;
   };
-  Found find(const Key& key, std::uint64_t decoded_bytes) noexcept;
-  // The device is through with it: whatever is queued from now on may read it.
-  void decoded(std::uint32_t entry) noexcept;
-  // Nothing is queued any more that writes to it. The next one that looks for the chunk decodes it.
+  // `bytes`: that the chunk takes in this form.
+  Found find(const Key& key, std::uint64_t bytes) noexcept;
+  // The device is through with it: whatever is queued from now on may read it. `head`: first stored bytes that the CPU
+  // will look at, copied as far as there is memory for them.
+  void keep(std::uint32_t entry, std::span<const std::byte> head = {}) noexcept;
+  // Nothing is queued any more that writes to it. The next one that looks for the chunk fills it.
   void give_up(std::uint32_t entry) noexcept;
   // As give_up(), but nobody is to try again.
   void drop(std::uint32_t entry) noexcept;
 
+  Form form() const noexcept { return form_; }
   std::uint64_t used_bytes() const noexcept { return used_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  enum class State : std::uint8_t { kFree, kBusy, kToDecode, kDecoding, kDecoded, kDropped };
+  enum class State : std::uint8_t { kFree, kBusy, kToKeep, kFilling, kKept, kDropped };
   struct Entry {
     std::atomic<State> state{State::kFree};
     Key key;                      // unchanged once the state is neither kFree nor kBusy
     std::span<std::byte> memory;  // likewise
+    // Unchanged once the state is kKept.
+    std::unique_ptr<std::byte[]> head;
+    std::size_t head_bytes = 0;
   };
   std::span<std::byte> take(std::uint64_t bytes) noexcept;
 
   const std::shared_ptr<device::Device> device_;
+  const Form form_;
   const std::uint64_t memory_bytes_;
   std::vector<Entry> entries_;  // open addressing, a power of two of them
   std::atomic<bool> full_{false};

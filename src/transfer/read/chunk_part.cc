@@ -158,6 +158,16 @@ bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, c
   return true;
 }
 
+bool cut_one_part(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task,
+                  std::span<const std::byte> table, std::uint64_t stored_bytes, Worker& worker, OnePart& out) {
+  CutParts cuts;
+  if (table.empty() || !wants_parts(tasks, wave, group, task, worker, cuts)) return false;
+  if (!cuts.cut(wave.tasks.chain(), table, stored_bytes) || cuts.parts().size() != 1) return false;
+  out.part = cuts.parts().front().part;
+  out.head = cuts.parts().front().head;
+  return true;
+}
+
 Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
                     codec::Chain::Workspace& workspace) {
   const auto decode = [&](const StoredPart& part, std::span<std::byte> to) {

@@ -50,6 +50,16 @@ bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, c
 Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
                     codec::Chain::Workspace& workspace);
 
+// The only part of a chunk, with the head of a stream of its own.
+struct OnePart {
+  codec::StreamPart part;
+  std::array<std::byte, codec::kMostPartTableBytes> head;
+};
+// Of a described task, of which `table` are the first stored bytes. Its boxes may be spent. False: there is no such
+// part, or it does not pay.
+bool cut_one_part(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task,
+                  std::span<const std::byte> table, std::uint64_t stored_bytes, Worker& worker, OnePart& out);
+
 enum class PartRead : std::uint8_t {
   kNone,    // it is to be read whole, as far as is known, and the sink has been told nothing
   kDone,    // the sink has it, or the group has failed

@@ -136,6 +136,7 @@ Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_
 Status ChunkSink::take_mapped_part(Wave& wave, const TaskGroup& group, const MappedPart& part, std::uint64_t stored_at,
                                    Worker& worker) {
   const std::uint32_t i = group.first_task;
+  worker.stats.stored_bytes += part.head.size() + part.range.length;
   const auto head = note_mapped_part(wave, i, part, stored_at, worker);
   if (!head.ok()) {
     tasks_.fail(wave.tasks, group, wave.tasks.tasks[i], worker, head.status());

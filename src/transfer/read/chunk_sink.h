@@ -76,12 +76,13 @@ class ChunkSink {
   // In how many parts a chunk may come; 0: only as a whole.
   virtual std::size_t most_parts(const Wave& wave) const noexcept { return (void)wave, 0; }
   bool takes_parts(const Wave& wave) const noexcept { return most_parts(wave) > 0; }
-  // Places the chunks of a group that are kept decoded. `file`: what theirs is; null: they are not kept. False: not all
-  // of them are, and it is to be read; those that are will be placed when it is taken.
-  virtual bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) {
-    return (void)wave, (void)group, (void)file, (void)worker, false;
+  // Takes the chunks of a group that are kept. `file`: what theirs is; null: they are not kept. object_bytes: of an
+  // object of its own. False: not all of them are, and it is to be read; those that are will be taken with it.
+  virtual bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
+                         Worker& worker) {
+    return (void)wave, (void)group, (void)file, (void)object_bytes, (void)worker, false;
   }
-  // Whether all of a chunk is to be decoded, since it will be kept.
+  // Whether all of a chunk is to be taken, since it will be kept.
   virtual bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
     return (void)wave, (void)task_index, false;
   }

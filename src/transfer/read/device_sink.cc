@@ -47,20 +47,24 @@ void DeviceSink::begin(Wave& wave) {
 }
 
 // What is kept, and what will be; of a file that changed a moment ago the next change might not show.
-bool DeviceSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) {
+bool DeviceSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
+                           Worker& worker) {
   if (kept_ == nullptr || file == nullptr || os::recently_changed(*file)) return false;
-  const std::uint64_t decoded_bytes = wave.tasks.chain().decoded_bytes();
+  if (keeps_encoded() && decoding(wave).first_stage != 0) return false;
   bool all = true;
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
     if (task.length == 0) continue;
     const IndexKey key = tasks_.plan().index_key(group, task);
-    const ChunkCache::Found found = kept_->find({key.object, key.offset, *file}, decoded_bytes);
+    const std::uint64_t stored_bytes = task.length == kWholeObject ? object_bytes : task.length;
+    const ChunkCache::Found found = kept_->find({key.object, key.offset, *file},
+                                                keeps_encoded() ? stored_bytes : wave.tasks.chain().decoded_bytes());
     WaveChunk& chunk = wave.decode.chunks[i];
     chunk.kept = found.memory;
+    chunk.kept_head = found.head;
     chunk.entry = found.entry;
-    chunk.keeps = found.what == ChunkCache::Found::What::kToDecode;
-    all = all && found.what == ChunkCache::Found::What::kDecoded;
+    chunk.keeps = found.what == ChunkCache::Found::What::kToKeep;
+    all = all && found.what == ChunkCache::Found::What::kKept;
   }
   for (std::uint32_t i = group.first_task; all && i < group.first_task + group.task_count; ++i) {
     if (wave.tasks.tasks[i].length == 0) {
@@ -76,6 +80,11 @@ bool DeviceSink::place_kept(Wave& wave, const TaskGroup& group, std::uint32_t ta
   const WaveChunk& chunk = wave.decode.chunks[task_index];
   if (chunk.kept.empty() || chunk.keeps) return false;
   const Task& task = wave.tasks.tasks[task_index];
+  if (keeps_encoded()) {
+    if (Status status = take_kept_encoded(wave, group, task_index, worker); !status.ok())
+      tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+    return true;
+  }
   tasks_.describe(group, task, worker);
   const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
   worker.described = nullptr;  // the box is spent
@@ -87,6 +96,35 @@ bool DeviceSink::place_kept(Wave& wave, const TaskGroup& group, std::uint32_t ta
   worker.stats.decoded_bytes += delivered;
   tasks_.report().add_done(1);
   return true;
+}
+
+// Stored bytes that are on the device already: all of them are decoded out of the cache, a part is put together in the
+// encoded area.
+Status DeviceSink::take_kept_encoded(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  const Task& task = wave.tasks.tasks[task_index];
+  chunk.from_kept = true;
+  tasks_.describe(group, task, worker);
+  StoredChunk stored{{static_cast<const std::byte*>(nullptr), chunk.kept.size()}};
+  if (tasks_.parts() && takes_parts(wave)) {
+    stored.part_bytes = wanted_prefix(wave.tasks, worker.detail);
+    OnePart one;
+    if (stored.part_bytes == 0 &&
+        cut_one_part(tasks_, wave, group, task, chunk.kept_head, chunk.kept.size(), worker, one) &&
+        has_mapped_room(wave, one.part.head_bytes, one.part.bytes)) {
+      worker.described = nullptr;  // its boxes may be spent
+      tasks_.describe(group, task, worker);
+      MappedRange range;
+      range.offset = one.part.begin;
+      range.length = one.part.bytes;
+      const MappedPart part{std::span(one.head).first(one.part.head_bytes), range, one.part.decoded_begin,
+                            one.part.decoded_bytes};
+      return note_mapped_part(wave, task_index, part, one.part.begin, worker).status();
+    }
+    worker.described = nullptr;
+    tasks_.describe(group, task, worker);
+  }
+  return note_encoded(wave, task_index, stored, worker);
 }
 
 bool DeviceSink::keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
@@ -103,7 +141,7 @@ void DeviceSink::release(Wave& wave) noexcept {
 
 std::span<std::byte> DeviceSink::device_place(const Wave& wave, std::uint32_t task_index) const {
   const std::span<std::byte> kept = wave.decode.chunks[task_index].kept;
-  return kept.empty() ? SlabSink::device_place(wave, task_index) : kept;
+  return kept.empty() || keeps_encoded() ? SlabSink::device_place(wave, task_index) : kept;
 }
 
 // Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.
@@ -129,6 +167,9 @@ std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_
 bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
   const Task* const tasks = &wave.tasks.tasks[group.first_task];
   if (group.task_count < 2 || tasks->length == 0 || tasks->offset != range.offset) return false;
+  for (std::uint32_t i = group.first_task; keeps_encoded() && i < group.first_task + group.task_count; ++i) {
+    if (!wave.decode.chunks[i].kept.empty() && !wave.decode.chunks[i].keeps) return false;  // it comes from elsewhere
+  }
   // What the tasks may take together: gaps between them must not make it more.
   const std::uint64_t most =
       base::align_up(wave.tasks.chain().capacity_before(decoding(wave).first_stage), kSlabAlignment);
@@ -198,7 +239,7 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const Stor
   }
   const std::uint64_t decoded_bytes = chunk.part ? stored.part_bytes : wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
-  const bool in_place = !chunk.part && !prefix && !chunk.keeps && worker.detail.whole_chunk &&
+  const bool in_place = !chunk.part && !prefix && (!chunk.keeps || keeps_encoded()) && worker.detail.whole_chunk &&
                         wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(worker.detail.box.dst) % kSlabAlignment == 0;
   worker.described = nullptr;  // the box is spent
@@ -224,6 +265,13 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   worker.stats.stored_bytes += length;
   wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
   if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  const std::uint64_t table_bytes = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), length);
+  if (chunk.keeps && keeps_encoded() && has_mapped_room(wave, table_bytes, length)) {
+    // The CPU reads nothing in a mapping, whose file may shrink: the table comes back from the device.
+    chunk.head_bytes = table_bytes;
+    chunk.head_at = wave.decode.used.fetch_add(base::align_up(table_bytes, kSlabAlignment), std::memory_order_relaxed);
+  }
   StoredChunk stored{{static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(length)}};
   if (tasks_.parts() && takes_parts(wave) && !keeps(wave, task_index))
     stored.part_bytes = wanted_prefix(wave.tasks, worker.detail);
@@ -251,7 +299,6 @@ Result<std::span<const std::byte>> DeviceSink::note_mapped_part(Wave& wave, std:
   const std::uint64_t bytes = chunk.head_bytes + part.range.length;
   if (!place || !reserve(wave, task_index, bytes)) return slab_too_small("a part's encoded bytes");
   std::ranges::copy(part.head, place->begin());
-  worker.stats.stored_bytes += bytes;
   const StoredChunk stored{
       {static_cast<const std::byte*>(nullptr), static_cast<std::size_t>(bytes)}, part.skipped, part.decoded_bytes};
   HEADRACE_TRY(note_encoded(wave, task_index, stored, worker));
@@ -270,7 +317,8 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     WaveChunk& chunk = decode.chunks[i];
     if (!chunk.dst.empty()) {
-      const auto src = base::part(area, chunk.at, chunk.bytes);
+      const bool in_cache = chunk.from_kept && !chunk.part;
+      const auto src = in_cache ? base::part(chunk.kept, 0, chunk.bytes) : base::part(area, chunk.at, chunk.bytes);
       if (!src) return Status(Code::kInternal, Layer::kTransfer, "encoded bytes lie outside of their area");
       decode.items.push_back(
           {src->data(), src->size(), chunk.dst.data(), chunk.part ? chunk.dst.size() : 0, chunk.enough});
@@ -305,7 +353,72 @@ Status DeviceSink::add_encoded_pieces(Wave& wave) const {
     if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
     wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
   }
+  for (const WaveChunk& chunk : wave.decode.chunks) {
+    if (!chunk.from_kept || !chunk.part || chunk.dst.empty()) continue;
+    const auto head = base::part(slot.pinned, chunk.head_at, chunk.head_bytes),
+               dst = base::part(area, chunk.at, chunk.head_bytes);
+    if (!head || !dst) return slab_too_small("the head of a part");
+    wave.stage.pieces.push_back({head->data(), dst->data(), dst->size()});
+  }
   return {};
+}
+
+// Moves stored bytes between the ChunkCache and the encoded area, in one call; and fetches the tables of chunks that
+// are kept out of mappings.
+Status DeviceSink::move_kept(Wave& wave) const {
+  StagingSlot& slot = *wave.stage.slot;
+  const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
+  std::vector<device::Box>& moves = wave.decode.kept_moves;
+  moves.clear();
+  wave.stage.pieces.clear();
+  for (WaveChunk& chunk : wave.decode.chunks) {
+    if (chunk.dst.empty() || (!chunk.keeps && !(chunk.from_kept && chunk.part))) continue;
+    const auto in_area = base::part(area, chunk.at, chunk.bytes);
+    const std::uint64_t head_bytes = chunk.keeps ? 0 : chunk.head_bytes;
+    const std::uint64_t from = chunk.keeps ? 0 : chunk.stored_at;
+    const auto kept = base::part(chunk.kept, from, chunk.bytes - head_bytes);
+    if (!in_area || !kept || (chunk.keeps && chunk.bytes != chunk.kept.size())) {
+      return Status(Code::kInternal, Layer::kTransfer, "a chunk that is kept has another size than its place");
+    }
+    device::Box move;
+    move.rank = 1;
+    move.dim[0] = {.extent = kept->size(), .src_stride_bytes = 1, .dst_stride_bytes = 1};
+    move.src = chunk.keeps ? in_area->data() : kept->data();
+    move.dst = chunk.keeps ? kept->data() : in_area->data() + head_bytes;
+    moves.push_back(move);
+    if (!chunk.keeps || !chunk.mapped || chunk.head_bytes == 0) continue;
+    const auto head = base::part(slot.pinned.first(static_cast<std::size_t>(areas(wave).encoded_bytes)), chunk.head_at,
+                                 chunk.head_bytes);
+    if (head) wave.stage.pieces.push_back({in_area->data(), head->data(), head->size()});
+  }
+  if (!moves.empty()) HEADRACE_TRY(device_->assemble(moves, {.element_bytes = 1}, nullptr, *slot.stream));
+  if (!wave.stage.pieces.empty()) HEADRACE_TRY(device_->copy_to_host(wave.stage.pieces, *slot.stream));
+  return {};
+}
+
+// First stored bytes of a chunk that has been kept by a wave that is through.
+std::span<const std::byte> DeviceSink::head_of(const Wave& wave, const WaveChunk& chunk) const noexcept {
+  const std::uint64_t table_bytes = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), chunk.bytes);
+  if (!keeps_encoded() || table_bytes == 0 || (chunk.mapped && chunk.head_bytes != table_bytes)) return {};
+  return base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).encoded_bytes)),
+                    chunk.mapped ? chunk.head_at : chunk.at, table_bytes)
+      .value_or(std::span<std::byte>());
+}
+
+// Stored bytes that the host has nowhere.
+Result<std::span<const std::byte>> DeviceSink::fetch_kept(const Wave& wave, const WaveChunk& chunk,
+                                                          Worker& worker) const {
+  StagingSlot& slot = *wave.stage.slot;
+  const auto src =
+      chunk.part ? base::part(slot.on_device, chunk.at, chunk.bytes) : base::part(chunk.kept, 0, chunk.bytes);
+  const std::span<std::byte> to = worker.memory->encoded.reserve(static_cast<std::size_t>(chunk.bytes));
+  if (!src) return slab_too_small("its encoded bytes");
+  if (to.data() == nullptr) return Status::out_of_memory();
+  const device::Piece piece{src->data(), to.data(), src->size()};
+  HEADRACE_TRY(device_->copy_to_host({&piece, 1}, *slot.stream));
+  HEADRACE_TRY(device_->record(*slot.event, *slot.stream));
+  HEADRACE_TRY(device_->synchronize(*slot.event));
+  return std::span<const std::byte>(to.first(static_cast<std::size_t>(chunk.bytes)));
 }
 
 // One copy call, one decode call, at most one assemble call for chunks with one box each.
@@ -315,6 +428,7 @@ Status DeviceSink::queue(Wave& wave, Worker& worker) {
   HEADRACE_TRY(gather(wave, boxes));
   HEADRACE_TRY(add_encoded_pieces(wave));
   HEADRACE_TRY(copy_pieces(wave, worker));
+  if (keeps_encoded()) HEADRACE_TRY(move_kept(wave));
   if (trace::recording() && device_->record(*slot.copied, *slot.stream).ok()) wave.times.copy_marked = true;
   if (!wave.decode.items.empty()) {
     auto* const first = reinterpret_cast<device::DecodeOutcome*>(slot.pinned.data() + areas(wave).outcomes_at);
@@ -386,6 +500,7 @@ void DeviceSink::count_decoded(const Wave& wave, Worker& worker) const {
     const WaveChunk& chunk = wave.decode.chunks[wave.decode.item_tasks[i]];
     if (!outcomes(wave)[i].ok() || chunk.failed) continue;
     ++good;
+    worker.stats.kept_encoded_chunks += chunk.from_kept ? 1 : 0;
     delivered += chunk.delivered;
     worker.stats.skipped_bytes += wave.tasks.chain().decoded_bytes() - chunk.wanted_bytes();
   }
@@ -411,7 +526,9 @@ std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Worker& worker) {
     WaveChunk& chunk = decode.chunks[task];
     const bool good = outcomes(wave)[i].ok() && !chunk.failed;
     // What the CPU has to decode it will have to decode again.
-    if (std::exchange(chunk.keeps, false)) good ? kept_->decoded(chunk.entry) : kept_->drop(chunk.entry);
+    if (std::exchange(chunk.keeps, false)) {
+      good ? kept_->keep(chunk.entry, head_of(wave, chunk)) : kept_->drop(chunk.entry);
+    }
     if (!outcomes(wave)[i].ok() && !chunk.failed) decode.returned.push_back(task);
   }
   decode.returned_bytes = 0;
@@ -433,6 +550,9 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, worker));
   const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
                                  first + decode.returned_bytes, chunk.wanted_bytes());
+  if (chunk.from_kept) {
+    HEADRACE_TRY_ASSIGN(data, fetch_kept(wave, chunk, worker));
+  }
   const auto staged = base::part(wave.stage.slot->pinned, chunk.at, chunk.bytes);
   Status status;
   if (!target || (data.empty() && !staged) || chunk.dst.size() < target->size()) {

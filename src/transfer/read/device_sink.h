@@ -23,7 +23,8 @@ class DeviceSink final : public SlabSink {
   bool takes_mapped(const Wave& wave) const noexcept override;
   bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
-  bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, Worker& worker) override;
+  bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
+                 Worker& worker) override;
   bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept override;
   void release(Wave& wave) noexcept override;
   bool hands_back(const Wave& wave) const noexcept override;
@@ -52,6 +53,11 @@ class DeviceSink final : public SlabSink {
   void keep_indices(const Wave& wave, Worker& worker) const;
   std::span<std::byte> device_place(const Wave& wave, std::uint32_t task_index) const override;
   bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) override;
+  Status take_kept_encoded(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
+  bool keeps_encoded() const noexcept { return kept_ != nullptr && kept_->form() == ChunkCache::Form::kEncoded; }
+  Status move_kept(Wave& wave) const;
+  std::span<const std::byte> head_of(const Wave& wave, const WaveChunk& chunk) const noexcept;
+  Result<std::span<const std::byte>> fetch_kept(const Wave& wave, const WaveChunk& chunk, Worker& worker) const;
   void count_decoded(const Wave& wave, Worker& worker) const;
 
   static const ChunkDecoding& decoding(const Wave& wave) noexcept { return wave.form->decoding; }

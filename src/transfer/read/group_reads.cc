@@ -314,7 +314,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
         length = span.bytes;
       }
     }
-    if (wave.sink->take_kept(wave, group, source.version ? source.version->file() : nullptr, worker))
+    if (wave.sink->take_kept(wave, group, source.version ? source.version->file() : nullptr, 0, worker))
       return Ended::kDone;
     return read_group(wave, group_index, *source.object, offset, length, worker);
   }
@@ -337,7 +337,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   Ended result = Ended::kDone;
   if (!status.ok()) {
     tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-  } else if (!wave.sink->take_kept(wave, group, object.identity(), worker)) {
+  } else if (!wave.sink->take_kept(wave, group, object.identity(), object.size_bytes(), worker)) {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
     if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {

@@ -253,7 +253,7 @@ Status Read::take_returned(Wave& wave, std::span<const std::uint32_t> returned, 
   for (const std::uint32_t task : returned) {
     if (report_.stopped()) break;
     std::span<const std::byte> data;
-    if (wave.decode.chunks[task].mapped) {
+    if (wave.decode.chunks[task].mapped && !wave.decode.chunks[task].from_kept) {
       if (Status status = mapped_.read_again(wave, task, worker, data); !status.ok()) {
         tasks_.fail(wave.tasks, group_of(wave.tasks, task), wave.tasks.tasks[task], worker, std::move(status));
         continue;
@@ -274,7 +274,27 @@ void Read::release(std::uint32_t index) {
   turns_->end(wave, report_.stopped() || elsewhere);
 }
 
+Status Read::replace_damaged() {
+  constexpr std::size_t kBatch = 2048;
+  std::span<const device::Box> boxes = report_.replaced();
+  if (boxes.empty() || report_.stopped()) return {};
+  const device::ElementOp op{.element_bytes = static_cast<std::uint32_t>(report_.replacement().size())};
+  HEADRACE_TRY_ASSIGN(const auto stream, device_->create_stream());
+  HEADRACE_TRY_ASSIGN(const auto event, device_->create_event());
+  for (; !boxes.empty(); boxes = boxes.subspan(std::min(boxes.size(), kBatch))) {
+    const auto some = boxes.first(std::min(boxes.size(), kBatch));
+    HEADRACE_TRY(device_->assemble(some, op, report_.replacement().data(), *stream));
+  }
+  HEADRACE_TRY(device_->record(*event, *stream));
+  return device_->synchronize(*event);
+}
+
 void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
+  try {
+    if (Status status = replace_damaged(); !status.ok()) report_.stop(std::move(status));
+  } catch (const std::bad_alloc&) {
+    report_.stop(Status::out_of_memory());
+  }
   for (const auto& worker : workers) report_.add(worker->stats);
   std::string engine = "none", device_note;
   const Stats& stats = report_.stats();

@@ -97,6 +97,8 @@ class Read final : public WaveWork, private LookupListener {
   ChunkSink& sink_of(const Wave& wave) const noexcept;
   std::vector<std::unique_ptr<Worker>> make_workers(std::uint64_t count);
   void give_back_slabs();
+  // What is left to do of damaged chunks once all else has come.
+  Status replace_damaged();
   Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker);
 
   Resources& resources_;

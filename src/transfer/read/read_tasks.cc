@@ -1,6 +1,9 @@
 #include "transfer/read/read_tasks.h"
 
 #include <utility>
+#include <vector>
+
+#include "transfer/read/placing.h"
 
 namespace headrace::transfer {
 
@@ -16,8 +19,26 @@ const std::string& ReadTasks::key_of(const WaveTasks& wave, const TaskGroup& gro
 
 void ReadTasks::fail(const WaveTasks& wave, const TaskGroup& group, const Task& task, Worker& worker,
                      Status status) const {
+  worker.described = nullptr;  // its boxes may be spent
   describe(group, task, worker);
-  report_.fail(group, task, key_of(wave, group, worker), std::move(status));
+  const bool damaged = status.code() == Code::kCorrupt || status.code() == Code::kShort;
+  if (!damaged || wave.form->damaged.empty()) {
+    return report_.fail(group, task, key_of(wave, group, worker), std::move(status));
+  }
+  note_damage(wave, worker);
+  report_.note_failure(group, task, key_of(wave, group, worker), std::move(status));
+  ++worker.stats.damaged_chunks;
+}
+
+void ReadTasks::note_damage(const WaveTasks& wave, Worker& worker) const {
+  worker.described = nullptr;  // what follows moves its boxes
+  std::vector<device::Box> boxes;
+  do {
+    if (Status status = check_target(worker.detail, wave.op()); !status.ok()) return report_.stop(std::move(status));
+    boxes.push_back(worker.detail.box);
+    boxes.back().src = nullptr;
+  } while (plan_.next_box(worker.detail));
+  report_.replace(boxes, wave.form->damaged);
 }
 
 void ReadTasks::fail_group(const WaveTasks& wave, const TaskGroup& group, Worker& worker, const Status& status) const {

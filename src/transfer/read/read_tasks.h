@@ -33,11 +33,13 @@ class ReadTasks {
   // The object that a group is read from.
   static const std::string& key_of(const WaveTasks& wave, const TaskGroup& group, const Worker& worker);
 
-  // Throw std::bad_alloc.
+  // Where damage becomes NaN, a damaged task's boxes are noted for the end of the read. Throw std::bad_alloc.
   void fail(const WaveTasks& wave, const TaskGroup& group, const Task& task, Worker& worker, Status status) const;
   void fail_group(const WaveTasks& wave, const TaskGroup& group, Worker& worker, const Status& status) const;
 
  private:
+  void note_damage(const WaveTasks& wave, Worker& worker) const;
+
   const Plan& plan_;
   ReadReport& report_;
   bool parts_;

@@ -83,10 +83,14 @@ struct WaveChunk {
   bool failed = false;          // of mapped ones: found out later
   std::uint32_t box = kNoBox;   // of the wave's boxes at launch: what is left to place
   bool several = false;         // what is left to place are several boxes
-  // Its place in the ChunkCache, if it has one; and whether it is decoded to there by this wave, as which entry.
+  // Its place in the ChunkCache, if it has one; and whether it is put there by this wave, as which entry.
   std::span<std::byte> kept;
   bool keeps = false;
   std::uint32_t entry = 0;
+  // Of what is kept as it is stored: its first bytes, for the CPU; and whether this wave decodes it out of there. A
+  // part lies in the encoded area: its head comes from the pinned slab, what is behind `stored_at` from there.
+  std::span<const std::byte> kept_head;
+  bool from_kept = false;
 
   std::uint64_t wanted_bytes() const noexcept { return enough != 0 ? enough : dst.size(); }
 };
@@ -94,6 +98,7 @@ struct WaveChunk {
 // Waves of encoded bytes, which the device decodes.
 struct WaveDecode {
   std::vector<WaveChunk> chunks;              // one per task, where the device may decode or map
+  std::vector<device::Box> kept_moves;        // of stored bytes, to and out of the ChunkCache
   std::atomic<std::uint64_t> used{0};         // of the slot's encoded area, from its start
   std::atomic<std::uint64_t> mapped_used{0};  // of the device's, from its end
   std::vector<device::DecodeItem> items;

@@ -29,8 +29,10 @@ constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;  // a coalesced
 constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to read than to ask again
 
 std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec::Chain> chain,
-                                                     const device::ElementOp& op, std::vector<std::byte> fill) {
-  return std::make_shared<const transfer::ChunkForm>(transfer::ChunkForm{std::move(chain), op, std::move(fill)});
+                                                     const device::ElementOp& op, std::vector<std::byte> fill,
+                                                     std::vector<std::byte> damaged) {
+  return std::make_shared<const transfer::ChunkForm>(
+      transfer::ChunkForm{std::move(chain), op, std::move(fill), std::move(damaged)});
 }
 
 class ArrayPlan : public transfer::Plan {
@@ -150,7 +152,8 @@ class RectilinearPlan final : public ChunkPlan {
     current_ = form_;
     if (shape != largest_) {
       HEADRACE_TRY_ASSIGN(codec::Chain chain, array_->build_chain_for(shape));
-      current_ = make_form(std::make_shared<const codec::Chain>(std::move(chain)), form_->op, form_->fill);
+      current_ =
+          make_form(std::make_shared<const codec::Chain>(std::move(chain)), form_->op, form_->fill, form_->damaged);
     }
     form_end_ = footprint_->shape_end(next_);
     return current_;
@@ -461,7 +464,7 @@ Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Imp
     HEADRACE_TRY_ASSIGN(codec::Chain built, array->build_chain_for(largest));
     chain = std::make_shared<const codec::Chain>(std::move(built));
   }
-  auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill));
+  auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill), std::move(conversion.damaged));
   const bool parts = few_wanted(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
   std::unique_ptr<transfer::Plan> plan;
   if (by_shape) {

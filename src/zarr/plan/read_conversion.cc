@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace headrace {
 namespace zarr {
@@ -103,6 +104,23 @@ Result<Target> choose_target(const DataType& stored, const ReadOptions& options)
   return target;
 }
 
+// The element that stands for those of damaged chunks; empty where none is asked for.
+Result<std::vector<std::byte>> damaged_element(const DataType& dtype, const ReadOptions& options) {
+  std::vector<std::byte> out;
+  if (!options.damage_as_nan) return out;
+  device::Conversion conversion;
+  conversion.from = NumberType::kFloat64;
+  conversion.to = number_type(dtype);
+  if (!device::is_float(conversion.to)) {
+    return refuse(Code::kInvalidArgument,
+                  dtype.name + " has no NaN: damage_as_nan needs dtype float16, bfloat16, float32 or float64");
+  }
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  out.resize(dtype.item_bytes);
+  device::convert_element(conversion, reinterpret_cast<const std::byte*>(&nan), out.data());
+  return out;
+}
+
 }  // namespace
 
 Result<ReadConversion> make_conversion(const DataType& stored, const device::ElementOp& stored_op,
@@ -118,6 +136,7 @@ Result<ReadConversion> make_conversion(const DataType& stored, const device::Ele
   out.dtype = std::move(target.dtype);
   out.op = stored_op;
   out.fill.assign(fill.begin(), fill.end());
+  HEADRACE_TRY_ASSIGN(out.damaged, damaged_element(out.dtype, options));
   if (target.to == NumberType::kNone) return out;
   device::Conversion conversion;
   conversion.from = target.from;
@@ -148,6 +167,7 @@ Result<ReadConversion> make_conversion(const DataType& stored, const device::Ele
 
 Result<DataType> result_dtype(const DataType& stored, const ReadOptions& options) {
   HEADRACE_TRY_ASSIGN(zarr::Target target, zarr::choose_target(stored, options));
+  HEADRACE_TRY(zarr::damaged_element(target.dtype, options).status());
   return std::move(target.dtype);
 }
 

@@ -13,9 +13,10 @@ namespace headrace::zarr {
 
 // How elements of one array get into the tensor of one read.
 struct ReadConversion {
-  DataType dtype;               // of the tensor
-  device::ElementOp op;         // from a decoded chunk into the tensor
-  std::vector<std::byte> fill;  // one element of the tensor, where nothing is stored
+  DataType dtype;                  // of the tensor
+  device::ElementOp op;            // from a decoded chunk into the tensor
+  std::vector<std::byte> fill;     // one element of the tensor, where nothing is stored
+  std::vector<std::byte> damaged;  // likewise, where a chunk is damaged; empty: that ends the read
 };
 
 // `stored_op` and `fill` are those of the array without a conversion. `fill_defined`: metadata name a fill value, so
