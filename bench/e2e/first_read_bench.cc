@@ -1,9 +1,13 @@
-// The first read of a process: 8 bytes that are not in the page cache.
+// The first reads of a process.
 //
+// Of 8 bytes that are not in the page cache; prints milliseconds from the read to its last byte, and from before the
+// Context is made until everything is gone:
 //   first_read_bench file PATH DEVICE FILE      FileQueue by that path (auto, direct, buffered, mapped)
 //   first_read_bench array DEVICE ARRAY         the first 8 elements of an array of one dimension
-//
-// Prints milliseconds: from the read to its last byte, and from before the Context is made until everything is gone.
+// Of whole arrays, each again and again and one array after the other, from wherever they are:
+//   first_read_bench reads COUNT DEVICE ARRAY...
+// Prints a line of JSON for each: milliseconds to open the device (which makes a GPU's context), from then on to the
+// first tensor, of that read alone, and of the others. The tensor's memory is made before the first read, in its time.
 #include <fcntl.h>
 #include <headrace/array.h>
 #include <headrace/file.h>
@@ -14,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <string>
 
 namespace {
@@ -73,15 +78,46 @@ void read_array(const std::string& device_name, const std::string& name) {
   std::printf("%.3f ", milliseconds(begin, Clock::now()));
 }
 
+void read_whole(int count, const std::string& device_name, std::span<char*> names) {
+  auto begin = Clock::now();
+  const Device device = checked(Device::open(device_name));
+  const Buffer first = checked(Buffer::allocate(device, 4096));
+  auto opened = Clock::now();
+  const Context context = checked(Context::create());
+  for (const char* name : names) {
+    const Array array = checked(Array::open(checked(Store::open(context, name))));
+    const ArrayInfo& info = array.info();
+    std::uint64_t bytes = info.dtype.item_bytes;
+    for (const std::uint64_t extent : info.shape) bytes *= extent;
+    const Buffer memory = checked(Buffer::allocate(device, bytes));
+    std::printf("{\"array\": \"%s\", \"device\": \"%s\", \"mb\": %.1f, \"device_ms\": %.2f, ", name,
+                device_name.c_str(), static_cast<double>(bytes) / 1e6, milliseconds(begin, opened));
+    for (int i = 0; i < count; ++i) {
+      const auto start = Clock::now();
+      check(array.read(Selection(), {memory, info.dtype, info.shape}, device));
+      const auto end = Clock::now();
+      if (i == 0) std::printf("\"first_tensor_ms\": %.2f, \"reads_ms\": [", milliseconds(opened, end));
+      std::printf("%s%.2f", i == 0 ? "" : ", ", milliseconds(start, end));
+    }
+    std::printf("]}\n");
+    begin = opened = Clock::now();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "";
-  if (!(kind == "file" && argc == 5) && !(kind == "array" && argc == 4)) {
-    std::fputs("usage: first_read_bench file PATH DEVICE FILE | first_read_bench array DEVICE ARRAY\n", stderr);
+  if (!(kind == "file" && argc == 5) && !(kind == "array" && argc == 4) && !(kind == "reads" && argc >= 5)) {
+    std::fputs("usage: first_read_bench file PATH DEVICE FILE | array DEVICE ARRAY | reads COUNT DEVICE ARRAY...\n",
+               stderr);
     return 2;
   }
   const std::string name = argv[argc - 1];
+  if (kind == "reads") {
+    read_whole(std::atoi(argv[2]), argv[3], std::span(argv + 4, static_cast<std::size_t>(argc - 4)));
+    return 0;
+  }
   if (kind == "file") {
     cool(name);
   } else {
