@@ -277,7 +277,6 @@ macro(headrace_batched_program)
 endmacro()
 
 function(headrace_write_batches program)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set(script ${PROJECT_SOURCE_DIR}/tools/cmake/batch_sources.py)
   get_property(sources TARGET ${program} PROPERTY HEADRACE_BATCHED)
   list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
