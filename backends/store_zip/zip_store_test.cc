@@ -244,10 +244,10 @@ TEST_F(ZipStoreTest, RangesThatCannotBe) {
 }
 
 TEST_F(ZipStoreTest, Bombs) {
-  // A million entries that share one stream.
+  // More entries than fit the old kind of end record, that share one stream.
   ZipWriter writer;
   writer.add("1000000", pattern(10));
-  for (int i = 0; i < 1'000'000; ++i) {
+  for (int i = 0; i < 100'000; ++i) {
     writer.records().push_back(writer.records()[0]);
     writer.records().back().name = std::to_string(2'000'000 + i);
   }

@@ -441,9 +441,9 @@ TEST_P(EngineConformance, QueueSplitsLongRequests) {
 // What is reported done is complete and right, what is reported cancelled is not written to any more; never both.
 TEST_P(EngineConformance, CancelRacesEndExactlyOnce) {
   remake({.depth = 32});
-  RequestQueue queue(*engine_, {.piece_bytes = 8192});
+  RequestQueue queue(*engine_, {.piece_bytes = 4096});
   std::mt19937 random(1);
-  constexpr std::size_t kSlots = 64, kLength = 20'000;
+  constexpr std::size_t kSlots = 64, kLength = 10'000;  // three pieces
   constexpr std::uint64_t kTotal = 20'000;
   std::vector<std::vector<std::byte>> buffers(kSlots, std::vector<std::byte>(kLength));
   std::vector<std::uint64_t> owner(kSlots, ~std::uint64_t{0});

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for.
 
-  device_code_test.py BUILD_DIR
+  device_code_test.py BUILD_DIR [LAUNCHER...]      the compiler's cache and its settings, as CMake calls it
 
-Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX. First it sees that a source that needs a newer GPU is refused."""
+Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX, in an object as the compiler's cache keeps them: what
+has not changed is not compiled again. First it sees that a source that needs a newer GPU is refused."""
 import concurrent.futures
 import json
 import pathlib
@@ -15,21 +16,23 @@ import tempfile
 from wheel_contents import CUBINS
 
 
-def to_ptx(command, architecture, source=None):
+def to_ptx(command, architecture, target, source=None):
     """The command as it stands, but for one architecture and no machine code."""
-    words, out, skip = shlex.split(command), [], False
-    for word in words[words.index(next(word for word in words if word.endswith("nvcc"))):]:
+    out, skip = sys.argv[2:], False
+    for word in shlex.split(command):
         if skip:
             skip = False
-        elif word in ("-o", "-MF", "-MT", "-MD", "-c"):
-            skip = word in ("-o", "-MF", "-MT")
+        elif word in ("-o", "-MF", "-MT", "-MD"):
+            skip = word != "-MD"
         elif not word.startswith(("--generate-code", "--compress-mode", "-arch")):
             out.append(str(source) if source and word.endswith(".cu") else word)
-    return [*out, f"-arch=compute_{architecture}", "--ptx", "-o", "/dev/null"]
+    return [*out, f"--generate-code=arch=compute_{architecture},code=compute_{architecture}", "-o", str(target)]
 
 
 def compile_one(entry, architecture, source=None):
-    done = subprocess.run(to_ptx(entry["command"], architecture, source), cwd=entry["directory"], capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as folder:
+        command = to_ptx(entry["command"], architecture, pathlib.Path(folder) / "ptx.o", source)
+        done = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
     return None if done.returncode == 0 else f"{source or entry['file']} for compute_{architecture}: {done.stderr[-2000:]}"
 
 

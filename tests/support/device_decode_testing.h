@@ -13,6 +13,7 @@
 #include "device/decode.h"
 #include "tests/support/codec_testing.h"
 #include "tests/support/guard_buffer.h"
+#include "tests/support/temp_dir.h"
 
 namespace headrace::test {
 
@@ -50,7 +51,7 @@ class DeviceDecodeTest : public ::testing::Test {
       expect_alike(first, item.outcome);
       if (first.ok() && item.outcome.ok()) {
         EXPECT_EQ(bytes.size(), item.produced);
-        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), out.data()));
+        EXPECT_TRUE(support::same_bytes(bytes, {out.data(), bytes.size()}));
       }
     }
     return first;

@@ -359,8 +359,9 @@ TEST_P(DeviceSuite, LargeConvertedBoxesMatchTheModel) {
 TEST_P(DeviceSuite, EveryPairOfTypesConvertsAsTheModelDoes) {
   std::mt19937_64 rng(49);
   for (NumberType from : testing::kSourceTypes) {
-    const std::vector<std::byte> numbers = testing::notable_numbers(from, 5);
+    std::vector<std::byte> numbers = testing::notable_numbers(from, 5);
     const std::uint32_t in = number_bytes(from);
+    if (support::kThreadSanitizer) numbers.resize(std::min<std::size_t>(numbers.size(), 1000 * in));
     const std::size_t count = numbers.size() / in;
     Memory source(*device_, numbers.size(), false), target(*device_, count * 8, false);
     upload(source.data(), numbers.data(), numbers.size());

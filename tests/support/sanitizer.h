@@ -28,4 +28,9 @@ inline constexpr bool kAddressSanitizer = __has_feature(address_sanitizer);
 inline constexpr bool kAddressSanitizer = false;
 #endif
 
+// At the beginning of a long case in which the calling thread does all the work: ThreadSanitizer's build skips it,
+// every other one runs it.
+#define HEADRACE_ONE_THREAD_DOES_ALL() \
+  if (::headrace::support::kThreadSanitizer) GTEST_SKIP() << "one thread does all of it"
+
 }  // namespace headrace::support

@@ -124,7 +124,8 @@ TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
     SCOPED_TRACE(testing::layout_name(layout));
     // Of one shard chunks that lie apart, so that they are asked for one by one.
     const bool sharded = layout == Layout::kShardedRaw;
-    const FlatArray content{.layout = layout, .chunks = 64, .chunk_elements = sharded ? 300'000u : 1000u};
+    const FlatArray content{
+        .layout = layout, .chunks = sharded ? 32u : 64u, .chunk_elements = sharded ? 300'000u : 1000u};
     RangeHabits habits;
     habits.delay = milliseconds(20);
     auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -108,6 +109,7 @@ TEST_P(OddStoredChunks, LinksThatLeadNowhere) {
 }
 
 TEST_P(OddStoredChunks, TheListHasABudget) {
+  HEADRACE_ONE_THREAD_DOES_ALL();
   ContextOptions options;
   options.stored_budget_bytes = std::size_t{1} << 20;
   context_ = Context::create(options).value();

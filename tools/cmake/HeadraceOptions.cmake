@@ -146,6 +146,8 @@ if(HEADRACE_DEVELOPER_MODE)
 endif()
 
 if(HEADRACE_DEVELOPER_MODE)
+  # Once for all folders: each search starts an interpreter.
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   # For tests' own HTTPS server. Archives, as the command line tool's parts have them: a test that links both gets one libcrypto.
   find_path(HEADRACE_ssl_INCLUDE openssl/ssl.h)
   find_library(HEADRACE_ssl_LIBRARY NAMES libssl.a ssl)

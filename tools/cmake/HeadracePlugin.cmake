@@ -10,8 +10,9 @@
 # no static constructors, no forced references, and the list of parts is a file one can read in the build folder.
 set(HEADRACE_KINDS io device http store codec)
 
+# SINGLE_THREADED_TESTS are not run under ThreadSanitizer, which has nothing to see in them.
 function(headrace_layer name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LINK;TESTS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;LINK;TESTS;SINGLE_THREADED_TESTS" ${ARGN})
   add_library(headrace_${name} OBJECT ${arg_SOURCES})
   headrace_target_defaults(headrace_${name})
   target_link_libraries(headrace_${name} PRIVATE ${arg_LINK})
@@ -19,6 +20,7 @@ function(headrace_layer name)
   set_property(GLOBAL APPEND PROPERTY HEADRACE_OBJECTS headrace_${name})
   set_property(GLOBAL APPEND PROPERTY HEADRACE_LINK ${arg_LINK})
   headrace_collect_tests(${arg_TESTS})
+  headrace_collect_tests(SINGLE_THREADED ${arg_SINGLE_THREADED_TESTS})
 endfunction()
 
 # HEADRACE_BATCH sources are compiled as one: most of what compiling takes goes into headers that they share. CMake's own unity
@@ -73,11 +75,11 @@ endfunction()
 # ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
 # UNDER_TEST, of a store: a header x_under_test.h, whose x_under_test() tells suites how such a store is filled.
 # SEED_CONFIG, of a codec: a header x_seed_config.h, whose x_seed_config() gives the configuration of a seed, where {} is none.
-# DEVICE_CODE_TESTS are those that include tests/support/cuda_on_cpu.h.
+# DEVICE_CODE_TESTS are those that include tests/support/cuda_on_cpu.h. A codec's tests are single-threaded.
 # TEST_LINK names libraries that only tests need, such as a reference implementation to compare with.
 function(headrace_plugin name)
   # PARSE_ARGV keeps the semicolons of a C++ declaration from splitting it into list elements.
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;UNDER_TEST;SEED_CONFIG" "ROWS;DECLARE;SOURCES;LINK;TESTS;DEVICE_CODE_TESTS;TEST_LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;UNDER_TEST;SEED_CONFIG" "ROWS;DECLARE;SOURCES;LINK;TESTS;SINGLE_THREADED_TESTS;DEVICE_CODE_TESTS;TEST_LINK")
   if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
     message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
   endif()
@@ -107,6 +109,7 @@ function(headrace_plugin name)
     set(threads SINGLE_THREADED)
   endif()
   headrace_collect_tests(${threads} ${arg_TESTS})
+  headrace_collect_tests(SINGLE_THREADED ${arg_SINGLE_THREADED_TESTS})
   list(TRANSFORM arg_DEVICE_CODE_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   set_property(GLOBAL APPEND PROPERTY HEADRACE_COLLECTED_DEVICE_CODE_TESTS ${arg_DEVICE_CODE_TESTS})
   set_property(GLOBAL APPEND PROPERTY HEADRACE_TEST_LINK ${arg_TEST_LINK})
@@ -277,7 +280,6 @@ macro(headrace_batched_program)
 endmacro()
 
 function(headrace_write_batches program)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set(script ${PROJECT_SOURCE_DIR}/tools/cmake/batch_sources.py)
   get_property(sources TARGET ${program} PROPERTY HEADRACE_BATCHED)
   list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/]")
