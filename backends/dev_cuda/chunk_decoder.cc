@@ -11,6 +11,7 @@
 #include "device/decode_scratch.h"
 #include "device/gpu_stage.h"
 #include "gpu_stages.inc"
+#include "load_only.h"
 
 namespace headrace::device {
 
@@ -62,6 +63,21 @@ class CudaDecoder final : public ChunkDecoder {
     return layout_.bytes(limits, [this](std::size_t i, const gpu::Limits& of_stage) {
       return steps_[i].stage->scratch_bytes(of_stage);
     });
+  }
+
+  void load(const DecodeLimits& limits) const noexcept override {
+    Current current(ordinal_);
+    if (current.error() != cudaSuccess || limits.items == 0) return;
+    const gpu::LoadOnly only;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (!steps_[i].stage->can_load()) continue;
+      gpu::Batch batch;
+      batch.limits = layout_.limits_of(i, limits);
+      batch.scratch_bytes = ~std::uint64_t{0};
+      batch.multiprocessors = multiprocessors_;
+      // Whatever is wrong will show when the kernels are launched.
+      if (steps_[i].stage->enqueue(batch, nullptr) != cudaSuccess) (void)cudaGetLastError();
+    }
   }
 
   Status do_decode(std::span<const DecodeItem> items, std::span<std::byte> scratch, std::span<DecodeOutcome> outcomes,

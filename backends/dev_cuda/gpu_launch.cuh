@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/dev_cuda/load_only.h"
 #include "device/gpu_stage.h"
 
 namespace headrace::device::gpu {
@@ -29,7 +30,7 @@ inline unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::ui
 // Keeps the first error; launches nothing after it.
 class Launcher {
  public:
-  explicit Launcher(cudaStream_t stream) : stream_(stream) {
+  explicit Launcher(cudaStream_t stream) : stream_(stream), loads_(LoadOnly::active()) {
     int device = 0, major = 0;
     check(cudaGetDevice(&device));
     check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
@@ -49,6 +50,11 @@ class Launcher {
   void launch(unsigned cluster, void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads,
               std::size_t shared, Arguments... arguments) {
     if (error_ != cudaSuccess) return;
+    if (loads_) {
+      cudaFuncAttributes loaded;
+      error_ = cudaFuncGetAttributes(&loaded, kernel);
+      return;
+    }
     cudaLaunchAttribute attributes[2]{};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -70,8 +76,12 @@ class Launcher {
   void check(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
   }
+  void fill(void* memory, int byte, std::size_t bytes) {
+    if (error_ == cudaSuccess && !loads_) error_ = cudaMemsetAsync(memory, byte, bytes, stream_);
+  }
   // What is launched from here on comes behind `event`, too.
   void join(NativeEvent event) {
+    if (loads_) return;
     check(cudaStreamWaitEvent(stream_, event, 0));
     joined_ = true;
   }
@@ -81,6 +91,7 @@ class Launcher {
   cudaStream_t stream_;
   cudaError_t error_ = cudaSuccess;
   bool early_ = false, joined_ = false;
+  const bool loads_;
 };
 
 }  // namespace headrace::device::gpu

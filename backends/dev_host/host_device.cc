@@ -427,6 +427,9 @@ class HostDevice final : public Device, public StandIn {
         : device_(device), stages_(std::move(stages)) {}
     std::uint64_t index_stride() const noexcept override { return stages_->index_stride(); }
     bool ends_early() const noexcept override { return stages_->ends_early(); }
+    void load(const DecodeLimits& limits) const noexcept override {
+      if (limits.items > 0) ++staged_decode_model().loads;
+    }
     std::uint64_t scratch_bytes(const DecodeLimits& limits) const noexcept override {
       return stages_->scratch_bytes(limits);
     }

@@ -31,6 +31,8 @@ struct StagedDecodeModel {
   std::atomic<bool> index{false};
   // Scratch of a stage, as gpu::GpuCodec::scratch_bytes(): so much is asked for, and none of it is used. Null: none is.
   std::atomic<std::uint64_t (*)(const DecodeStage& stage, const gpu::Limits& limits)> stage_scratch{nullptr};
+  // How often a decoder was made ready.
+  std::atomic<unsigned> loads{0};
 };
 StagedDecodeModel& staged_decode_model() noexcept;
 

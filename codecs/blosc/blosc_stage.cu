@@ -68,6 +68,7 @@ class BloscStage final : public device::gpu::GpuCodec {
   }
 
   bool wants_large_batches() const noexcept override { return named_ != blosc::Named::kOthers; }
+  bool can_load() const noexcept override { return true; }
   std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override {
     return named_ == blosc::Named::kZstd ? zstd_index_bytes(dst_bytes) : 0;
   }
@@ -87,11 +88,8 @@ class BloscStage final : public device::gpu::GpuCodec {
     layout.fill_in(job, batch.scratch);
     const std::uint64_t units = static_cast<std::uint64_t>(batch.multiprocessors);
     const unsigned list_blocks = blocks_for(layout.stream_count, kListThreads, units * 16);
-    if (const cudaError_t error = cudaMemsetAsync(job.totals, 0, blosc::Layout::kTotalsBytes, stream);
-        error != cudaSuccess) {
-      return error;
-    }
     device::gpu::Launcher launch(stream);
+    launch.fill(job.totals, 0, blosc::Layout::kTotalsBytes);
     if (job.count <= kFewContainers) {
       launch(blosc_list, 1, kScanThreads, 0, job);
     } else {

@@ -116,16 +116,10 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   job.least_searched_bytes = kSearchedBytes;
   layout.fill_in(job, from.scratch);
   const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
-  if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
-    return error;
-  }
-  if (const cudaError_t error =
-          cudaMemsetAsync(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts), stream);  // kNone
-      error != cudaSuccess) {
-    return error;
-  }
   const unsigned by_piece = blocks_for(layout.piece_count, kListThreads, units * 16);
   Launcher launch(stream);
+  launch.fill(from.scratch, 0, layout.zeroed_bytes);
+  launch.fill(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts));  // kNone
   launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
   launch(deflate_share, 1, kScanThreads, 0, job);
   launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks),

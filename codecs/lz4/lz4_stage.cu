@@ -17,6 +17,7 @@ constexpr unsigned kThreads = 128;
 __global__ void __launch_bounds__(kThreads)
     list_streams(device::gpu::Chunk* chunks, std::uint32_t count, bool exact, std::uint64_t* outcomes, unsigned stage,
                  Lz4Stream* streams, std::uint32_t* streams_count) {
+  device::gpu::wait_for_earlier();
   list_lz4_streams_body(chunks, count, exact, outcomes, stage, streams, streams_count);
 }
 
@@ -28,6 +29,8 @@ class Lz4Stage final : public device::gpu::GpuCodec {
     return lz4_stage_scratch_bytes(limits);
   }
 
+  bool can_load() const noexcept override { return true; }
+
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
     using List = device::gpu::StreamList<Lz4Stream>;
@@ -36,15 +39,11 @@ class Lz4Stage final : public device::gpu::GpuCodec {
     auto* streams = reinterpret_cast<Lz4Stream*>(scratch + List::kStreamsAt);
     const std::uint64_t used = List::end(batch.limits.chunks);
     device::gpu::Chunk* chunks = batch.chunks;
-    std::uint32_t count = batch.limits.chunks;
-    bool exact = exact_;
-    std::uint64_t* outcomes = batch.outcomes;
-    unsigned stage = batch.stage;
-    void* arguments[] = {&chunks, &count, &exact, &outcomes, &stage, &streams, &streams_count};
-    const unsigned blocks = (count + kThreads - 1) / kThreads;
-    const cudaError_t error = cudaLaunchKernel(reinterpret_cast<const void*>(&list_streams), dim3(blocks),
-                                               dim3(kThreads), arguments, 0, stream);
-    if (error != cudaSuccess) return error;
+    const std::uint32_t count = batch.limits.chunks;
+    device::gpu::Launcher launch(stream);
+    launch(list_streams, (count + kThreads - 1) / kThreads, kThreads, 0, chunks, count, exact_, batch.outcomes,
+           batch.stage, streams, streams_count);
+    if (launch.error() != cudaSuccess) return launch.error();
     Lz4Job job;
     job.streams = streams;
     job.count = streams_count;

@@ -1,8 +1,9 @@
 // StreamStage: a codec on the GPU whose chunks are one stream each. lz77_stage_device.cuh says what `Format` is.
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
+#include "backends/dev_cuda/gpu_launch.cuh"
 #include "lz77_stage_device.cuh"
 
 namespace headrace::codec::gpu::lz77 {
@@ -10,11 +11,13 @@ namespace headrace::codec::gpu::lz77 {
 template <class Format>
 __global__ void list_streams(Format format, const device::gpu::Chunk* chunks, std::uint32_t count,
                              typename Format::Stream* streams, std::uint32_t* streams_count) {
+  device::gpu::wait_for_earlier();
   list_streams_body(format, chunks, count, streams, streams_count);
 }
 template <class Stream>
 __global__ void tell_sizes(device::gpu::Chunk* chunks, std::uint32_t count, const Stream* streams,
                            const std::uint64_t* outcomes) {
+  device::gpu::wait_for_earlier();
   tell_sizes_body(chunks, count, streams, outcomes);
 }
 
@@ -29,6 +32,7 @@ class StreamStage final : public device::gpu::GpuCodec {
   std::uint64_t index_bytes(std::uint64_t dst_bytes) const noexcept override { return Format::index_bytes(dst_bytes); }
   bool ends_early() const noexcept override { return Format::kEndsEarly; }
   bool wants_large_batches() const noexcept override { return true; }
+  bool can_load() const noexcept override { return true; }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     const std::uint32_t count = batch.limits.chunks;
@@ -39,7 +43,9 @@ class StreamStage final : public device::gpu::GpuCodec {
     auto* const streams = reinterpret_cast<Stream*>(batch.scratch + List::kStreamsAt);
     constexpr unsigned kThreads = 128;
     const unsigned blocks = (count + kThreads - 1) / kThreads;
-    list_streams<<<blocks, kThreads, 0, stream>>>(format_, batch.chunks, count, streams, streams_count);
+    device::gpu::Launcher launch(stream);
+    launch(list_streams<Format>, blocks, kThreads, 0, format_, batch.chunks, count, streams, streams_count);
+    if (launch.error() != cudaSuccess) return launch.error();
     const std::uint64_t used = List::end(count);
     typename Format::Job job;
     job.streams = streams;
@@ -54,8 +60,8 @@ class StreamStage final : public device::gpu::GpuCodec {
     job.marks = batch.marks;
     if constexpr (requires { job.index; }) job.index = batch.index;
     if (const int error = Format::enqueue(job, stream); error != cudaSuccess) return error;
-    tell_sizes<<<blocks, kThreads, 0, stream>>>(batch.chunks, count, streams, batch.outcomes);
-    return cudaGetLastError();
+    launch(tell_sizes<Stream>, blocks, kThreads, 0, batch.chunks, count, streams, batch.outcomes);
+    return launch.error();
   }
 
  private:

@@ -225,13 +225,11 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   layout.fill_in(job, from.scratch, chains);
   const auto units = static_cast<std::uint64_t>(std::max(from.multiprocessors, 1));
   const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
-  if (const cudaError_t error = cudaMemsetAsync(from.scratch, 0, layout.zeroed_bytes, stream); error != cudaSuccess) {
-    return error;
-  }
   const unsigned by_stream = blocks_for(limits.streams, kListThreads, units * 32);
   const unsigned by_stream_warp = blocks_for(limits.streams, kListThreads / 32, units * 16);
   const unsigned by_block = blocks_for(layout.block_count, kListThreads, units * 16);
   Launcher launch(stream);
+  launch.fill(from.scratch, 0, layout.zeroed_bytes);
   if (chains) {
     const auto parts = static_cast<unsigned>(limits.src_bytes / job.part_bytes + limits.streams);
     launch(zstd_chains, parts + units, kChainThreads, 0, job, parts);

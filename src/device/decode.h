@@ -146,6 +146,9 @@ class ChunkDecoder {
   virtual bool wants_large_batches() const noexcept { return false; }
   // Whether it makes use of DecodeItem::enough. Others decode all.
   virtual bool ends_early() const noexcept { return false; }
+  // Makes ready what the first decode within these limits would otherwise wait for, where that takes long: up to some
+  // ten milliseconds once in a process. Other calls may be made at the same time.
+  virtual void load(const DecodeLimits& limits) const noexcept { (void)limits; }
   // outcomes: pinned memory, one for each item, written by the device.
   // REQUIRES: scratch is aligned to 256 bytes and used by nothing else until the work is done. With indices: a word is
   // set for each item, and no more than `stride`; those that are bytes stand for the item's index in `entries`.

@@ -128,6 +128,8 @@ class GpuCodec {
   // See ChunkDecoder.
   virtual bool ends_early() const noexcept { return false; }
   virtual bool wants_large_batches() const noexcept { return false; }
+  // Whether all that enqueue() queues goes through a Launcher, which can load kernels without launching them.
+  virtual bool can_load() const noexcept { return false; }
 };
 
 // One row of the table of codecs with GPU code (generated from codecs/).

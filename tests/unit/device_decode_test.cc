@@ -525,5 +525,23 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   EXPECT_LE(arrays_tried, kArrays / 2u) << "what one array has shown the next has to show again";
 }
 
+// While the first read's memory is made; whoever has it is not kept waiting again.
+TEST(DeviceDecode, IsMadeReadyOnceWithItsMemory) {
+  const DecodesAll decodes;
+  support::TempDir directory;
+  const FlatArray array{.layout = Layout::kZstd, .chunks = 20};
+  Reader reader(directory.path());
+  ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
+  const unsigned before = device::staged_decode_model().loads;
+  for (int pass = 0; pass < 3; ++pass) {
+    const Outcome out = read_all(reader, Placement::kGpu);
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+    EXPECT_EQ(out.elements, array.expected());
+    EXPECT_EQ(device::staged_decode_model().loads - before, 1u) << pass;
+  }
+  ASSERT_TRUE(read_all(reader, Placement::kCpu).status.ok());
+  EXPECT_EQ(device::staged_decode_model().loads - before, 1u);
+}
+
 }  // namespace
 }  // namespace headrace

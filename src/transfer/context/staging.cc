@@ -44,8 +44,8 @@ Status make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes sl
 }
 
 // Pinning memory takes milliseconds, of which the most can be waited for together.
-Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs, Slots& slots,
-                std::size_t from) {
+Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs, Slots& slots, std::size_t from,
+                const std::function<void()>& meanwhile) {
   std::vector<Status> statuses(slots.size());
   const auto make_one = [&](std::size_t i) {
     try {
@@ -56,6 +56,7 @@ Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Byte
   };
   std::vector<std::thread> threads;
   try {
+    threads.emplace_back(meanwhile);
     for (; from + 1 < slots.size(); ++from) threads.emplace_back(make_one, from);
   } catch (const std::exception&) {  // this thread makes the rest
   }
@@ -68,7 +69,7 @@ Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Byte
 }  // namespace
 
 Result<Slots> StagingPool::take(const std::shared_ptr<device::Device>& device, Bytes slabs, std::size_t count,
-                                Bytes keep) {
+                                Bytes keep, const std::function<void()>& meanwhile) {
   Slots slots(count);
   std::size_t taken = 0;
   {
@@ -90,7 +91,7 @@ Result<Slots> StagingPool::take(const std::shared_ptr<device::Device>& device, B
       return false;
     });
   }
-  Status status = make_all(device, slabs, slots, taken);
+  Status status = make_all(device, slabs, slots, taken, meanwhile);
   if (status.ok()) return slots;
   for (auto& slot : slots) {
     if (slot != nullptr) give(std::move(slot));

@@ -9,6 +9,7 @@
 #include <headrace/status.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,10 +35,12 @@ class StagingPool {
   struct Bytes {
     std::size_t pinned = 0, device = 0;
   };
-  // As many slots with slabs of at least these sizes, what is free first; others are made, several at a time. What is
-  // free on the device and too small is freed before, as far as it is more than `keep`.
+  // As many slots with slabs of at least these sizes, what is free first; others are made, several at a time, and in
+  // that time meanwhile() is called, by another thread. What is free on the device and too small is freed before, as
+  // far as it is more than `keep`.
   Result<std::vector<std::unique_ptr<StagingSlot>>> take(const std::shared_ptr<device::Device>& device, Bytes slabs,
-                                                         std::size_t count, Bytes keep);
+                                                         std::size_t count, Bytes keep,
+                                                         const std::function<void()>& meanwhile);
   // REQUIRES: the slot's stream is idle.
   void give(std::unique_ptr<StagingSlot> slot) noexcept;
   // Frees slots that are not lent.

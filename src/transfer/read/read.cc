@@ -119,7 +119,8 @@ Status Read::make_waves(const ReadSizes& sizes) {
     };
     HEADRACE_TRY_ASSIGN(auto slots, resources_.staging().take(device_, slabs, wave_count,
                                                               {beside(options.host_budget_bytes, slabs.pinned),
-                                                               beside(options.device_budget_bytes, slabs.device)}));
+                                                               beside(options.device_budget_bytes, slabs.device)},
+                                                              [&] { load_decoder(sizes); }));
     for (std::size_t i = 0; i < wave_count; ++i) {
       waves_[i]->stage.slot = std::move(slots[i]);
       HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
@@ -128,6 +129,16 @@ Status Read::make_waves(const ReadSizes& sizes) {
     cpu_sink_ = std::make_unique<HostSink>(tasks_);
   }
   return {};
+}
+
+// What the first waves launch, while their memory is made.
+void Read::load_decoder(const ReadSizes& sizes) const noexcept {
+  const WaveForm& form = *forms_.current();
+  if (form.decoding.decoder == nullptr) return;
+  const codec::Chain& chain = *form.chunks->chain;
+  const std::uint64_t most = chain.capacity_before(form.decoding.first_stage);
+  const auto items = static_cast<std::uint32_t>(std::min(sizes.tasks, plan_->chunk_count()));
+  form.decoding.decoder->load({items, items * most, most, items * chain.decoded_bytes()});
 }
 
 std::vector<std::unique_ptr<Worker>> Read::make_workers(std::uint64_t count) {

@@ -95,6 +95,7 @@ class Read final : public WaveWork, private LookupListener {
   Status begin_wave(Wave& wave);
   // The device's, where that is to decode the wave and can.
   ChunkSink& sink_of(const Wave& wave) const noexcept;
+  void load_decoder(const ReadSizes& sizes) const noexcept;
   std::vector<std::unique_ptr<Worker>> make_workers(std::uint64_t count);
   void give_back_slabs();
   // What is left to do of damaged chunks once all else has come.
