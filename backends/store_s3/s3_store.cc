@@ -1,17 +1,18 @@
 // "s3://bucket/prefix": objects of AWS S3, or of a server that speaks its protocol (AWS_ENDPOINT_URL).
-#include <cstdlib>
+#include <time.h>
+
+#include <atomic>
 #include <memory>
 #include <new>
 #include <set>
 #include <string>
 
+#include "http/aws_credentials.h"
 #include "http/client_options.h"
 #include "http/range_client.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
 #include "http/xml_reader.h"
-#include "os/file_handle.h"
-#include "os/file_read.h"
 #include "store/range_store.h"
 
 namespace headrace::store {
@@ -19,16 +20,16 @@ namespace {
 
 constexpr std::uint64_t kMostPageBytes = 16 << 20;  // 1,000 names of 1,024 bytes, each escaped threefold, and more
 constexpr std::size_t kMostNames = 10'000'000;
-constexpr std::uint64_t kMostFileBytes = 1 << 20;
 
 class BucketObjects final : public ByteStore, private http::RangeService {
  public:
-  BucketObjects(http::S3Settings settings, std::string bucket, std::string prefix, const http::ClientOptions& options,
-                std::unique_ptr<http::Transport> transport)
+  BucketObjects(http::S3Settings settings, http::AwsKeys keys, std::string bucket, std::string prefix,
+                const http::ClientOptions& options, std::unique_ptr<http::Transport> transport)
       : settings_(std::move(settings)),
         bucket_(std::move(bucket)),
         prefix_(std::move(prefix)),
-        signer_(settings_.keys, settings_.region),
+        keys_(std::move(keys)),
+        signer_(settings_.region, settings_.requester_pays),
         client_(*this, options, std::move(transport)) {}
 
   std::string url() const override { return "s3://" + bucket_ + (prefix_.empty() ? "" : "/" + prefix_); }
@@ -87,35 +88,20 @@ class BucketObjects final : public ByteStore, private http::RangeService {
     return http::place_in_bucket(settings_, signer_.region(), bucket_, prefix_ + "/" + std::string(key));
   }
   void authorize(const http::Url& url, std::int64_t now, std::vector<std::string>& headers) override {
-    signer_.sign(url, now, headers);
+    signer_.sign(url, now, keys_, headers);
   }
   void learn_region(std::string_view region) override { signer_.set_region(std::string(region)); }
 
   const http::S3Settings settings_;
   const std::string bucket_, prefix_;
+  const http::AwsKeys keys_;
   http::RequestSigner signer_;
   http::RangeClient client_;
 };
 
-std::string variable(const char* name) {
-  const char* const value = ::secure_getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::optional<std::string> text_of(const std::string& path) {
-  os::FileHandle file;
-  std::uint64_t bytes = 0;
-  if (!os::FileHandle::open(path, {}, file).ok() || !file.size(bytes).ok() || bytes > kMostFileBytes) {
-    return std::nullopt;
-  }
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  if (!os::read_exactly(file.fd(), 0, std::as_writable_bytes(std::span(text))).ok()) return std::nullopt;
-  return text;
-}
-
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_s3_store(std::string_view location, const StoreOptions&) {
+Result<std::shared_ptr<Store>> open_s3_store(std::string_view location, const StoreOptions& options) {
   try {
     const std::size_t slash = location.find('/');
     std::string bucket(location.substr(0, slash));
@@ -129,11 +115,19 @@ Result<std::shared_ptr<Store>> open_s3_store(std::string_view location, const St
       return Status(Code::kInvalidArgument, Layer::kStore, "s3://bucket/prefix takes no query");
     }
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
-    HEADRACE_TRY_ASSIGN(http::S3Settings settings, http::find_s3_settings({&variable, &text_of}));
-    HEADRACE_TRY_ASSIGN(const http::ClientOptions options, http::client_options_from_environment());
-    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(options.transport));
+    HEADRACE_TRY_ASSIGN(const auto given, http::StorageOptions::parse(options.storage, http::StorageService::kS3));
+    const http::Surroundings surroundings = http::Surroundings::of_process();
+    HEADRACE_TRY_ASSIGN(http::S3Settings settings, http::find_s3_settings(given, surroundings));
+    HEADRACE_TRY_ASSIGN(const http::ClientOptions client, http::find_client_options(given));
+    http::Credentials who;
+    if (!settings.anonymous) {
+      const auto fetch = http::make_fetch(client.transport, std::make_shared<std::atomic<bool>>(false));
+      const auto now = static_cast<std::int64_t>(::time(nullptr));
+      HEADRACE_TRY_ASSIGN(who, http::obtain_aws_credentials(given, surroundings, fetch, now));
+    }
+    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(client.transport));
     return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::make_shared<BucketObjects>(
-        std::move(settings), std::move(bucket), std::move(prefix), options, std::move(transport))));
+        std::move(settings), std::move(who.keys), std::move(bucket), std::move(prefix), client, std::move(transport))));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

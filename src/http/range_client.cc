@@ -21,33 +21,6 @@ constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
 
 Status say(Code code, const char* what) { return Status(code, Layer::kStore, what); }
 
-Status of_end(ExchangeEnd end, std::string_view detail) {
-  const auto with = [&](Code code, const char* what) { return Status(code, Layer::kStore, what).with_cause(detail); };
-  switch (end) {
-    case ExchangeEnd::kNoConnection:
-      return with(Code::kIo, "no connection to the server");
-    case ExchangeEnd::kConnectTimeout:
-      return with(Code::kTimeout, "no connection to the server in time");
-    case ExchangeEnd::kIdleTimeout:
-      return with(Code::kTimeout, "the server sent nothing for too long");
-    case ExchangeEnd::kTotalTimeout:
-      return with(Code::kTimeout, "the answer was not there in time");
-    case ExchangeEnd::kTls:
-      return with(Code::kIo, "no secure connection to the server");
-    case ExchangeEnd::kProtocol:
-      return with(Code::kIo, "the server's answer is not HTTP");
-    case ExchangeEnd::kNoMemory:
-      return Status::out_of_memory();
-    case ExchangeEnd::kCancelled:
-      return with(Code::kCancelled, "cancelled");
-    case ExchangeEnd::kBroken:
-    case ExchangeEnd::kStopped:
-    case ExchangeEnd::kComplete:
-      break;
-  }
-  return with(Code::kIo, "the connection broke");
-}
-
 }  // namespace
 
 struct RangeClient::Whole {
@@ -219,17 +192,17 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 }
 
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
-  if (end == ExchangeEnd::kCancelled) return of_end(end, {});
+  if (end == ExchangeEnd::kCancelled) return status_of(end, {});
   if (!failed_.ok()) return std::move(failed_);
   // A server that closes is done with an error's text.
   const bool stopped = end == ExchangeEnd::kStopped;
   if (end != ExchangeEnd::kComplete && !stopped && (plan_ || !head_.is_complete())) {
-    Status status = of_end(end, detail);
+    Status status = status_of(end, detail);
     const bool worth = end == ExchangeEnd::kNoConnection || end == ExchangeEnd::kBroken ||
                        end == ExchangeEnd::kConnectTimeout || end == ExchangeEnd::kIdleTimeout;
     return worth ? retry(std::move(status), again) : status;
   }
-  if (!head_.is_complete()) return of_end(ExchangeEnd::kProtocol, detail);
+  if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
   if (!plan_) return follow(judge(head_, asked_, client_.service_.kind(), error_body_), again);
   BodyPlan& plan = *plan_;
   if (plan.exact && surplus_) return say(Code::kIo, "the server sends more bytes than it says");
