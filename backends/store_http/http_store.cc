@@ -38,8 +38,9 @@ class HttpObjects final : public ByteStore, private http::RangeService {
     http::append_escaped(url.path, key, true);
     return url;
   }
-  void authorize(const http::Url&, std::int64_t, std::vector<std::string>& headers) override {
+  std::uint64_t authorize(const http::Url&, std::int64_t, std::vector<std::string>& headers) override {
     headers.insert(headers.end(), headers_.begin(), headers_.end());
+    return 0;
   }
   void learn_region(std::string_view) override {}
 

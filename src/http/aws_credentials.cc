@@ -17,14 +17,8 @@ Status fail(Code code, std::string what) { return Status(code, Layer::kStore, st
 
 // Hosts to which a token may go without TLS: this machine, and where containers have their service.
 bool is_local_service(const Url& url) {
-  const std::string& host = url.host;
-  if (host == "localhost" || host == "[::1]" || host == "169.254.170.2" || host == "169.254.170.23" ||
-      host == "[fd00:ec2::23]") {
-    return true;
-  }
-  // 127.0.0.0/8, by four numbers: "127.example.org" is a name.
-  return host.starts_with("127.") && std::count(host.begin(), host.end(), '.') == 3 &&
-         host.find_first_not_of("0123456789.") == std::string::npos;
+  return is_loopback(url) || url.host == "169.254.170.2" || url.host == "169.254.170.23" ||
+         url.host == "[fd00:ec2::23]";
 }
 
 std::string trimmed(std::string text) {

@@ -12,7 +12,8 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::int64_t kFailedSeconds = 2;     // until a fetch is tried again that somebody waits for
+constexpr std::int64_t kFailedSeconds = 2;  // until a fetch is tried again that somebody waits for
+constexpr std::int64_t kFreshSeconds = 10;
 constexpr std::int64_t kEarlyTrySeconds = 30;  // and one that nobody waits for
 
 std::int64_t now_s() noexcept { return static_cast<std::int64_t>(::time(nullptr)); }
@@ -73,7 +74,10 @@ Result<bool> CredentialKeeper::ready(std::int64_t now) {
 bool CredentialKeeper::renew(std::uint64_t generation) {
   std::lock_guard lock(mutex_);
   if (!obtain_) return false;
-  if (generation == generation_) ended_ = true;
+  if (generation != generation_) return true;
+  // What was fetched a moment ago and is not taken either is not worth another fetch for each request.
+  if (generation_ > 1 && now_s() - since_ < kFreshSeconds) return false;
+  ended_ = true;
   return true;
 }
 

@@ -164,7 +164,7 @@ TEST(Xml, ErrorsOfS3) {
 }
 
 TEST(Xml, PagesOfListings) {
-  S3Page page;
+  ObjectPage page;
   ASSERT_TRUE(parse_s3_page(
       "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>a+b%2F</Key><Owner><Key>no</Key>"
       "</Owner></Contents><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes><Prefix>no</Prefix>"
@@ -302,7 +302,13 @@ TEST(Verdicts, WhatEachAnswerMeans) {
       {403, ServiceKind::kS3, xml("AccessDenied"), Next::kDone, Code::kPermission},
       {403, ServiceKind::kS3, xml("SignatureDoesNotMatch"), Next::kDone, Code::kPermission},
       {403, ServiceKind::kS3, xml("RequestTimeTooSkewed"), Next::kClock, Code::kPermission},
-      {400, ServiceKind::kS3, xml("ExpiredToken"), Next::kDone, Code::kPermission},
+      {400, ServiceKind::kS3, xml("ExpiredToken"), Next::kCredentials, Code::kPermission},
+      {401, ServiceKind::kS3, xml("AuthenticationRequired"), Next::kCredentials, Code::kPermission},
+      {404, ServiceKind::kAzure, xml("BlobNotFound"), Next::kDone, Code::kNotFound},
+      {404, ServiceKind::kAzure, xml("ContainerNotFound"), Next::kDone, Code::kIo},
+      {404, ServiceKind::kAzure, xml("NoSuchKey"), Next::kDone, Code::kIo},
+      {404, ServiceKind::kAzure, "", Next::kDone, Code::kIo},
+      {503, ServiceKind::kAzure, xml("ServerBusy"), Next::kRetry, Code::kAgainExhausted},
       {400, ServiceKind::kS3, "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>",
        Next::kRegion, Code::kInvalidArgument},
       {400, ServiceKind::kS3, xml("RequestTimeout"), Next::kRetry, Code::kAgainExhausted},

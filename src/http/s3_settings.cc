@@ -69,6 +69,13 @@ Result<std::optional<Url>> parse_endpoint(const std::string& text, const char* w
   return std::optional<Url>(*std::move(url));
 }
 
+Status check_secret_may_go(const Url& endpoint, const StorageOptions& options) {
+  if (endpoint.tls || is_loopback(endpoint) || options.is_on(StorageName::kAllowHttp)) return {};
+  return refuse_option(
+      "a token would go to the server by plain http, for everyone to read: give an https endpoint, or the "
+      "storage option 'allow_http'");
+}
+
 Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroundings& surroundings) {
   const AwsProfile profile = find_aws_profile(options, surroundings);
   S3Settings settings;

@@ -44,6 +44,10 @@ Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroun
 // A server's address from an option, variable or profile; `what` names those in messages. Nothing for no text.
 Result<std::optional<Url>> parse_endpoint(const std::string& text, const char* what, const StorageOptions& options);
 
+// Tokens and signed queries are worth the same to whoever reads them on the way: kInvalidArgument for a server that is
+// not asked by TLS, unless it is this machine or the option 'allow_http' is on.
+Status check_secret_may_go(const Url& endpoint, const StorageOptions& options);
+
 // The address of a key in a bucket: the endpoint's path style, or the bucket's own host at AWS.
 Url place_in_bucket(const S3Settings& settings, std::string_view region, std::string_view bucket, std::string_view key);
 
