@@ -322,5 +322,54 @@ TEST_F(RemoteCredentials, OfAContainerAndOfAWebIdentity) {
   EXPECT_TRUE(proved);
 }
 
+// Tokens of Google's machines, and what may not go by plain http.
+TEST_F(RemoteCredentials, OfGooglesMachines) {
+  std::atomic<int> tokens{0}, asked{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    if (request.path.starts_with("/computeMetadata/")) {
+      if (request.header("metadata-flavor") != "Google") return wire.reply("403 No", "", "");
+      return wire.reply("200 OK", "",
+                        "{\"access_token\":\"geheim-" + std::to_string(++tokens) + "\",\"expires_in\":3599}");
+    }
+    if (++asked > 1 && request.header("authorization") == "Bearer geheim-1") {
+      return wire.reply("401 No", "", "<Error><Code>AuthenticationRequired</Code></Error>");
+    }
+    HttpRequest signed_one = request;
+    signed_one.headers["authorization"] = "yes";
+    objects().answer(wire, signed_one);
+  });
+  const auto who = [&] { return server.requests().back().header("authorization"); };
+  const auto open_gs = [&](std::vector<StorageOption> options) {
+    options.push_back({"endpoint_url", server.url()});
+    return store::open_store("gs://bucket/a", {nullptr, options});
+  };
+  ::unsetenv("GOOGLE_OAUTH_ACCESS_TOKEN");
+  ::setenv("GCE_METADATA_HOST", server.host().c_str(), 1);
+  auto store = open_gs({});
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  EXPECT_EQ(read(**store), "content");
+  EXPECT_EQ(who(), "Bearer geheim-1");
+  EXPECT_EQ(read(**store), "content") << "after 401 with the next token";
+  EXPECT_EQ(who(), "Bearer geheim-2");
+  store = open_gs({{"token", "anon"}});
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(read(**store), "content");
+  EXPECT_EQ(who(), "");
+  store = open_gs({{"key", "GOOG1"}, {"secret", "geheim"}});
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(read(**store), "content");
+  EXPECT_TRUE(who().starts_with("AWS4-HMAC-SHA256 Credential=GOOG1/")) << who();
+  EXPECT_NE(who().find("/auto/s3/aws4_request"), std::string::npos);
+  for (const auto& [options, said] : std::vector<std::pair<std::vector<StorageOption>, const char*>>{
+           {{{"token", "geheim"}, {"endpoint", "http://example.org"}}, "by plain http"},
+           {{{"token", "geheim"}, {"key", "a"}, {"secret", "geheim"}}, "give one"},
+           {{{"token", "/geheim.json"}}, "not supported"},
+           {{{"key", "geheim"}}, "belong together"}}) {
+    const auto refused = store::open_store("gs://bucket/a", {nullptr, options});
+    EXPECT_NE(refused.status().to_string().find(said), std::string::npos) << refused.status().to_string();
+    EXPECT_EQ(refused.status().to_string().find("geheim"), std::string::npos) << refused.status().to_string();
+  }
+}
+
 }  // namespace
 }  // namespace headrace::http

@@ -131,6 +131,13 @@ def test_options_say_who_asks_and_where(s3, moto, monkeypatch, spelling):
     assert pickle.loads(pickle.dumps(group["height"]))[()] == wanted
     assert headrace.open_array("s3://bucket/c/height", storage_options=options)[()] == wanted
     assert headrace.open_group("s3://bucket", "c", storage_options=options)["height"][()] == wanted
+    xarray = pytest.importorskip("xarray")
+    from headrace.xarray import HeadraceBackendEntrypoint
+
+    dataset = xarray.open_dataset("s3://bucket/c", engine=HeadraceBackendEntrypoint, storage_options=options)
+    assert pickle.loads(pickle.dumps(dataset))["height"].values == wanted
+    dataset = xarray.open_dataset(group, engine=HeadraceBackendEntrypoint)
+    assert dataset["height"].values == wanted and moto not in repr(dataset)
     loader = headrace.Loader("s3://bucket/c/time", input_dims={"time": 1}, storage_options=options)
     assert len(list(loader)) == headrace.open(DATA / "climate-v2.zarr/time").shape[0]
 
@@ -241,12 +248,30 @@ def test_no_secret_is_printed(s3, moto):
         for command in (["info", url], ["verify", url], ["read", url, "-o", "x.npy", "--trace", "trace.json"]):
             done = subprocess.run([COMMAND, *command], capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_ATTEMPTS": "1"})
             said += [done.stdout, done.stderr]
+    for url, options in (("s3://bucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "endpoint_url": moto}),
+                         ("s3://nobucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "token": "token-planted"}),
+                         ("s3://bucket/none", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "proxy_url": "http://u:password-planted@127.0.0.1:1"}),
+                         ("gs://bucket/c", {"token": "token-planted", "endpoint_url": moto}),
+                         ("gs://bucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "endpoint_url": "http://127.0.0.1:1"}),
+                         ("az://bucket/c", {"account_name": "acc", "account_key": "cGFzc3dvcmQtcGxhbnRlZA==", "endpoint_url": moto}),
+                         ("az://bucket/c", {"account_name": "acc", "sas_token": "sig=query-planted", "endpoint_url": moto}),
+                         ("az://bucket/c", {"account_name": "acc", "sas_token": "sig=query-planted", "account_key": "query-planted"}),
+                         (f"{moto}/none", {"headers": {"Authorization": "token-planted"}}),
+                         (f"{moto}/none", {"headers": {"Authorization": "token-planted\r\n"}})):
+        for use in (headrace.open, headrace.open_array, headrace.open_group, lambda url, **options: headrace.Loader(
+                url, input_dims={"time": 1}, **options)):
+            try:
+                opened = use(url, storage_options={"retries": 0, **options})
+                said += [repr(opened), str(opened), repr(getattr(opened, "_reopen", "")), repr(getattr(opened, "_core", ""))]
+                said.append(getattr(opened, "_repr_html_", str)())
+            except Exception as error:
+                said += [repr(error), str(error), repr(vars(error)), repr(error.__cause__), repr(error.__context__)]
     trace = pathlib.Path("trace.json")
     if trace.exists():
         said.append(trace.read_text())
     text = "\n".join(said)
     assert "no such bucket" in text and "127.0.0.1:1" in text
-    for secret in (*SECRETS.values(), "query-planted", "password-planted", "Signature="):
+    for secret in (*SECRETS.values(), "query-planted", "password-planted", "cGFzc3dvcmQtcGxhbnRlZA==", "Signature="):
         lines = [line for line in text.splitlines() if secret in line]
         assert lines == [], secret
 
