@@ -85,6 +85,9 @@ def _known(store: Any, context: Context | None) -> Known:
     url = _stores.local_url(store)
     if url is not None:
         return url
+    address = _stores.remote_address(store)
+    if address is not None:
+        return address
     objects = _stores.objects_of(store)
     if objects is None:
         raise _stores.refuse(store)
