@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "http/answer_head.h"
 #include "http/credential_answers.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
@@ -294,6 +295,9 @@ class Chain {
     question.direct = true;
     question.total_ns = kSecond;
     question.attempts = 1;
+    if (const auto given = parse_length(surroundings_.secure_getenv("AWS_METADATA_SERVICE_TIMEOUT"))) {
+      question.total_ns = std::clamp<std::uint64_t>(*given, 1, 60) * kSecond;
+    }
     const auto at = [&](const std::string& path) {
       question.url = *base;
       question.url.path += path;

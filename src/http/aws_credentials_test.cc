@@ -91,7 +91,7 @@ TEST(AwsCredentials, OfAWebIdentity) {
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_EQ(found->keys.id, "WEB");
   EXPECT_EQ(found->keys.session_token, "geheim-token");
-  EXPECT_EQ(found->expires, kNow + 6 * 3600);
+  EXPECT_EQ(found->expires, kNow + std::int64_t{6} * 3600);
   EXPECT_EQ(world.asked.at(0).body,
             "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fa%20b&"
             "RoleSessionName=headrace-1700000000&WebIdentityToken=geheim.jwt");
@@ -208,6 +208,11 @@ TEST(AwsCredentials, OfInstances) {
     EXPECT_EQ(question.attempts, 1u);
     EXPECT_TRUE(question.direct);
   }
+  for (const auto& [given, seconds] : {std::pair{"5", 5u}, {"0", 1u}, {"100", 60u}, {"soon", 1u}, {"-1", 1u}}) {
+    world.variables["AWS_METADATA_SERVICE_TIMEOUT"] = given;
+    EXPECT_EQ(world.id(), "IMDS");
+    EXPECT_EQ(world.asked.back().total_ns, seconds * std::uint64_t{1'000'000'000}) << given;
+  }
   world.variables["AWS_EC2_METADATA_DISABLED"] = "True";
   world.asked.clear();
   EXPECT_TRUE(says(world.id(), "AWS_EC2_METADATA_DISABLED"));
@@ -223,7 +228,7 @@ TEST(AwsCredentials, OfInstances) {
   const auto with = [&](const std::string& what, const FetchAnswer& answer) {
     World changed = world;
     changed.answers[what] = answer;
-    const std::string said = changed.id();
+    std::string said = changed.id();
     EXPECT_TRUE(says(said, "no AWS credentials")) << said;
     return said;
   };
@@ -280,7 +285,7 @@ TEST(CredentialAnswers, AreOfTheirForm) {
     EXPECT_FALSE(parse_json_token(text, kNow)) << text;
   }
   EXPECT_LE(parse_json_token(R"({"access_token":"T","expires_in":9223372036854775807})", kNow)->expires,
-            kNow + 366 * 86400);
+            kNow + std::int64_t{366} * 86400);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fe
   FetchQuestion question;
   question.url = *url;
   question.headers = {"Metadata-Flavor: Google"};
-  question.total_ns = 1'000'000'000;
+  question.total_ns = 3'000'000'000;
   question.attempts = 1;
   question.direct = true;
   const auto say = [](const char* what) { return Status(Code::kPermission, Layer::kStore, what); };

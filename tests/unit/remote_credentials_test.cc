@@ -1,11 +1,17 @@
 // Who asks a store, found out over HTTP: roles, containers, instances; fetched anew once for all who wait; and services
 // that do wrong, or say nothing, cost a named error in time and no secret.
 #include <gtest/gtest.h>
+#include <headrace/byte_store.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <thread>
 
 #include "http/transport.h"
@@ -90,6 +96,7 @@ class RemoteCredentials : public ::testing::Test {
     }
     ::setenv("HOME", folder_.path().c_str(), 1);
     ::setenv("HEADRACE_HTTP_ATTEMPTS", "2", 1);
+    ::setenv("AWS_METADATA_SERVICE_TIMEOUT", "10", 1);  // the machine may be busy
   }
   void TearDown() override { ::unsetenv("HEADRACE_HTTP_ATTEMPTS"); }
 
@@ -212,7 +219,78 @@ TEST_F(RemoteCredentials, AStoreGoesWhileItsServiceSaysNothing) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
 }
 
+// Takes note of when reads end.
+struct Ends final : RangeListener {
+  void done(std::span<RangeRead* const> reads) noexcept override {
+    std::lock_guard lock(mutex);
+    count += reads.size();
+    came.notify_all();
+  }
+  bool wait(std::size_t wanted, std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex);
+    return came.wait_for(lock, time, [&] { return count >= wanted; });
+  }
+  std::mutex mutex;
+  std::condition_variable came;
+  std::size_t count = 0;  // guarded by mutex
+};
+
+TEST_F(RemoteCredentials, AReadThatWaitsForThemIsCancelledAtOnce) {
+  Cloud cloud;
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
+  use(server);
+  const auto store = open();
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  cloud.oldest = 2;
+  cloud.fetch_ms = 900;
+  const auto requests = server.requests().size();
+  Ends ends;
+  std::array<std::byte, 16> memory[3];
+  RangeRead reads[3];
+  RangeRead* all[3];
+  for (int i = 0; i < 3; ++i) {
+    reads[i].key = "x";
+    reads[i].out = memory[i];
+    reads[i].listener = &ends;
+    all[i] = &reads[i];
+  }
+  ASSERT_TRUE((*store)->ranges()->start(all).ok());
+  // All were refused, and the service is being asked.
+  for (int i = 0; i < 500 && server.requests().size() < requests + 4; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  (*store)->ranges()->cancel({all, 2});
+  EXPECT_TRUE(ends.wait(2, std::chrono::milliseconds(600))) << "they waited for the service";
+  EXPECT_TRUE(ends.wait(3, std::chrono::seconds(20)));
+  EXPECT_EQ(reads[0].status.code(), Code::kCancelled);
+  EXPECT_EQ(reads[1].status.code(), Code::kCancelled);
+  EXPECT_TRUE(reads[2].status.ok()) << reads[2].status.to_string();
+  EXPECT_EQ(reads[2].bytes, 7u);
+}
+
+TEST_F(RemoteCredentials, AForkedChildLeavesTheirThreadAlone) {
+  Cloud cloud;
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
+  use(server);
+  auto store = open();
+  ASSERT_TRUE(store.ok()) << store.status().to_string();
+  cloud.oldest = 2;
+  ASSERT_EQ(read(**store), "content");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool said = (*store)->get("x", 1000).status().code() == Code::kForked;
+    *store = nullptr;
+    ::_exit(said ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(read(**store), "content");
+}
+
 TEST_F(RemoteCredentials, ServicesThatDoWrong) {
+  ::setenv("AWS_METADATA_SERVICE_TIMEOUT", "1", 1);
   std::atomic<int> led{0};
   HttpServer elsewhere([&](HttpWire& wire, const HttpRequest&) {
     ++led;
