@@ -11,6 +11,7 @@
 namespace headrace::http {
 namespace {
 
+constexpr std::int64_t kMinuteSeconds = 60, kHourSeconds = 60 * kMinuteSeconds, kDaySeconds = 24 * kHourSeconds;
 constexpr std::size_t kMostIdBytes = 256, kMostSecretBytes = 32 << 10;
 
 // Digits alone, as many as there are characters.
@@ -55,8 +56,8 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   const std::chrono::year_month_day date(std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day)));
   if (!date.ok() || *hour > 23 || *minute > 59 || *second > 60) return std::nullopt;
-  std::int64_t seconds = std::chrono::sys_days(date).time_since_epoch().count() * std::int64_t{86400} + *hour * 3600 +
-                         *minute * 60 + *second;
+  std::int64_t seconds = std::chrono::sys_days(date).time_since_epoch().count() * kDaySeconds + *hour * kHourSeconds +
+                         *minute * kMinuteSeconds + *second;
   text.remove_prefix(19);
   if (text.starts_with('.')) {
     text.remove_prefix(1);
@@ -68,7 +69,7 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text) {
   if (text.size() != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':') return std::nullopt;
   const auto hours = digits(text.substr(1, 2)), minutes = digits(text.substr(4, 2));
   if (!hours || !minutes || *hours > 23 || *minutes > 59) return std::nullopt;
-  const int offset = *hours * 3600 + *minutes * 60;
+  const std::int64_t offset = *hours * kHourSeconds + *minutes * kMinuteSeconds;
   return text[0] == '+' ? seconds - offset : seconds + offset;
 }
 
@@ -99,7 +100,7 @@ std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t 
   } else if (expires->is_string() && expires->get_ref<const std::string&>().size() <= 9) {
     seconds = digits(expires->get_ref<const std::string&>()).value_or(0);
   }
-  constexpr std::int64_t kMostSeconds = 366 * 86400;
+  constexpr std::int64_t kMostSeconds = 366 * kDaySeconds;
   if (found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer) || seconds <= 0) {
     return std::nullopt;
   }
