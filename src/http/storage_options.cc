@@ -11,7 +11,7 @@ namespace {
 enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount };
 
 constexpr unsigned kH = 1, kS = 2, kG = 4, kA = 8, kAll = 15;
-constexpr std::size_t kMostValueBytes = 32 << 10;
+constexpr std::size_t kMostOptionBytes = 32 << 10;
 
 struct NameRow {
   const char* name;
@@ -225,7 +225,7 @@ Result<StorageOptions> StorageOptions::parse(std::span<const StorageOption> opti
 Status StorageOptions::take(const StorageOption& option, StorageService service) {
   const std::string name = lower(option.name);
   const auto bits = static_cast<unsigned>(service);
-  if (option.value.size() > kMostValueBytes ||
+  if (option.value.size() > kMostOptionBytes ||
       option.value.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
     return refuse_option("the storage option " + shown(option.name) + " is too long, or has a line end in it");
   }
