@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -210,8 +211,9 @@ class CurlLoop {
     good = good && curl_.easy_setopt(transfer->easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK;
     good = good && curl_.easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers) == CURLE_OK;
     // A proxy's loopback is another machine's.
-    const char* const no_proxy = is_loopback(exchange.url) ? "*" : nullptr;
+    const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
     good = good && curl_.easy_setopt(transfer->easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK;
+    good = good && set_method(*transfer, exchange);
     good = good && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK;
     if (good) {
       active_.push_back(transfer);  // has room
@@ -220,6 +222,18 @@ class CurlLoop {
     clear_headers(*transfer);
     idle_.push_back(transfer);
     exchange.on_end(ExchangeEnd::kNoMemory, {});
+  }
+
+  // Handles are used again: nothing of a request before it stays.
+  bool set_method(Transfer& transfer, const Exchange& exchange) noexcept {
+    CURL* const easy = transfer.easy;
+    if (std::strcmp(exchange.method, "GET") == 0) {
+      return curl_.easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK &&
+             curl_.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, static_cast<const char*>(nullptr)) == CURLE_OK;
+    }
+    return curl_.easy_setopt(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(exchange.body.size())) == CURLE_OK &&
+           curl_.easy_setopt(easy, CURLOPT_POSTFIELDS, exchange.body.c_str()) == CURLE_OK &&
+           curl_.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, exchange.method) == CURLE_OK;
   }
 
   Transfer* idle_transfer() noexcept {
@@ -267,6 +281,7 @@ class CurlLoop {
     try_set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     try_set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
     set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+    if (!options_.proxy.empty()) set(CURLOPT_PROXY, options_.proxy.c_str());
     if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
     return good;
   }

@@ -16,8 +16,9 @@ namespace {
 
 class HttpObjects final : public ByteStore, private http::RangeService {
  public:
-  HttpObjects(http::Url base, const http::ClientOptions& options, std::unique_ptr<http::Transport> transport)
-      : base_(std::move(base)), client_(*this, options, std::move(transport)) {
+  HttpObjects(http::Url base, std::vector<std::string> headers, const http::ClientOptions& options,
+              std::unique_ptr<http::Transport> transport)
+      : base_(std::move(base)), headers_(std::move(headers)), client_(*this, options, std::move(transport)) {
     while (base_.path.ends_with('/')) base_.path.pop_back();
   }
 
@@ -37,20 +38,29 @@ class HttpObjects final : public ByteStore, private http::RangeService {
     http::append_escaped(url.path, key, true);
     return url;
   }
-  void authorize(const http::Url&, std::int64_t, std::vector<std::string>&) override {}
+  std::uint64_t authorize(const http::Url&, std::int64_t, std::vector<std::string>& headers) override {
+    headers.insert(headers.end(), headers_.begin(), headers_.end());
+    return 0;
+  }
   void learn_region(std::string_view) override {}
 
   http::Url base_;
+  const std::vector<std::string> headers_;  // may hold secrets
   http::RangeClient client_;
 };
 
-Result<std::shared_ptr<Store>> open(const std::string& text) {
+Result<std::shared_ptr<Store>> open(const std::string& text, const StoreOptions& options) {
   try {
     HEADRACE_TRY_ASSIGN(http::Url base, http::parse_url(text));
-    HEADRACE_TRY_ASSIGN(const http::ClientOptions options, http::client_options_from_environment());
-    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(options.transport));
-    return std::shared_ptr<Store>(
-        std::make_shared<RangeStore>(std::make_shared<HttpObjects>(std::move(base), options, std::move(transport))));
+    HEADRACE_TRY_ASSIGN(const auto given, http::StorageOptions::parse(options.storage, http::StorageService::kHttp));
+    if (!base.tls && given.flag(http::StorageName::kAllowHttp) == false) {
+      return Status(Code::kInvalidArgument, Layer::kStore,
+                    "the URL is plain http, and the storage option 'allow_http' is false");
+    }
+    HEADRACE_TRY_ASSIGN(const http::ClientOptions client, http::find_client_options(given));
+    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(client.transport));
+    return std::shared_ptr<Store>(std::make_shared<RangeStore>(
+        std::make_shared<HttpObjects>(std::move(base), given.headers(), client, std::move(transport))));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }
@@ -58,12 +68,12 @@ Result<std::shared_ptr<Store>> open(const std::string& text) {
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> open_http_store(std::string_view location, const StoreOptions&) {
-  return open("http://" + std::string(location));
+Result<std::shared_ptr<Store>> open_http_store(std::string_view location, const StoreOptions& options) {
+  return open("http://" + std::string(location), options);
 }
 
-Result<std::shared_ptr<Store>> open_https_store(std::string_view location, const StoreOptions&) {
-  return open("https://" + std::string(location));
+Result<std::shared_ptr<Store>> open_https_store(std::string_view location, const StoreOptions& options) {
+  return open("https://" + std::string(location), options);
 }
 
 }  // namespace headrace::store

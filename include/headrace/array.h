@@ -40,6 +40,11 @@ class HEADRACE_API Store {
   // "memory://name", or "reference:///data/refs.json": a kerchunk reference file, which opens files below its
   // directory, or below the one that "?root=/data" behind it names, and no others.
   static Result<Store> open(const Context& context, std::string_view url);
+  // Also "https://host/path", "s3://bucket/path" and the others of docs/guide/remote.md, as `options` say, which go
+  // before the environment. They are copied, and in nothing that the store says. kInvalidArgument: an option that such
+  // a store does not have, one that is given by two names with different values, or that has no value of its kind; any
+  // option of a store of this machine.
+  static Result<Store> open(const Context& context, std::string_view url, std::span<const StorageOption> options);
   // Storage of the caller's own (byte_store.h), kept alive until nobody uses it. kInvalidArgument for null.
   static Result<Store> open(const Context& context, std::shared_ptr<ByteStore> store);
 

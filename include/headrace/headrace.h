@@ -74,6 +74,14 @@ HR_API hr_code hr_context_create(const hr_context_options* options, hr_context**
 HR_API void hr_context_free(hr_context* context);
 
 HR_API hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_error** error);
+/* One option of a store that is asked over a network: "key", "endpoint_url", ... headrace/open_options.h says more. */
+typedef struct hr_storage_option {
+  const char* name;
+  const char* value;
+} hr_storage_option;
+/* The same with options, which are copied and may be null where count is 0. */
+HR_API hr_code hr_store_open_with(hr_context* context, const char* url, const hr_storage_option* options, size_t count,
+                                  hr_store** out, hr_error** error);
 HR_API void hr_store_free(hr_store* store);
 
 /* A store of the caller's own, which is read by ranges of bytes: headrace/byte_store.h says what is asked of it, and

@@ -1,4 +1,4 @@
-// OpenOptions: how arrays, groups and hierarchies are opened.
+// OpenOptions and StorageOption: how arrays, groups and hierarchies are opened, and the stores that hold them.
 #pragma once
 
 #include <headrace/export.h>
@@ -26,6 +26,15 @@ struct OpenOptions {
   // now, and one that is rewritten while it is read is an error (kAgainExhausted: read again).
   // docs/reference/changing_stores.md has what holds for other stores and caches.
   bool revalidate = false;
+};
+
+// One option of a store that is asked over a network, for Store::open(): who asks, and where. Names are those of fsspec
+// and of obstore: "anon" as well as "skip_signature", "endpoint_url" as well as "endpoint"; what is nested there has
+// dots: "client_kwargs.region_name", "headers.Authorization". docs/guide/remote.md lists them. Flags are "true" or
+// "false", times seconds. An empty value is as good as none. Values are in no message.
+struct StorageOption {
+  std::string name;
+  std::string value;
 };
 
 // One habit of writers that a reader may be asked to accept.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -450,10 +450,10 @@ def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
                       device=device)
 
 
-def open_array(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", index_directory: str = "",
-               revalidate: bool = False, device: str | None = None) -> Array:
+def open_array(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,
+               lenient: str = "", index_directory: str = "", revalidate: bool = False, device: str | None = None) -> Array:
     """The array at `path`; InvalidArgumentError where a group is."""
-    store = known(store, context)
+    store = known(store, context, storage_options)
     opened, context = open_store(store, context)
     with naming_store(opened.url):
         core = _core.Array.open(opened, path, lenient, index_directory, revalidate)

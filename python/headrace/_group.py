@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,10 +205,10 @@ def _reopen_group(url: str, lenient: str, consolidated: bool, path: str, context
     return open_group(url, path, context=context, lenient=lenient, consolidated=consolidated, device=device)
 
 
-def open_group(store: Any, path: str = "", *, context: Context | None = None, lenient: str = "", consolidated: bool = True,
-               device: str | None = None) -> Group:
+def open_group(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,
+               lenient: str = "", consolidated: bool = True, device: str | None = None) -> Group:
     """The group at `path`; InvalidArgumentError where an array is."""
-    store = known(store, context)
+    store = known(store, context, storage_options)
     opened, context = open_store(store, context)
     with naming_store(opened.url):
         core = _core.Group.open(opened, path, lenient, consolidated)

@@ -72,7 +72,7 @@ class Loader:
             loss = model(batch["x"].torch(), batch["y"].torch())
 
     source: a path or URL, an Array, a Group (all its arrays that have the dimensions of input_dims), or a mapping of
-        names to arrays. Sample i is sample i of each array.
+        names to arrays. Sample i is sample i of each array. storage_options: of a URL, as for headrace.open.
     dims: names of an array's dimensions, where its metadata has none.
     input_dims, input_overlap, input_stride, batch_dims, concat_input_dims: as xbatcher has them; input_stride instead of
         an overlap.
@@ -115,10 +115,11 @@ class Loader:
                  mean: Any = None, std: Any = None,
                  normalise: Any = None, padding: Any = 0, stack: str | Mapping[str, Sequence[str]] | None = None,
                  channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int | None = None, read_ahead: int = 2,
-                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded") -> None:
+                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded",
+                 storage_options: Mapping[str, Any] | None = None) -> None:
         if not isinstance(input_dims, Mapping):
             raise InvalidArgumentError(f"input_dims is a {type(input_dims).__name__}; give a mapping of dimensions to sizes")
-        arrays = _arrays_of(source, input_dims, dims)
+        arrays = _arrays_of(source, input_dims, dims, storage_options)
         if normalise is not None:
             if mean is not None or std is not None:
                 raise InvalidArgumentError("normalise has mean and std: give it, or them")
@@ -320,9 +321,12 @@ def _torch_dataset(loader: Loader) -> Any:
     return Dataset()
 
 
-def _arrays_of(source: Any, input_dims: Mapping[str, int], dims: Sequence[str] | None) -> list[tuple[str, Array, tuple[str, ...]]]:
+def _arrays_of(source: Any, input_dims: Mapping[str, int], dims: Sequence[str] | None,
+               storage_options: Mapping[str, Any] | None) -> list[tuple[str, Array, tuple[str, ...]]]:
     if not isinstance(source, (Array, Group, Mapping)):
-        source = open_node(source)
+        source = open_node(source, storage_options=storage_options)
+    elif storage_options:
+        raise InvalidArgumentError("storage_options are for a path or URL; what is open has its own")
     named: list[tuple[str, Any]]
     if isinstance(source, Array):
         named = [((source.path or source.url.rstrip("/")).rpartition("/")[2].removesuffix(".zarr") or "data", source)]

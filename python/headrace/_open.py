@@ -8,13 +8,9 @@ from typing import Any
 from . import _core
 from ._array import Array
 from ._context import Context, usable_device
-from ._errors import InvalidArgumentError, naming_store
+from ._errors import naming_store
 from ._group import Group
 from ._sources import known, open_store, url_of
-
-
-def _is_remote(store: Any) -> bool:
-    return isinstance(store, str) and store.startswith(("s3://", "http://", "https://"))
 
 
 def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,  # noqa: A001
@@ -26,7 +22,9 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
       "https://host/path". Or a store of
       zarr-python (LocalStore, ZipStore for reading; of a MemoryStore what it holds now, copied) or a mapper of fsspec
       over local files. Or a store of the caller's own: any object with ``get_ranges``, as ``headrace.RangeStore`` says.
-    path: inside the store. storage_options: no store takes any yet; the environment has those of s3:// and https://.
+    path: inside the store. storage_options: who asks a remote store, and where; names of fsspec or obstore, as
+      {"anon": True} or {"access_key_id": ..., "secret_access_key": ..., "endpoint": ...} (docs/guide/remote.md). They go
+      before the environment, and are in no message; pickles of what is opened have them.
     consolidated: take what lies below a group from its consolidated metadata, where it has any.
     lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
     revalidate: arrays look at each read whether shards they keep open are still the ones in the store, for stores whose
@@ -35,12 +33,7 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
 
     Raises NotFoundError, CorruptError, UnsupportedError, ...
     """
-    store = known(store, context)
-    if storage_options:
-        if not _is_remote(store):
-            open_store(store, context)  # what cannot be opened at all has a better reason
-        raise InvalidArgumentError(f"storage_options {sorted(storage_options)}: this store takes none; those of s3:// and https:// "
-                                   "come from the environment")
+    store = known(store, context, storage_options)
     opened, context = open_store(store, context)
     with naming_store(opened.url):
         core = _core.open(opened, path, lenient, consolidated, index_directory, revalidate)

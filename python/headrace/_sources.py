@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from . import _core, _stores
 from ._context import Context, context_or_default
-from ._errors import UnsupportedError
+from ._errors import InvalidArgumentError, UnsupportedError
+from ._storage import Address, flat
 
 
 class MemoryStore:
@@ -60,15 +61,33 @@ class RangeStore(Protocol):
         """
 
 
-def known(store: Any, context: Context | None) -> str | MemoryStore | RangeStore:
+Known = str | Address | MemoryStore | RangeStore
+
+
+def known(store: Any, context: Context | None, storage_options: Mapping[str, Any] | None = None) -> Known:
     """Whatever ``open`` takes for a store, as a path, a URL, or a store that is to be kept until it is open."""
-    if isinstance(store, str | MemoryStore) or _stores.reads_ranges(store):
+    found = _known(store, context)
+    options = [] if storage_options is None else flat(storage_options)
+    if not options:
+        return found
+    if isinstance(found, Address):
+        raise InvalidArgumentError("storage_options are given twice")
+    if not isinstance(found, str):
+        raise InvalidArgumentError(f"storage_options: a {type(found).__name__} takes none")
+    return Address(found, options)
+
+
+def _known(store: Any, context: Context | None) -> Known:
+    if isinstance(store, str | Address | MemoryStore) or _stores.reads_ranges(store):
         return store
     if isinstance(store, bytes | os.PathLike):
         return os.fsdecode(os.fspath(store))
     url = _stores.local_url(store)
     if url is not None:
         return url
+    address = _stores.remote_address(store)
+    if address is not None:
+        return address
     objects = _stores.objects_of(store)
     if objects is None:
         raise _stores.refuse(store)
@@ -78,18 +97,20 @@ def known(store: Any, context: Context | None) -> str | MemoryStore | RangeStore
     return copy
 
 
-def url_of(store: str | MemoryStore | RangeStore) -> Any:
-    """What opens the store again: a path or URL as text, or the caller's own store."""
+def url_of(store: Known) -> Any:
+    """What opens the store again: a path or URL as text or with options, or the caller's own store."""
     return store.url if isinstance(store, MemoryStore) else store
 
 
-def open_store(store: str | MemoryStore | RangeStore, context: Context | None) -> tuple[Any, Context]:
+def open_store(store: Known, context: Context | None) -> tuple[Any, Context]:
     context = context_or_default(context)
     if _stores.reads_ranges(store):
         url = getattr(store, "url", None)
         named = url if isinstance(url, str) else f"{type(store).__module__}.{type(store).__qualname__}"
         return _core.Store.of_object(context._core, store, named), context
     try:
+        if isinstance(store, Address):
+            return _core.Store.open(context._core, store.url, store.options), context
         return _core.Store.open(context._core, url_of(store)), context
     except UnsupportedError as error:
         if "scheme" in str(error):

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ._errors import InvalidArgumentError
+from ._storage import Address, flat
 
 _numbers = itertools.count()
 _INSTEAD = "give the path or URL of what it reads; or let zarr-python fetch the objects, and headrace.zarr.enable() decode them"
@@ -44,6 +45,56 @@ def _below(files: Any, path: str) -> str | None:
     if not _is(files, "fsspec.implementations.local", "LocalFileSystem"):
         return None
     return os.path.abspath(files._strip_protocol(path))
+
+
+def remote_address(store: Any) -> Address | None:
+    """Where the objects of a store of zarr-python or mapper of fsspec lie that headrace can ask for itself, and by which
+    options; None where that is not known. Options may turn out not to be headrace's when the address is opened."""
+    try:
+        if _is(store, "zarr.storage", "FsspecStore"):
+            return _address_of_files(store.fs, store.path)
+        if _is(store, "fsspec.mapping", "FSMap"):
+            return _address_of_files(store.fs, store.root)
+        if _is(store, "zarr.storage", "ObjectStore"):
+            return _address_of_objects(store.store)
+    except (AttributeError, TypeError, ValueError, InvalidArgumentError):
+        pass  # of another release than those that are known, or with options that are no text
+    return None
+
+
+def _address_of_files(files: Any, path: str) -> Address | None:
+    """`path` on a file system of fsspec."""
+    if files.storage_args:
+        return None
+    if _is(files, "s3fs.core", "S3FileSystem"):
+        url = "s3://" + path
+    elif _is(files, "gcsfs.core", "GCSFileSystem"):
+        url = "gs://" + path
+    elif _is(files, "fsspec.implementations.http", "HTTPFileSystem"):
+        url = path
+    else:
+        return None
+    return None if "?" in url else Address(url, flat(files.storage_options))
+
+
+def _address_of_objects(store: Any) -> Address | None:
+    """A store of obstore."""
+    options: dict[str, Any] = {"client_options": dict(store.client_options or {})}
+    headers = options["client_options"].pop("default_headers", None)
+    if headers:
+        options["headers"] = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in headers.items()}
+    # When and how long to wait between attempts is each library's own affair.
+    options["retries"] = (store.retry_config or {}).get("max_retries")
+    if _is(store, "obstore.store", "HTTPStore"):
+        url = store.url
+        return None if "?" in url else Address(url, flat(options))
+    kinds = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
+    for kind, (scheme, bucket) in kinds.items():
+        if _is(store, "obstore.store", kind) and store.credential_provider is None:
+            config = dict(store.config)
+            url = f"{scheme}://{config.pop(bucket)}/{store.prefix or ''}"
+            return None if "?" in url else Address(url.rstrip("/"), flat({**options, **config}))
+    return None
 
 
 def reads_ranges(store: Any) -> bool:

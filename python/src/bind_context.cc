@@ -5,12 +5,15 @@
 #include <headrace/context.h>
 #include <headrace/device.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bind.h"
@@ -85,10 +88,14 @@ void bind_context(nb::module_& module) {
   nb::class_<Store>(module, "Store")
       .def_static(
           "open",
-          [](const Context& context, const std::string& url) {
-            return take(without_gil([&] { return Store::open(context, url); }));
+          [](const Context& context, const std::string& url,
+             const std::vector<std::pair<std::string, std::string>>& options) {
+            std::vector<StorageOption> given;
+            given.reserve(options.size());
+            for (const auto& [name, value] : options) given.push_back({name, value});
+            return take(without_gil([&] { return Store::open(context, url, given); }));
           },
-          "context"_a, "url"_a)
+          "context"_a, "url"_a, "options"_a = std::vector<std::pair<std::string, std::string>>())
       .def_static(
           "of_object",
           [](const Context& context, nb::object object, const std::string& url) {

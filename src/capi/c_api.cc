@@ -245,12 +245,24 @@ hr_code hr_context_create(const hr_context_options* options, hr_context** out, h
 void hr_context_free(hr_context* context) { delete context; }
 
 hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_error** error) {
+  return hr_store_open_with(context, url, nullptr, 0, out, error);
+}
+
+hr_code hr_store_open_with(hr_context* context, const char* url, const hr_storage_option* options, size_t count,
+                           hr_store** out, hr_error** error) {
   if (out == nullptr) return missing_out(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(context, "context"));
     HEADRACE_TRY(require(url, "url"));
-    HEADRACE_TRY_ASSIGN(headrace::Store store, headrace::Store::open(context->value, url));
+    if (count != 0) HEADRACE_TRY(require(options, "options"));
+    std::vector<headrace::StorageOption> given;
+    for (size_t i = 0; i < count; ++i) {
+      HEADRACE_TRY(require(options[i].name, "options->name"));
+      HEADRACE_TRY(require(options[i].value, "options->value"));
+      given.push_back({options[i].name, options[i].value});
+    }
+    HEADRACE_TRY_ASSIGN(headrace::Store store, headrace::Store::open(context->value, url, given));
     *out = new hr_store{std::move(store)};
     return {};
   });

@@ -21,9 +21,45 @@ Status take(const char* name, std::uint64_t least, std::uint64_t most, std::uint
   return {};
 }
 
+Status take_given(const StorageOptions& given, ClientOptions& options) {
+  options.transport.connect_ns = given.number(StorageName::kConnectSeconds).value_or(options.transport.connect_ns);
+  options.transport.idle_ns = given.number(StorageName::kIdleSeconds).value_or(options.transport.idle_ns);
+  options.total_ns = given.number(StorageName::kTotalSeconds).value_or(options.total_ns);
+
+  if (const auto count = given.number(StorageName::kConnections)) {
+    if (*count < 1 || *count > 1024)
+      return refuse_option("the storage option 'max_pool_connections' is from 1 to 1024");
+    options.transport.connections = static_cast<std::uint32_t>(*count);
+  }
+  if (const auto count = given.number(StorageName::kRetries)) {
+    if (*count > 99) return refuse_option("the storage option 'retries' is from 0 to 99");
+    options.retry.attempts = static_cast<std::uint32_t>(*count + 1);
+  }
+  const std::string& verify = given.text(StorageName::kCertificates);
+  if (said_yes(verify)) {
+    options.transport.ca_file.clear();
+  } else if (verify == "false" || verify == "False" || verify == "0") {
+    return refuse_option("the storage option 'verify' names a file of certificates: they are always checked");
+  } else if (!verify.empty()) {
+    options.transport.ca_file = verify;
+  }
+  const std::string& proxy = given.text(StorageName::kProxy);
+  if (!proxy.empty()) {
+    bool known = false;
+    for (const char* scheme : {"http://", "https://", "socks5://", "socks5h://"}) {
+      known = known || proxy.starts_with(scheme);
+    }
+    if (!known || !is_printable(proxy)) {
+      return refuse_option("the storage option 'proxy_url' is no URL of http, https, socks5 or socks5h");
+    }
+    options.transport.proxy = proxy;
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<ClientOptions> client_options_from_environment() {
+Result<ClientOptions> find_client_options(const StorageOptions& given) {
   constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86400;
   ClientOptions options;
   HEADRACE_TRY(take("HEADRACE_HTTP_CONNECTIONS", 1, 1024, 1, options.transport.connections));
@@ -37,6 +73,7 @@ Result<ClientOptions> client_options_from_environment() {
     options.transport.ca_file = file;
     break;
   }
+  HEADRACE_TRY(take_given(given, options));
   return options;
 }
 

@@ -1,14 +1,16 @@
-// Options of a client as the environment has them: HEADRACE_HTTP_* and the usual names of certificate files.
+// Options of a client: those of the user, else HEADRACE_HTTP_* and the usual names of certificate files in the
+// environment.
 //
-// Fails: kInvalidArgument for what is no number in bounds; the message names the variable.
+// Fails: kInvalidArgument for what is no number in bounds; the message names the option or variable.
 #pragma once
 
 #include <headrace/status.h>
 
 #include "http/range_client.h"
+#include "http/storage_options.h"
 
 namespace headrace::http {
 
-Result<ClientOptions> client_options_from_environment();
+Result<ClientOptions> find_client_options(const StorageOptions& given);
 
 }  // namespace headrace::http

@@ -1,8 +1,6 @@
 // What servers say, taken apart: addresses, header fields, XML, signatures, verdicts.
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "http/answer_head.h"
 #include "http/request_signer.h"
 #include "http/retry_policy.h"
@@ -166,7 +164,7 @@ TEST(Xml, ErrorsOfS3) {
 }
 
 TEST(Xml, PagesOfListings) {
-  S3Page page;
+  ObjectPage page;
   ASSERT_TRUE(parse_s3_page(
       "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>a+b%2F</Key><Owner><Key>no</Key>"
       "</Owner></Contents><CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes><Prefix>no</Prefix>"
@@ -199,9 +197,10 @@ TEST(Signatures, Hashes) {
 // As botocore signs the same requests.
 TEST(Signatures, AreBotocores) {
   const auto sign = [](const char* url, const char* token, const char* region) {
-    RequestSigner signer({"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", token}, region);
+    RequestSigner signer(region);
     std::vector<std::string> headers;
-    signer.sign(*parse_url(url), 1369353600, headers);
+    signer.sign(*parse_url(url), 1369353600, {"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", token},
+                headers);
     return headers.at(0).substr(headers.at(0).rfind('=') + 1);
   };
   EXPECT_EQ(sign("https://examplebucket.s3.amazonaws.com/test.txt", "", "us-east-1"),
@@ -210,9 +209,17 @@ TEST(Signatures, AreBotocores) {
             "23068a22450cb0d3a7347374c4e598aff0350c93cfdd4ceb9ba0e88322921fcc");
   EXPECT_EQ(sign("http://127.0.0.1:9000/bucket/?list-type=2&prefix=a%2F&delimiter=%2F&location", "", "us-east-1"),
             "46d1aa4b0102dfd57b1d8e124c00962bc8b935dd26c3b796a77778d39d9cc682");
-  RequestSigner anonymous({}, "us-east-1");
+  const AwsKeys keys{"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "TOKEN"};
+  std::vector<std::string> form, paying;
+  sign_form(*parse_url("https://sts.us-west-2.amazonaws.com/"), "Action=AssumeRole&Version=2011-06-15", keys,
+            "us-west-2", "sts", 1369353600, form);
+  EXPECT_TRUE(form.at(0).ends_with("=c570978f7d7f4e2398dbb3f0a3ab423affa44adc57b876bfb8881a9ad39a4ca1")) << form[0];
+  RequestSigner("us-east-1", true)
+      .sign(*parse_url("https://examplebucket.s3.amazonaws.com/test.txt"), 1369353600, keys, paying);
+  EXPECT_TRUE(paying.at(0).ends_with("=14c6255c66e5776991fb8419d1975a43bca1ed5dd4c01ec2bcc55c59454266e4")) << paying[0];
+  RequestSigner anonymous("us-east-1");
   std::vector<std::string> headers;
-  anonymous.sign(*parse_url("http://h/x"), 0, headers);
+  anonymous.sign(*parse_url("http://h/x"), 0, {}, headers);
   EXPECT_TRUE(headers.empty());
 }
 
@@ -295,7 +302,13 @@ TEST(Verdicts, WhatEachAnswerMeans) {
       {403, ServiceKind::kS3, xml("AccessDenied"), Next::kDone, Code::kPermission},
       {403, ServiceKind::kS3, xml("SignatureDoesNotMatch"), Next::kDone, Code::kPermission},
       {403, ServiceKind::kS3, xml("RequestTimeTooSkewed"), Next::kClock, Code::kPermission},
-      {400, ServiceKind::kS3, xml("ExpiredToken"), Next::kDone, Code::kPermission},
+      {400, ServiceKind::kS3, xml("ExpiredToken"), Next::kCredentials, Code::kPermission},
+      {401, ServiceKind::kS3, xml("AuthenticationRequired"), Next::kCredentials, Code::kPermission},
+      {404, ServiceKind::kAzure, xml("BlobNotFound"), Next::kDone, Code::kNotFound},
+      {404, ServiceKind::kAzure, xml("ContainerNotFound"), Next::kDone, Code::kIo},
+      {404, ServiceKind::kAzure, xml("NoSuchKey"), Next::kDone, Code::kIo},
+      {404, ServiceKind::kAzure, "", Next::kDone, Code::kIo},
+      {503, ServiceKind::kAzure, xml("ServerBusy"), Next::kRetry, Code::kAgainExhausted},
       {400, ServiceKind::kS3, "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>",
        Next::kRegion, Code::kInvalidArgument},
       {400, ServiceKind::kS3, xml("RequestTimeout"), Next::kRetry, Code::kAgainExhausted},
@@ -342,58 +355,7 @@ TEST(Retries, AreBounded) {
   EXPECT_TRUE(policy.wait_ns(1, 0, ~0ull, 0));
 }
 
-TEST(Settings, ComeFromWhereAwsToolsTakeThem) {
-  std::map<std::string, std::string> variables, files;
-  const S3Surroundings surroundings{[&](const char* name) { return variables.contains(name) ? variables[name] : ""; },
-                                    [&](const std::string& path) -> std::optional<std::string> {
-                                      if (!files.contains(path)) return std::nullopt;
-                                      return files[path];
-                                    }};
-  EXPECT_EQ(find_s3_settings(surroundings).status().code(), Code::kPermission);
-  variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/x";
-  EXPECT_EQ(find_s3_settings(surroundings).status().code(), Code::kUnsupported);
-  variables["HOME"] = "/home/me";
-  files["/home/me/.aws/credentials"] =
-      "# x\n[default]\naws_access_key_id = ID1\r\naws_secret_access_key=S1=\n[other]\n  aws_access_key_id = no\n"
-      "aws_access_key_id=ID2\naws_secret_access_key=S2\naws_session_token=T2\n";
-  files["/home/me/.aws/config"] =
-      "[default]\nregion=eu-north-1\ns3 =\n  endpoint_url = http://no\n[profile other]\n"
-      "endpoint_url=http://localhost:9000/\n[profile role]\nrole_arn=arn\n";
-  auto settings = find_s3_settings(surroundings);
-  ASSERT_TRUE(settings.ok()) << settings.status().to_string();
-  EXPECT_EQ(settings->keys.id, "ID1");
-  EXPECT_EQ(settings->keys.secret, "S1=");
-  EXPECT_EQ(settings->region, "eu-north-1");
-  EXPECT_FALSE(settings->endpoint);
-  EXPECT_EQ(place_in_bucket(*settings, "eu-north-1", "b-1", "a b").to_string(),
-            "https://b-1.s3.eu-north-1.amazonaws.com/a%20b");
-  EXPECT_EQ(place_in_bucket(*settings, "eu-north-1", "b.1", "a").to_string(),
-            "https://s3.eu-north-1.amazonaws.com/b.1/a");
-  variables["AWS_PROFILE"] = "other";
-  settings = find_s3_settings(surroundings);
-  ASSERT_TRUE(settings.ok());
-  EXPECT_EQ(settings->keys.id, "ID2");
-  EXPECT_EQ(settings->keys.session_token, "T2");
-  EXPECT_EQ(place_in_bucket(*settings, "x", "bucket", "a").to_string(), "http://localhost:9000/bucket/a");
-  variables["AWS_PROFILE"] = "role";
-  EXPECT_EQ(find_s3_settings(surroundings).status().code(), Code::kUnsupported);
-  variables["AWS_NO_SIGN_REQUEST"] = "YES";
-  EXPECT_EQ(find_s3_settings(surroundings)->keys.id, "");
-  variables.erase("AWS_NO_SIGN_REQUEST");
-  variables["AWS_ACCESS_KEY_ID"] = "ID3";
-  variables["AWS_SECRET_ACCESS_KEY"] = "S3";
-  variables["AWS_REGION"] = "us-west-2";
-  variables["AWS_ENDPOINT_URL"] = "http://no";
-  variables["AWS_ENDPOINT_URL_S3"] = "https://yes:1234";
-  settings = find_s3_settings(surroundings);
-  ASSERT_TRUE(settings.ok());
-  EXPECT_EQ(settings->keys.id, "ID3");
-  EXPECT_EQ(settings->region, "us-west-2");
-  EXPECT_EQ(settings->endpoint->origin(), "https://yes:1234");
-  variables["AWS_SESSION_TOKEN"] = "geheim\r\nX: y";
-  const auto refused = find_s3_settings(surroundings);
-  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(refused.status().to_string().find("geheim"), std::string::npos);
+TEST(Buckets, HaveNames) {
   EXPECT_FALSE(valid_bucket("a"));
   EXPECT_FALSE(valid_bucket("a..b"));
   EXPECT_FALSE(valid_bucket("a/b"));

@@ -21,33 +21,6 @@ constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
 
 Status say(Code code, const char* what) { return Status(code, Layer::kStore, what); }
 
-Status of_end(ExchangeEnd end, std::string_view detail) {
-  const auto with = [&](Code code, const char* what) { return Status(code, Layer::kStore, what).with_cause(detail); };
-  switch (end) {
-    case ExchangeEnd::kNoConnection:
-      return with(Code::kIo, "no connection to the server");
-    case ExchangeEnd::kConnectTimeout:
-      return with(Code::kTimeout, "no connection to the server in time");
-    case ExchangeEnd::kIdleTimeout:
-      return with(Code::kTimeout, "the server sent nothing for too long");
-    case ExchangeEnd::kTotalTimeout:
-      return with(Code::kTimeout, "the answer was not there in time");
-    case ExchangeEnd::kTls:
-      return with(Code::kIo, "no secure connection to the server");
-    case ExchangeEnd::kProtocol:
-      return with(Code::kIo, "the server's answer is not HTTP");
-    case ExchangeEnd::kNoMemory:
-      return Status::out_of_memory();
-    case ExchangeEnd::kCancelled:
-      return with(Code::kCancelled, "cancelled");
-    case ExchangeEnd::kBroken:
-    case ExchangeEnd::kStopped:
-    case ExchangeEnd::kComplete:
-      break;
-  }
-  return with(Code::kIo, "the connection broke");
-}
-
 }  // namespace
 
 struct RangeClient::Whole {
@@ -72,17 +45,18 @@ class RangeClient::Job final : public Exchange {
   bool on_body(std::span<const std::byte> bytes) noexcept override;
   void on_end(ExchangeEnd end, std::string_view detail) noexcept override;
 
+  void ask();
+  void finish(Status status) noexcept;
   RangeRead* read() const noexcept { return read_; }
   void forget() noexcept { read_ = nullptr; }
 
  private:
-  void ask();
   void begin_answer();
   bool plan();
   Status judge_end(ExchangeEnd end, std::string_view detail, bool& again);
   Status follow(const Verdict& verdict, bool& again);
   Status retry(Status status, bool& again);
-  void finish(Status status) noexcept;
+  bool learn_size(const BodyPlan& plan);
 
   RangeClient& client_;
   RangeRead* read_ = nullptr;
@@ -90,7 +64,11 @@ class RangeClient::Job final : public Exchange {
   Url place_, at_;  // where the object is, and where this request goes
   RangeAsked asked_;
   std::uint32_t attempts_ = 0, redirects_ = 0;
-  bool region_told_ = false, clock_told_ = false;
+  bool region_told_ = false, clock_told_ = false, renewed_ = false;
+  std::uint64_t generation_ = 0;  // of what said who asks
+  // Of a range from the end, of services that have none: the first byte tells the size, then the range is asked for.
+  bool measuring_ = false;
+  std::string measured_etag_;
   // Of the answer that comes.
   AnswerHead head_;
   std::optional<BodyPlan> plan_;
@@ -106,7 +84,7 @@ void RangeClient::Job::prepare(RangeRead* read, Whole* whole, const Url& place) 
   place_ = at_ = place;
   asked_ = {};
   attempts_ = redirects_ = 0;
-  region_told_ = clock_told_ = false;
+  region_told_ = clock_told_ = renewed_ = measuring_ = false;
   not_before_ns = deadline_ns = 0;
   total_ns = client_.options_.total_ns;
   cancel_wanted.store(false, std::memory_order_relaxed);
@@ -117,8 +95,13 @@ void RangeClient::Job::prepare(RangeRead* read, Whole* whole, const Url& place) 
     asked_.count = std::clamp<std::uint64_t>(read->out.size(), 1, kMostOffset);
     asked_.from_end = read->from_end;
     asked_.etag = read->version;
+    measuring_ = read->from_end && !client_.service_.has_suffix_ranges();
+    if (measuring_) {
+      asked_.first = 0;
+      asked_.count = 1;
+      asked_.from_end = false;
+    }
   }
-  ask();
 }
 
 void RangeClient::Job::ask() {
@@ -135,7 +118,9 @@ void RangeClient::Job::ask() {
     }
   }
   headers.push_back("Accept-Encoding: identity");
-  if (at_.origin() == place_.origin()) client_.service_.authorize(at_, client_.server_now(), headers);
+  if (at_.origin() == place_.origin()) {
+    generation_ = client_.service_.authorize(at_, client_.server_now(), headers);
+  }
   begin_answer();
 }
 
@@ -188,7 +173,7 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
     const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
     if (whole_ != nullptr) {
       whole_->text.append(reinterpret_cast<const char*>(bytes.data()), some);
-    } else if (!read_->out.empty() && some > 0) {
+    } else if (!measuring_ && !read_->out.empty() && some > 0) {
       std::memcpy(read_->out.data() + received_, bytes.data(), some);
     }
     received_ += some;
@@ -207,9 +192,8 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
   try {
     status = judge_end(end, detail, again);
     if (again) {
-      ask();
-      Exchange* const one[] = {this};
-      status = client_.transport_->start(one);
+      Job* const one[] = {this};
+      status = client_.go(one);
       if (status.ok()) return;
     }
   } catch (const std::bad_alloc&) {
@@ -219,17 +203,17 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 }
 
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
-  if (end == ExchangeEnd::kCancelled) return of_end(end, {});
+  if (end == ExchangeEnd::kCancelled) return status_of(end, {});
   if (!failed_.ok()) return std::move(failed_);
   // A server that closes is done with an error's text.
   const bool stopped = end == ExchangeEnd::kStopped;
   if (end != ExchangeEnd::kComplete && !stopped && (plan_ || !head_.is_complete())) {
-    Status status = of_end(end, detail);
+    Status status = status_of(end, detail);
     const bool worth = end == ExchangeEnd::kNoConnection || end == ExchangeEnd::kBroken ||
                        end == ExchangeEnd::kConnectTimeout || end == ExchangeEnd::kIdleTimeout;
     return worth ? retry(std::move(status), again) : status;
   }
-  if (!head_.is_complete()) return of_end(ExchangeEnd::kProtocol, detail);
+  if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
   if (!plan_) return follow(judge(head_, asked_, client_.service_.kind(), error_body_), again);
   BodyPlan& plan = *plan_;
   if (plan.exact && surplus_) return say(Code::kIo, "the server sends more bytes than it says");
@@ -246,10 +230,27 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
   client_.policy_.answered();
+  if (measuring_) {
+    again = learn_size(plan);
+    return again ? Status() : say(Code::kUnsupported, "the server does not tell how long the object is");
+  }
   read_->bytes = read_->out.empty() ? 0 : received_;
   read_->object_bytes = plan.object_bytes;
   read_->found_version = strong_etag(head_.etag);
   return {};
+}
+
+// Of the answer to the first byte: the range from the end is one from the start now.
+bool RangeClient::Job::learn_size(const BodyPlan& plan) {
+  if (plan.object_bytes == BodyPlan::kUnknown || plan.object_bytes == 0) return false;
+  measuring_ = false;
+  asked_.count = std::clamp<std::uint64_t>(read_->out.size(), 1, plan.object_bytes);
+  asked_.first = plan.object_bytes - asked_.count;
+  if (asked_.etag.empty()) {
+    measured_etag_ = strong_etag(head_.etag);
+    asked_.etag = measured_etag_;
+  }
+  return true;
 }
 
 Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
@@ -275,6 +276,12 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
       client_.service_.learn_region(verdict.region);
       region_told_ = again = true;
       place_ = at_ = read_ != nullptr ? client_.service_.place(read_->key) : whole_->place();
+      return {};
+    case Verdict::Next::kCredentials:
+      if (renewed_ || at_.origin() != place_.origin() || !client_.service_.renew(generation_)) {
+        return Status(verdict.status);
+      }
+      renewed_ = again = true;
       return {};
     case Verdict::Next::kClock: {
       const auto date = parse_http_date(head_.date);
@@ -367,30 +374,77 @@ Status RangeClient::check_own() const {
 
 Status RangeClient::start(std::span<RangeRead* const> reads) {
   HEADRACE_TRY(check_own());
-  std::vector<Exchange*> exchanges;
+  std::vector<Job*> jobs;
   Status status;
   try {
-    exchanges.reserve(reads.size());
+    jobs.reserve(reads.size());
     for (RangeRead* const read : reads) {
       Job* const job = take_job();
-      exchanges.push_back(job);
+      jobs.push_back(job);
       job->prepare(read, nullptr, service_.place(read->key));
       std::lock_guard lock(mutex_);
       running_[read] = job;
     }
-    status = transport_->start(exchanges);
+    status = go(jobs);
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
   if (!status.ok()) {
-    for (Exchange* const exchange : exchanges) recycle(static_cast<Job*>(exchange));
+    for (Job* const job : jobs) recycle(job);
   }
   return status;
+}
+
+// All of them, or none. Where it is not known who asks they wait for resume().
+Status RangeClient::go(std::span<Job* const> jobs) {
+  {
+    // With the lock: resume() does not come between the answer and the parking.
+    std::lock_guard lock(mutex_);
+    HEADRACE_TRY_ASSIGN(const bool prepared, service_.prepared());
+    if (!prepared) {
+      parked_.insert(parked_.end(), jobs.begin(), jobs.end());
+      return {};
+    }
+  }
+  std::vector<Exchange*> exchanges;
+  exchanges.reserve(jobs.size());
+  for (Job* const job : jobs) {
+    job->ask();
+    exchanges.push_back(job);
+  }
+  return transport_->start(exchanges);
+}
+
+void RangeClient::resume(const Status& status) noexcept {
+  std::vector<Job*> jobs;
+  {
+    std::lock_guard lock(mutex_);
+    jobs.swap(parked_);
+  }
+  for (Job* const job : jobs) {
+    Status how;
+    try {
+      if (job->cancel_wanted.load(std::memory_order_relaxed)) {
+        how = status_of(ExchangeEnd::kCancelled, {});
+      } else if (!status.ok()) {
+        how = Status(status);
+      } else {
+        job->ask();
+        Exchange* const one[] = {job};
+        how = transport_->start(one);
+        if (how.ok()) continue;
+      }
+    } catch (const std::bad_alloc&) {
+      how = Status::out_of_memory();
+    }
+    job->finish(std::move(how));
+  }
 }
 
 void RangeClient::cancel(std::span<RangeRead* const> reads) noexcept {
   if (generation_ != base::fork_generation()) return;
   bool any = false;
+  std::vector<Job*> ended;
   {
     std::lock_guard lock(mutex_);
     for (RangeRead* const read : reads) {
@@ -399,7 +453,17 @@ void RangeClient::cancel(std::span<RangeRead* const> reads) noexcept {
       found->second->cancel_wanted.store(true, std::memory_order_relaxed);
       any = true;
     }
+    // Those that wait for resume() end now: it may take seconds. Without memory for that they end then.
+    try {
+      std::erase_if(parked_, [&](Job* job) {
+        if (!job->cancel_wanted.load(std::memory_order_relaxed)) return false;
+        ended.push_back(job);
+        return true;
+      });
+    } catch (const std::bad_alloc&) {
+    }
   }
+  for (Job* const job : ended) job->finish(status_of(ExchangeEnd::kCancelled, {}));
   if (any) transport_->look_for_cancelled();
 }
 
@@ -407,11 +471,11 @@ Result<std::string> RangeClient::get_whole(const std::function<Url()>& place, st
   HEADRACE_TRY(check_own());
   Whole whole{place, limit, {}, {}, {}, {}};
   Job* const job = take_job();
-  Exchange* const one[] = {job};
+  Job* const one[] = {job};
   Status status;
   try {
     job->prepare(nullptr, &whole, place());
-    status = transport_->start(one);
+    status = go(one);
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }

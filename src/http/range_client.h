@@ -31,9 +31,16 @@ class RangeService {
   virtual ~RangeService() = default;
   virtual ServiceKind kind() const noexcept = 0;
   virtual Url place(std::string_view key) const = 0;
+  // False: ranges from the end are asked for in two steps.
+  virtual bool has_suffix_ranges() const noexcept { return true; }
+  // Whether it is known who asks. False: RangeClient::resume() is called when it is, or with why it is not. An error:
+  // nothing is asked now.
+  virtual Result<bool> prepared() { return true; }
   // Adds what tells who asks; `now`: seconds since 1970 by the server's clock. Called only for places of its own
-  // origin: what leads elsewhere gets nothing.
-  virtual void authorize(const Url& url, std::int64_t now, std::vector<std::string>& headers) = 0;
+  // origin: what leads elsewhere gets nothing. Gives a number for renew().
+  virtual std::uint64_t authorize(const Url& url, std::int64_t now, std::vector<std::string>& headers) = 0;
+  // The server says that what authorize() gave with that number has ended. False: there is nothing else.
+  virtual bool renew(std::uint64_t) { return false; }
   // That is where the bucket is.
   virtual void learn_region(std::string_view region) = 0;
 };
@@ -56,6 +63,9 @@ class RangeClient {
   Status start(std::span<RangeRead* const> reads);
   void cancel(std::span<RangeRead* const> reads) noexcept;
 
+  // The service knows who asks, or why it does not: what waits for that goes on, or ends so.
+  void resume(const Status& status) noexcept;
+
   // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
   // has learnt where it is.
   Result<std::string> get_whole(const std::function<Url()>& place, std::uint64_t limit);
@@ -67,6 +77,7 @@ class RangeClient {
   void recycle(Job* job) noexcept;
   std::int64_t server_now() const noexcept;
   Status check_own() const;
+  Status go(std::span<Job* const> jobs);
 
   RangeService& service_;
   const ClientOptions options_;
@@ -78,6 +89,7 @@ class RangeClient {
   std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all there are
   std::vector<Job*> free_;                              // guarded by mutex_
   std::unordered_map<const RangeRead*, Job*> running_;  // guarded by mutex_
+  std::vector<Job*> parked_;                            // guarded by mutex_: until it is known who asks
   std::unique_ptr<Transport> transport_;                // the last: it goes first, and nothing calls any more
 };
 

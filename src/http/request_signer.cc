@@ -3,8 +3,52 @@
 #include <time.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace headrace::http {
+namespace {
+
+// Lower case names, in their order.
+using Fields = std::vector<std::pair<const char*, std::string>>;
+
+std::string stamp_of(std::int64_t now) {
+  const ::time_t seconds = static_cast<::time_t>(now);
+  struct tm parts {};
+  ::gmtime_r(&seconds, &parts);
+  char stamp[32];
+  ::strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &parts);
+  return stamp;
+}
+
+Digest signing_key(const std::string& secret, std::string_view day, std::string_view region, std::string_view service) {
+  Digest key = hmac_sha256("AWS4" + secret, day);
+  key = hmac_sha256(as_text(key), region);
+  key = hmac_sha256(as_text(key), service);
+  return hmac_sha256(as_text(key), "aws4_request");
+}
+
+// `scope`: day, region and service.
+void add_signed(const char* method, const Url& url, const Fields& fields, std::string_view payload,
+                const std::string& id, const Digest& key, const std::string& stamp, const std::string& scope,
+                std::vector<std::string>& headers) {
+  std::string canonical =
+      std::string(method) + "\n" + url.path + "\n" + RequestSigner::canonical_query(url.query) + "\n";
+  std::string names;
+  for (const auto& [name, value] : fields) {
+    canonical += std::string(name) + ":" + value + "\n";
+    names += (names.empty() ? "" : ";") + std::string(name);
+  }
+  canonical += "\n" + names + "\n" + std::string(payload);
+  const std::string signature =
+      hex(hmac_sha256(as_text(key), "AWS4-HMAC-SHA256\n" + stamp + "\n" + scope + "\n" + hex(sha256(canonical))));
+  headers.push_back("Authorization: AWS4-HMAC-SHA256 Credential=" + id + "/" + scope + ",SignedHeaders=" + names +
+                    ",Signature=" + signature);
+  for (const auto& [name, value] : fields) {
+    if (std::string_view(name) != "host") headers.push_back(std::string(name) + ": " + value);
+  }
+}
+
+}  // namespace
 
 std::string RequestSigner::canonical_query(std::string_view query) {
   std::vector<std::string> parts;
@@ -38,45 +82,39 @@ void RequestSigner::set_region(std::string region) {
   day_.clear();
 }
 
-void RequestSigner::sign(const Url& url, std::int64_t now, std::vector<std::string>& headers) {
-  if (keys_.id.empty()) return;
+void RequestSigner::sign(const Url& url, std::int64_t now, const AwsKeys& keys, std::vector<std::string>& headers) {
   static constexpr const char* kPayload = "UNSIGNED-PAYLOAD";
-  const ::time_t seconds = static_cast<::time_t>(now);
-  struct tm parts {};
-  ::gmtime_r(&seconds, &parts);
-  char stamp[32];
-  ::strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &parts);
-  const std::string day(stamp, 8);
-
-  const bool token = !keys_.session_token.empty();
-  const std::string names =
-      std::string("host;x-amz-content-sha256;x-amz-date") + (token ? ";x-amz-security-token" : "");
-  std::string canonical = "GET\n" + url.path + "\n" + canonical_query(url.query) + "\nhost:" + url.authority() +
-                          "\nx-amz-content-sha256:" + kPayload + "\nx-amz-date:" + stamp + "\n";
-  if (token) canonical += "x-amz-security-token:" + keys_.session_token + "\n";
-  canonical += "\n" + names + "\n" + kPayload;
-
+  if (keys.id.empty()) {
+    if (requester_pays_) headers.push_back("x-amz-request-payer: requester");
+    return;
+  }
+  const std::string stamp = stamp_of(now), day = stamp.substr(0, 8);
   std::string scope;
   Digest key;
   {
     std::lock_guard lock(mutex_);
-    if (day_ != day) {
-      key_ = hmac_sha256("AWS4" + keys_.secret, day);
-      key_ = hmac_sha256(as_text(key_), region_);
-      key_ = hmac_sha256(as_text(key_), "s3");
-      key_ = hmac_sha256(as_text(key_), "aws4_request");
+    if (day_ != day || secret_ != keys.secret) {
+      key_ = signing_key(keys.secret, day, region_, "s3");
+      secret_ = keys.secret;
       day_ = day;
     }
     key = key_;
     scope = day + "/" + region_ + "/s3/aws4_request";
   }
-  const std::string signature = hex(hmac_sha256(
-      as_text(key), std::string("AWS4-HMAC-SHA256\n") + stamp + "\n" + scope + "\n" + hex(sha256(canonical))));
-  headers.push_back("Authorization: AWS4-HMAC-SHA256 Credential=" + keys_.id + "/" + scope + ",SignedHeaders=" + names +
-                    ",Signature=" + signature);
-  headers.push_back(std::string("x-amz-content-sha256: ") + kPayload);
-  headers.push_back(std::string("x-amz-date: ") + stamp);
-  if (token) headers.push_back("x-amz-security-token: " + keys_.session_token);
+  Fields fields{{"host", url.authority()}, {"x-amz-content-sha256", kPayload}, {"x-amz-date", stamp}};
+  if (requester_pays_) fields.emplace_back("x-amz-request-payer", "requester");
+  if (!keys.session_token.empty()) fields.emplace_back("x-amz-security-token", keys.session_token);
+  add_signed("GET", url, fields, kPayload, keys.id, key, stamp, scope, headers);
+}
+
+void sign_form(const Url& url, std::string_view body, const AwsKeys& keys, std::string_view region,
+               std::string_view service, std::int64_t now, std::vector<std::string>& headers) {
+  const std::string stamp = stamp_of(now), day = stamp.substr(0, 8);
+  Fields fields{
+      {"content-type", "application/x-www-form-urlencoded"}, {"host", url.authority()}, {"x-amz-date", stamp}};
+  if (!keys.session_token.empty()) fields.emplace_back("x-amz-security-token", keys.session_token);
+  add_signed("POST", url, fields, hex(sha256(body)), keys.id, signing_key(keys.secret, day, region, service), stamp,
+             day + "/" + std::string(region) + "/" + std::string(service) + "/aws4_request", headers);
 }
 
 }  // namespace headrace::http

@@ -30,9 +30,11 @@ enum class ExchangeEnd : std::uint8_t {
   kNoMemory
 };
 
-// One GET and its answer.
+// One request and its answer.
 class Exchange {
  public:
+  const char* method = "GET";        // or "PUT", "POST", with what `body` has
+  std::string body;                  // stays until on_end()
   std::string url;                   // complete and escaped
   std::vector<std::string> headers;  // "Name: value"
   std::uint64_t not_before_ns = 0;   // base::now_ns() when it may begin
@@ -53,7 +55,12 @@ struct TransportOptions {
   std::uint64_t connect_ns = 10'000'000'000;
   std::uint64_t idle_ns = 30'000'000'000;
   std::string ca_file;  // certificates to trust; empty: the system's
+  std::string proxy;    // its URL, which may hold a password; empty: the environment's
+  bool direct = false;  // by no proxy at all
 };
+
+// What is said of an exchange that did not come to its end. `detail`: the transport's.
+Status status_of(ExchangeEnd end, std::string_view detail);
 
 class Transport {
  public:

@@ -123,6 +123,14 @@ Result<Url> parse_url(std::string_view text) {
   return url;
 }
 
+bool is_loopback(const Url& url) noexcept {
+  const std::string& host = url.host;
+  if (host == "localhost" || host == "[::1]") return true;
+  // By four numbers: "127.example.org" is a name.
+  return host.starts_with("127.") && std::count(host.begin(), host.end(), '.') == 3 &&
+         host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
 Result<Url> resolve_redirect(const Url& base, std::string_view location) {
   if (location.empty() || location.size() > kMostUrlBytes) return refuse("a redirect leads nowhere");
   Url url = base;

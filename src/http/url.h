@@ -32,6 +32,9 @@ struct Url {
 // already stays; a fragment is dropped.
 Result<Url> parse_url(std::string_view text);
 
+// Whether it is of this machine, by its name or number alone: 127.0.0.0/8, ::1, localhost.
+bool is_loopback(const Url& url) noexcept;
+
 // Where a redirect from `base` to `location` leads. Besides what parse_url() refuses: https to http, and addresses of
 // the link (169.254.0.0/16, fe80::/10), where clouds keep credentials, unless `base` is one.
 Result<Url> resolve_redirect(const Url& base, std::string_view location);

@@ -144,7 +144,7 @@ Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit) {
 Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind, std::string_view body) {
   using Next = Verdict::Next;
   if (!head.malformed.empty()) return done(wrong("the server's answer is malformed: " + head.malformed));
-  const S3Error error = kind == ServiceKind::kS3 ? parse_s3_error(body) : S3Error();
+  const S3Error error = kind != ServiceKind::kHttp ? parse_s3_error(body) : S3Error();
   std::string cause = "HTTP " + std::to_string(head.status);
   const std::string code = word(error.code);
   if (!code.empty()) cause += " " + code;
@@ -173,7 +173,7 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
       return again(Next::kClock, Code::kPermission, "this machine's clock differs too much from the server's");
     }
     if (is_one_of(code, {"ExpiredToken", "TokenRefreshRequired", "InvalidToken"})) {
-      return done(say(Code::kPermission, "the session token has expired or is not valid"));
+      return again(Next::kCredentials, Code::kPermission, "the session token has expired or is not valid");
     }
     if (is_one_of(code, {"SignatureDoesNotMatch", "InvalidAccessKeyId", "AuthorizationHeaderMalformed"})) {
       return done(say(Code::kPermission, "the store does not accept the credentials or the region"));
@@ -192,6 +192,11 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
       if (head.location.empty()) return done(say(Code::kIo, "the server redirects to nowhere"));
       return again(Next::kRedirect, Code::kIo, "the server redirects");
     case 401:
+      // Of tokens that are sent as they are.
+      if (kind != ServiceKind::kHttp) {
+        return again(Next::kCredentials, Code::kPermission, "the store does not accept the credentials, or none");
+      }
+      [[fallthrough]];
     case 403:
     case 407:
       return done(say(Code::kPermission, kind == ServiceKind::kS3
@@ -199,10 +204,11 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
                                                "that may not list the bucket"
                                              : "access denied"));
     case 404:
-      if (kind == ServiceKind::kHttp || code == "NoSuchKey") {
+      if (kind == ServiceKind::kHttp || code == (kind == ServiceKind::kS3 ? "NoSuchKey" : "BlobNotFound")) {
         return done(Status(Code::kNotFound, Layer::kStore, "no such object"));
       }
       if (code == "NoSuchBucket") return done(say(Code::kIo, "no such bucket"));
+      if (code == "ContainerNotFound") return done(say(Code::kIo, "no such container"));
       return done(say(Code::kIo, "the store says 404, but not that the object is missing"));
     case 410:
       if (kind == ServiceKind::kHttp) return done(Status(Code::kNotFound, Layer::kStore, "no such object"));

@@ -16,7 +16,7 @@
 
 namespace headrace::http {
 
-enum class ServiceKind : std::uint8_t { kHttp, kS3 };
+enum class ServiceKind : std::uint8_t { kHttp, kS3, kAzure };
 
 struct RangeAsked {
   std::uint64_t first = 0;
@@ -41,11 +41,12 @@ Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit);
 
 struct Verdict {
   enum class Next : std::uint8_t {
-    kDone,      // `status` is what came of it; where that is OK there are no bytes at that place
-    kRetry,     // after a while; `status` is what to say when that does not help
-    kRedirect,  // to head.location
-    kRegion,    // once more, signed for head.bucket_region or what the error says
-    kClock      // once more, signed by the server's clock
+    kDone,         // `status` is what came of it; where that is OK there are no bytes at that place
+    kRetry,        // after a while; `status` is what to say when that does not help
+    kRedirect,     // to head.location
+    kRegion,       // once more, signed for head.bucket_region or what the error says
+    kCredentials,  // once more, with others
+    kClock         // once more, signed by the server's clock
   };
   Next next = Next::kDone;
   Status status;

@@ -165,7 +165,7 @@ S3Error parse_s3_error(std::string_view text) {
   }
 }
 
-bool parse_s3_page(std::string_view text, S3Page& out) {
+bool parse_s3_page(std::string_view text, ObjectPage& out) {
   out = {};
   XmlReader reader(text);
   std::string outer, element;
@@ -192,12 +192,40 @@ bool parse_s3_page(std::string_view text, S3Page& out) {
         break;
       case XmlReader::Piece::kEnd:
         if (encoded) {
-          for (S3Page::Name& name : out.names) {
+          for (ObjectPage::Name& name : out.names) {
             std::string plain;
             if (!unescape_form(name.key, plain)) return false;
             name.key = std::move(plain);
           }
         }
+        return true;
+      case XmlReader::Piece::kError:
+        return false;
+    }
+  }
+}
+
+bool parse_azure_page(std::string_view text, ObjectPage& out) {
+  out = {};
+  XmlReader reader(text);
+  std::string path[4];
+  for (;;) {
+    switch (reader.next()) {
+      case XmlReader::Piece::kOpen:
+        if (reader.depth() == 1 && reader.name() != "EnumerationResults") return false;
+        if (reader.depth() <= 4) path[reader.depth() - 1] = reader.name();
+        break;
+      case XmlReader::Piece::kText:
+        if (reader.depth() == 2 && path[1] == "NextMarker") out.next_token = reader.text();
+        if (reader.depth() == 4 && path[1] == "Blobs" && path[3] == "Name") {
+          if (path[2] == "Blob") out.names.push_back({reader.text(), false});
+          if (path[2] == "BlobPrefix") out.names.push_back({reader.text(), true});
+        }
+        break;
+      case XmlReader::Piece::kClose:
+        break;
+      case XmlReader::Piece::kEnd:
+        out.truncated = !out.next_token.empty();
         return true;
       case XmlReader::Piece::kError:
         return false;

@@ -39,8 +39,8 @@ struct S3Error {
 };
 S3Error parse_s3_error(std::string_view text);
 
-// One page of ListObjectsV2.
-struct S3Page {
+// One page of a listing.
+struct ObjectPage {
   struct Name {
     std::string key;
     bool is_prefix = false;
@@ -49,7 +49,9 @@ struct S3Page {
   bool truncated = false;
   std::string next_token;
 };
-// False where the text is not such a page.
-bool parse_s3_page(std::string_view text, S3Page& out);
+// Of ListObjectsV2. False where the text is not such a page.
+bool parse_s3_page(std::string_view text, ObjectPage& out);
+// Of Azure's List Blobs; likewise.
+bool parse_azure_page(std::string_view text, ObjectPage& out);
 
 }  // namespace headrace::http

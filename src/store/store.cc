@@ -96,7 +96,13 @@ Result<std::shared_ptr<Store>> open_store(std::string_view url, const StoreOptio
   if (location.empty()) return Status(Code::kInvalidArgument, Layer::kStore, "the store's path or URL is empty");
   std::string known;
   for (const StoreRow& row : stores()) {
-    if (scheme == row.scheme) return row.open(location, options);
+    if (scheme == row.scheme) {
+      if (!row.takes_storage_options && !options.storage.empty()) {
+        return Status(Code::kInvalidArgument, Layer::kStore,
+                      "a store of the scheme '" + std::string(scheme) + "' takes no storage options");
+      }
+      return row.open(location, options);
+    }
     known += std::string(known.empty() ? "" : ", ") + row.scheme;
   }
   return Status(Code::kUnsupported, Layer::kStore,

@@ -8,6 +8,7 @@
 // Fails:   kNotFound only when the object certainly does not exist; anything else that hides an object is an error.
 #pragma once
 
+#include <headrace/open_options.h>
 #include <headrace/status.h>
 
 #include <cstddef>
@@ -113,12 +114,14 @@ inline std::uint64_t listed_bytes(std::string_view name) noexcept {
 struct StoreOptions {
   // Of what a store keeps because of what is stored: directories, references. Null: no limit.
   std::shared_ptr<base::MemoryBudget> memory;
+  std::span<const StorageOption> storage = {};  // of the user's
 };
 
 struct StoreRow {
   const char* scheme;  // "file", "memory", "zip", "reference"
   // `location`: what follows "scheme://".
   Result<std::shared_ptr<Store>> (*open)(std::string_view location, const StoreOptions& options);
+  bool takes_storage_options = false;  // others are not opened with any
 };
 
 std::span<const StoreRow> stores();

@@ -18,10 +18,13 @@
 
 namespace headrace {
 
-Result<Store> Store::open(const Context& context, std::string_view url) {
+Result<Store> Store::open(const Context& context, std::string_view url) { return open(context, url, {}); }
+
+Result<Store> Store::open(const Context& context, std::string_view url, std::span<const StorageOption> options) {
   try {
     HEADRACE_TRY(Access::impl(context)->resources->check_usable());
-    HEADRACE_TRY_ASSIGN(auto impl, store::open_store(url, {Access::impl(context)->resources->stored_memory()}));
+    HEADRACE_TRY_ASSIGN(auto impl,
+                        store::open_store(url, {Access::impl(context)->resources->stored_memory(), options}));
     return Access::make<Store>(context, std::move(impl));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

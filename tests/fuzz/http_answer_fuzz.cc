@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "http/answer_head.h"
+#include "http/credential_answers.h"
+#include "http/ini_file.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
 #include "http/url.h"
@@ -41,7 +44,7 @@ void check_head(const AnswerHead& head, std::string_view body) {
       const auto plan = plan_body(head, asked);
       FUZZ_CHECK(!plan.ok() || plan->bytes <= asked.count);
     }
-    for (const ServiceKind kind : {ServiceKind::kHttp, ServiceKind::kS3}) {
+    for (const ServiceKind kind : {ServiceKind::kHttp, ServiceKind::kS3, ServiceKind::kAzure}) {
       const Verdict verdict = judge(head, asked, kind, body);
       FUZZ_CHECK(verdict.status.to_string().size() < 1000);
       FUZZ_CHECK(verdict.status.code() != headrace::Code::kNotFound || head.status == 404 || head.status == 410);
@@ -54,6 +57,17 @@ void check_head(const AnswerHead& head, std::string_view body) {
   const std::string_view etag = strong_etag(head.etag);
   FUZZ_CHECK(etag.find_first_of(std::string_view("\r\n\0", 3)) == std::string_view::npos);
   check_url(resolve_redirect(*parse_url("http://host/a/b"), head.location));
+}
+
+// What is believed of a service that gives credentials goes into header lines as it is.
+void check_credentials(const std::optional<Credentials>& found) {
+  if (!found) return;
+  for (const std::string* const text :
+       {&found->keys.id, &found->keys.secret, &found->keys.session_token, &found->bearer}) {
+    for (const char c : *text) FUZZ_CHECK(c > 0x20 && c < 0x7f);
+  }
+  FUZZ_CHECK(found->bearer.empty() != found->keys.id.empty());
+  FUZZ_CHECK(found->expires != Credentials::kNever);
 }
 
 }  // namespace
@@ -70,9 +84,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (head.is_complete()) check_head(head, rest);
   for (const std::string_view part : {text, rest}) {
     (void)parse_s3_error(part);
-    S3Page page;
-    if (!parse_s3_page(part, page)) continue;
-    FUZZ_CHECK(page.names.size() <= part.size());
+    for (const auto parse : {&parse_s3_page, &parse_azure_page}) {
+      ObjectPage page;
+      if (parse(part, page)) FUZZ_CHECK(page.names.size() <= part.size());
+    }
+    check_credentials(parse_json_keys(part));
+    check_credentials(parse_json_token(part, 1'700'000'000));
+    check_credentials(parse_sts_keys(part));
+    FUZZ_CHECK(parse_sts_error(part).size() <= 64);
+    const auto time = parse_timestamp(part);
+    FUZZ_CHECK(!time || (*time > -63'000'000'000 && *time < 254'000'000'000));
   }
   check_url(parse_url(text));
   const auto range = parse_content_range(text);

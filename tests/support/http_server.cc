@@ -69,6 +69,12 @@ std::string xml_escaped(std::string_view text) {
   return out;
 }
 
+std::string xml_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return out;
+}
+
 std::string query_value(const std::string& query, const std::string& name) {
   for (std::size_t at = 0; at <= query.size();) {
     const std::size_t end = std::min(query.find('&', at), query.size());
@@ -233,6 +239,17 @@ void HttpServer::serve(int fd) {
       line = next;
     }
     buffer.erase(0, end + 4);
+    const std::string length = request.header("content-length");
+    const std::size_t bytes = length.empty() ? 0 : std::stoul(length);
+    while (good && buffer.size() < bytes) {
+      char data[4096];
+      const ssize_t got = wire.receive(data, sizeof data);
+      good = got > 0;
+      if (good) buffer.append(data, static_cast<std::size_t>(got));
+    }
+    if (!good) break;
+    request.body = buffer.substr(0, bytes);
+    buffer.erase(0, bytes);
     {
       std::lock_guard lock(mutex_);
       requests_.push_back(request);
@@ -258,19 +275,23 @@ std::string ObjectService::etag(const store::Bytes& bytes) {
 void ObjectService::answer(HttpWire& wire, const HttpRequest& request) const {
   const auto error = [&](const std::string& status, const std::string& code) {
     wire.reply(status, "x-amz-request-id: R1\r\n",
-               s3_ ? "<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>no</Message></Error>" : "no");
+               style_ != ObjectStyle::kPlain
+                   ? "<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>no</Message></Error>"
+                   : "no");
   };
   std::string key = unescaped(request.path).substr(1);
-  if (s3_) {
+  const bool azure = style_ == ObjectStyle::kAzure;
+  if (style_ != ObjectStyle::kPlain) {
     const std::size_t slash = key.find('/');
     const std::string bucket = key.substr(0, slash);
     key = slash == std::string::npos ? "" : key.substr(slash + 1);
     if (request.header("authorization").empty()) return error("403 Forbidden", "AccessDenied");
-    if (bucket != kBucket) return error("404 Not Found", "NoSuchBucket");
+    if (azure && request.header("x-ms-version").empty()) return error("400 Bad Request", "MissingRequiredHeader");
+    if (bucket != kBucket) return error("404 Not Found", azure ? "ContainerNotFound" : "NoSuchBucket");
     if (key.empty()) return list(wire, request, bucket);
   }
   const auto found = objects_.find(key);
-  if (found == objects_.end()) return error("404 Not Found", "NoSuchKey");
+  if (found == objects_.end()) return error("404 Not Found", azure ? "BlobNotFound" : "NoSuchKey");
   const store::Bytes& bytes = found->second;
   const std::string etag_line = "ETag: " + etag(bytes) + "\r\n";
   if (const std::string match = request.header("if-match"); !match.empty() && match != etag(bytes)) {
@@ -280,6 +301,7 @@ void ObjectService::answer(HttpWire& wire, const HttpRequest& request) const {
   const std::string range = request.header("range");
   if (range.empty()) return wire.reply("200 OK", etag_line, text);
   unsigned long long first = 0, last = 0;
+  if (azure && range.starts_with("bytes=-")) return error("400 Bad Request", "InvalidHeaderValue");
   if (std::sscanf(range.c_str(), "bytes=-%llu", &last) == 1) {
     first = bytes.size() - std::min<unsigned long long>(bytes.size(), last);
     last = bytes.size() - 1;
@@ -300,7 +322,7 @@ void ObjectService::answer(HttpWire& wire, const HttpRequest& request) const {
 void ObjectService::list(HttpWire& wire, const HttpRequest& request, const std::string& bucket) const {
   constexpr std::size_t kPage = 3;  // small, so that tests see pages
   const std::string prefix = query_value(request.query, "prefix"),
-                    after = query_value(request.query, "continuation-token");
+                    after = query_value(request.query, style_ == ObjectStyle::kAzure ? "marker" : "continuation-token");
   std::set<std::pair<std::string, bool>> names;
   for (const auto& [key, bytes] : objects_) {
     if (!key.starts_with(prefix)) continue;
@@ -311,21 +333,30 @@ void ObjectService::list(HttpWire& wire, const HttpRequest& request, const std::
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult "
       "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>" +
       bucket + "</Name><EncodingType>url</EncodingType>";
+  const bool azure = style_ == ObjectStyle::kAzure;
+  if (azure) body = "\xef\xbb\xbf<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults><Blobs>";
   std::size_t at = 0;
   const std::size_t begin = after.empty() ? 0 : std::stoul(after), end = std::min(begin + kPage, names.size());
   for (const auto& [name, directory] : names) {
-    if (at >= begin && at < end) {
+    if (at >= begin && at < end && azure) {
+      const char* const kind = directory ? "BlobPrefix" : "Blob";
+      body += std::string("<") + kind + "><Name>" + xml_text(name) + "</Name></" + kind + ">";
+    } else if (at >= begin && at < end) {
       body += directory ? "<CommonPrefixes><Prefix>" + xml_escaped(name) + "</Prefix></CommonPrefixes>"
                         : "<Contents><Key>" + xml_escaped(name) + "</Key><Size>1</Size></Contents>";
     }
     ++at;
+  }
+  if (azure) {
+    body += "</Blobs><NextMarker>" + (end < names.size() ? std::to_string(end) : "") + "</NextMarker>";
+    return wire.reply("200 OK", "Content-Type: application/xml\r\n", body + "</EnumerationResults>");
   }
   body += std::string("<IsTruncated>") + (end < names.size() ? "true" : "false") + "</IsTruncated>";
   if (end < names.size()) body += "<NextContinuationToken>" + std::to_string(end) + "</NextContinuationToken>";
   wire.reply("200 OK", "Content-Type: application/xml\r\n", body + "</ListBucketResult>");
 }
 
-std::string serve_objects(const std::string& name, Objects objects, bool s3, const std::string& certificate) {
+std::string serve_objects(const std::string& name, Objects objects, ObjectStyle style, const std::string& certificate) {
   struct Served {
     pid_t process = 0;
     HttpServer* server = nullptr;
@@ -334,7 +365,7 @@ std::string serve_objects(const std::string& name, Objects objects, bool s3, con
   static auto& served = *new std::map<std::string, Served>;
   std::erase_if(objects, [](const auto& object) { return !store::valid_key(object.first); });
   Served& slot = served[name];
-  auto fresh = std::make_unique<HttpServer>(ObjectService(std::move(objects), s3), certificate);
+  auto fresh = std::make_unique<HttpServer>(ObjectService(std::move(objects), style), certificate);
   std::string url = fresh->url();
   HttpServer* const before = std::exchange(slot.server, fresh.release());
   if (std::exchange(slot.process, ::getpid()) == ::getpid()) delete before;

@@ -26,6 +26,7 @@ namespace headrace::testing {
 struct HttpRequest {
   std::string method, path, query;             // the path as it was sent, escaped
   std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // as long as Content-Length says
   std::string header(const std::string& name) const {
     const auto found = headers.find(name);
     return found == headers.end() ? "" : found->second;
@@ -84,10 +85,13 @@ class HttpServer {
   std::thread acceptor_;
 };
 
-// Objects by path: "/key" of a plain server, "/bucket/key" with S3's errors and listings.
+enum class ObjectStyle : std::uint8_t { kPlain, kS3, kAzure };
+
+// Objects by path: "/key" of a plain server, "/bucket/key" with the errors and listings of S3 or Azure.
 class ObjectService {
  public:
-  explicit ObjectService(Objects objects, bool s3 = false) : objects_(std::move(objects)), s3_(s3) {}
+  explicit ObjectService(Objects objects, ObjectStyle style = ObjectStyle::kPlain)
+      : objects_(std::move(objects)), style_(style) {}
   void operator()(HttpWire& wire, const HttpRequest& request) const { answer(wire, request); }
   void answer(HttpWire& wire, const HttpRequest& request) const;
   static std::string etag(const store::Bytes& bytes);
@@ -95,12 +99,13 @@ class ObjectService {
  private:
   void list(HttpWire& wire, const HttpRequest& request, const std::string& bucket) const;
   const Objects objects_;
-  const bool s3_;
+  const ObjectStyle style_;
 };
 
 std::string unescaped(std::string_view text);
 
 // For headers of stores under test: a server that stays until the next of that name is filled. Gives its address.
-std::string serve_objects(const std::string& name, Objects objects, bool s3, const std::string& certificate = "");
+std::string serve_objects(const std::string& name, Objects objects, ObjectStyle style,
+                          const std::string& certificate = "");
 
 }  // namespace headrace::testing

@@ -65,6 +65,17 @@ TEST_F(CApi, NullArgumentsAreRefused) {
   expect(hr_store_open(nullptr, "x", &store, &error_), HR_INVALID_ARGUMENT);
   expect(hr_store_open(context_, nullptr, &store, &error_), HR_INVALID_ARGUMENT);
   expect(hr_store_open(context_, "x", nullptr, &error_), HR_INVALID_ARGUMENT);
+  const hr_storage_option unknown[] = {{"no_such_option", "geheim"}}, nameless[] = {{nullptr, "x"}},
+                          empty[] = {{"key", nullptr}};
+  for (const hr_storage_option* const options : {unknown, nameless, empty}) {
+    expect(hr_store_open_with(context_, "s3://bucket/x", options, 1, &store, &error_), HR_INVALID_ARGUMENT);
+    EXPECT_EQ(store, nullptr);
+  }
+  expect(hr_store_open_with(context_, "s3://bucket/x", nullptr, 1, &store, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_store_open_with(context_, directory_.c_str(), unknown, 1, &store, &error_), HR_INVALID_ARGUMENT);
+  expect(hr_store_open_with(context_, directory_.c_str(), nullptr, 0, &store, &error_), HR_OK);
+  hr_store_free(store);
+  store = nullptr;
   expect(hr_array_open(nullptr, "", &array, &error_), HR_INVALID_ARGUMENT);
   expect(hr_array_open(store_, "", nullptr, &error_), HR_INVALID_ARGUMENT);
   expect(hr_device_open(nullptr, &device, &error_), HR_INVALID_ARGUMENT);

@@ -39,10 +39,11 @@ class CanaryService final : public RangeService {
     url.query = std::string("token=") + kCanary;
     return url;
   }
-  void authorize(const Url&, std::int64_t now, std::vector<std::string>& headers) override {
+  std::uint64_t authorize(const Url&, std::int64_t now, std::vector<std::string>& headers) override {
     headers.push_back(std::string("Authorization: ") + kCanary);
     headers.push_back(std::string("x-amz-security-token: ") + kCanary);
     times.push_back(now);
+    return 0;
   }
   void learn_region(std::string_view region) override { regions.emplace_back(region); }
   std::vector<std::string> regions;  // the transport's thread's, until a read has ended

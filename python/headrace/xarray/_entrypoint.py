@@ -11,6 +11,7 @@ import xarray as xr
 from xarray.backends import BackendEntrypoint
 
 import headrace
+from headrace._storage import Address
 from headrace.xarray._array import device_index, import_cupy
 from headrace.xarray._dataset import DecodeOptions, Option, Placement, read_dataset
 from headrace.xarray._nodes import Location, child_groups, open_group
@@ -213,6 +214,8 @@ def _location(source: Any, storage_options: dict[str, Any] | None, lenient: str)
     if lenient != "all":
         # xarray gives such names to arrays without one, and so reads them.
         lenient = f"{lenient},reserved-names" if lenient else "reserved-names"
+    if isinstance(source, headrace.Group) and isinstance(source._reopen[0], Address):
+        storage_options = dict(source._reopen[0].options)
     return Location(url, storage_options, lenient), prefix
 
 

@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import threading
+import weakref
 from dataclasses import dataclass
 from math import prod
 from operator import lt
@@ -15,6 +16,9 @@ import numpy as np
 from zarr.storage import LocalStore, ZipStore
 
 import headrace
+from headrace._sources import open_store
+from headrace._storage import Address
+from headrace._stores import remote_address
 from headrace.zarr._caller import Caller
 from headrace.zarr._selection import KeyLayout, Selected
 
@@ -130,9 +134,36 @@ def location(store: ZarrStore) -> str | None:
     return None
 
 
+# Remote stores, by their id: whether headrace has opened them, and where.
+_addresses: dict[int, tuple[weakref.ref[Any], Address | None]] = {}
+
+
+def may_be_remote(store: ZarrStore) -> bool:
+    return type(store).__name__ in ("FsspecStore", "ObjectStore")
+
+
+def remote_location(store: ZarrStore) -> Address | None:
+    """Where a store lies that headrace can ask in zarr's place, by the store's own options; None: zarr has to be asked.
+
+    Opens it to know that, the first time: not for event loops.
+    """
+    known = _addresses.get(id(store))
+    if known is not None and known[0]() is store:
+        return known[1]
+    address = remote_address(store)
+    if address is not None:
+        try:
+            open_store(address, None)
+        except headrace.HeadraceError:
+            address = None  # options or credentials that only the store knows
+    number = id(store)
+    _addresses[number] = weakref.ref(store, lambda _: _addresses.pop(number, None)), address
+    return address
+
+
 @dataclass(frozen=True, slots=True)
 class _Open:
-    url: str
+    url: str | Address
     path: str
     generation: int
     grid: tuple[int, ...]  # chunks along each axis that the array was opened with
@@ -185,7 +216,7 @@ class NativeArrays:
             return None
         return small
 
-    def keep_small_chunks(self, getter: Any, url: str, prefix: str) -> None:
+    def keep_small_chunks(self, getter: Any, url: str | Address, prefix: str) -> None:
         """Makes small_chunks_of() for the array that get() has given. `prefix`: of its keys, up to the grid position."""
         store, held, layout = getter.store, self._open, self._layout
         if not self._small or held is None or layout is None or not store.root.is_absolute():
@@ -199,7 +230,7 @@ class NativeArrays:
         decodes = not set(array.codecs) <= {"bytes"}
         self._small_chunks = SmallChunks(store, store.root, _generation, read, decodes)
 
-    def get(self, url: str, path: str, last: tuple[int, ...]) -> Any:
+    def get(self, url: str | Address, path: str, last: tuple[int, ...]) -> Any:
         """The array whose objects lie at `url`/`path`, large enough to have a chunk at `last`.
 
         NotNative: headrace cannot read such an array.
@@ -230,7 +261,7 @@ class NativeArrays:
         shape = tuple((chunk + 1) * extent for chunk, extent in zip(last, self._extents, strict=True))
         return self._from_document(document(self._metadata, shape), url, path)
 
-    def _from_document(self, text: str, url: str, path: str) -> Any:
+    def _from_document(self, text: str, url: str | Address, path: str) -> Any:
         try:
             # Others may write to the array meanwhile, shards that are open included.
             return headrace.Array.from_document(url, path, self._metadata.zarr_format, text, revalidate=True)
@@ -238,9 +269,9 @@ class NativeArrays:
             raise NotNative(str(error), whole_array=True) from error
 
 
-def _without_links(url: str, path: str) -> tuple[str, str]:
+def _without_links(url: str | Address, path: str) -> tuple[str | Address, str]:
     """Where an array lies whose directory, or one above it in the store, is a link: native reads stay below a root."""
-    if url.startswith("zip://"):
+    if isinstance(url, Address) or url.startswith("zip://"):
         return url, path
     real = os.path.realpath(os.path.join(url, path))
     return (url, path) if real == os.path.normpath(os.path.join(os.path.realpath(url), path)) else (real, "")

@@ -16,6 +16,7 @@ from zarr.core.config import config
 from zarr.storage import StorePath
 
 import headrace
+from headrace._storage import Address
 from headrace.zarr import _foreign
 from headrace.zarr._caller import Caller
 from headrace.zarr._native import (
@@ -27,7 +28,9 @@ from headrace.zarr._native import (
     grid_shape,
     is_sharded,
     location,
+    may_be_remote,
     refusal,
+    remote_location,
 )
 from headrace.zarr._selection import BatchItem, KeyLayout, Selected, reconstruct
 
@@ -208,12 +211,14 @@ class HeadracePipeline(CodecPipeline):
         if not isinstance(first, StorePath):
             raise NotNative(f"chunks of a {type(first).__name__}")
         store = first.store
-        url = location(store)
         run = asyncio.get_running_loop().run_in_executor
+        url: str | Address | None = location(store)
+        if url is None and may_be_remote(store):
+            url = await run(_executor(), remote_location, store)
         caller = caller_of(out, len(batch), self._extents or ())
         try:
             if url is not None:
-                missing = await run(_executor(), self._read_local, url, batch, out, drop_axes, caller)
+                missing = await run(_executor(), self._read_native, url, batch, out, drop_axes, caller)
             else:
                 if self._sharded and not all(item[4] for item in batch):
                     raise NotNative(f"a part of a shard in a {type(store).__name__}, which zarr reads by ranges")
@@ -224,23 +229,26 @@ class HeadracePipeline(CodecPipeline):
                 caller.leave()
             raise
         if missing is None:
-            missing = [not await store.exists(item[0].path) for item in batch]
+            missing = [not there for there in await asyncio.gather(*(store.exists(item[0].path) for item in batch))]
         if not missing:
             return (_PRESENT,) * len(batch)
         return tuple(_MISSING if is_missing else _PRESENT for is_missing in missing)
 
-    def _read_local(
-        self, url: str, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...], caller: Caller | None
+    def _read_native(
+        self, url: str | Address, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...], caller: Caller | None
     ) -> list[bool] | None:
         """Which chunks are not stored; [] where all are, None where that was not looked for."""
         prefix, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         stats = target.fill(self._arrays.get(url, path, selected.last), selected, caller)
-        if len(batch) == 1 and not url.startswith("zip://"):
+        local = isinstance(url, str) and not url.startswith("zip://")
+        if len(batch) == 1 and local:
             self._arrays.keep_small_chunks(batch[0][0], url, prefix)
         if stats.missing_chunks == 0:
             return []
-        if url.startswith("zip://"):
+        if not self._sharded and stats.missing_chunks == len(batch):
+            return [True] * len(batch)
+        if not local:
             return None
         return [not os.path.exists(f"{url}/{item[0].path}") for item in batch]
 

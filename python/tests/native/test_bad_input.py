@@ -150,12 +150,23 @@ def test_what_strings_do_not_take(group):
 
 
 def test_wrong_options_of_opening(tmp_path, group):
-    with pytest.raises(headrace.UnsupportedError, match="'gs'.*headrace.zarr.enable"):  # and not that the store takes no options
-        headrace.open("gs://bucket/key", storage_options={"anon": True})
-    with pytest.raises(ValueError, match=r"\['anon'\].*environment"):
-        headrace.open("s3://bucket/key", storage_options={"anon": True})
-    with pytest.raises(ValueError, match=r"\['anon'\]"):
+    with pytest.raises(headrace.UnsupportedError, match="'ftp'.*headrace.zarr.enable"):  # and not that the store takes no options
+        headrace.open("ftp://bucket/key", storage_options={"anon": True})
+    with pytest.raises(ValueError, match="no storage option 'anonn': 'anon' is the nearest"):
+        headrace.open("s3://bucket/key", storage_options={"anonn": True})
+    with pytest.raises(ValueError, match=r"'file' takes no storage options"):
         headrace.open(tmp_path / "g", storage_options={"anon": True})
+    for wrong, said in (([1], "mapping"), ({1: 2}, "type int"), ({"key": b"x"}, "'key' is of type bytes"), ({"key": object()}, "object"),
+                        ({"client_kwargs": {"auth": ("me", "planted")}}, "'client_kwargs.auth' is of type tuple")):
+        with pytest.raises(ValueError, match=said) as caught:
+            headrace.open("s3://bucket/key", storage_options=wrong)
+        assert "planted" not in str(caught.value)
+    endless = {}
+    endless["x"] = endless
+    with pytest.raises(ValueError, match="nested"):
+        headrace.open("s3://bucket/key", storage_options=endless)
+    with pytest.raises(ValueError, match="MemoryStore"):
+        headrace.open(headrace.MemoryStore("x"), storage_options={"anon": True})
     for use in (lambda: headrace.open(tmp_path / "g", context=3), lambda: headrace.File(tmp_path / "f", "w", context=3),
                 lambda: headrace.MemoryStore("x", context=3)):
         with pytest.raises(ValueError, match="context is a int"):

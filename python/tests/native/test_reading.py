@@ -295,7 +295,7 @@ def test_wrong_paths(tmp_path):
         headrace.open("ftp://host/x")
     with pytest.raises(ValueError, match="path or a URL"):
         headrace.open(7)
-    with pytest.raises(ValueError, match="storage_options"):
+    with pytest.raises(ValueError, match="storage options"):
         headrace.open(tmp_path, storage_options={"key": "secret"})
     with pytest.raises(KeyError) as caught:
         headrace.open(stores.write_group(tmp_path / "g"))["a"]

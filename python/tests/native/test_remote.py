@@ -33,8 +33,8 @@ def moto():
 @pytest.fixture
 def s3(moto, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", moto)
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_NO_SIGN_REQUEST"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("AWS_") and name != "AWS_ENDPOINT_URL"]:
+        monkeypatch.delenv(name)
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
@@ -105,6 +105,124 @@ def test_a_profile_says_who_asks_and_where(s3, moto, tmp_path, monkeypatch):
     assert headrace.open("s3://bucket/c/height")[()] == headrace.open(DATA / "climate-v2.zarr/height")[()]
 
 
+SPELLINGS = {
+    "fsspec": lambda url: {"key": "A", "secret": "B", "token": "C", "endpoint_url": url, "client_kwargs": {"region_name": "us-east-1"}},
+    "nested": lambda url: {"client_kwargs": {"endpoint_url": url, "aws_access_key_id": "A", "aws_secret_access_key": "B"},
+                           "config_kwargs": {"s3": {"addressing_style": "path"}, "connect_timeout": 5}, "asynchronous": False},
+    "obstore": lambda url: {"access_key_id": "A", "secret_access_key": "B", "endpoint": url, "region": "us-east-1",
+                            "virtual_hosted_style_request": False, "client_options": {"allow_http": True, "timeout": "30s"}},
+    "both": lambda url: {"AWS_ACCESS_KEY_ID": "A", "key": "A", "secret": "B", "endpoint": url, "endpoint_url": url},
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_options_say_who_asks_and_where(s3, moto, monkeypatch, spelling):
+    """By the names of fsspec and obstore, before what the environment says, which is wrong."""
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for name in SECRETS:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    options = SPELLINGS[spelling](moto)
+    wanted = headrace.open(DATA / "climate-v2.zarr/height")[()]
+    group = headrace.open("s3://bucket/c", storage_options=options)
+    assert group["height"][()] == wanted
+    assert pickle.loads(pickle.dumps(group))["height"][()] == wanted
+    assert pickle.loads(pickle.dumps(group["height"]))[()] == wanted
+    assert headrace.open_array("s3://bucket/c/height", storage_options=options)[()] == wanted
+    assert headrace.open_group("s3://bucket", "c", storage_options=options)["height"][()] == wanted
+    xarray = pytest.importorskip("xarray")
+    from headrace.xarray import HeadraceBackendEntrypoint
+
+    dataset = xarray.open_dataset("s3://bucket/c", engine=HeadraceBackendEntrypoint, storage_options=options)
+    assert pickle.loads(pickle.dumps(dataset))["height"].values == wanted
+    dataset = xarray.open_dataset(group, engine=HeadraceBackendEntrypoint)
+    assert dataset["height"].values == wanted and moto not in repr(dataset)
+    loader = headrace.Loader("s3://bucket/c/time", input_dims={"time": 1}, storage_options=options)
+    assert len(list(loader)) == headrace.open(DATA / "climate-v2.zarr/time").shape[0]
+
+
+def test_options_that_contradict_each_other_or_mean_nothing(s3, moto):
+    said = []
+    for options, match in (
+        ({"key": "A", "aws_access_key_id": "planted"}, "'key' and 'aws_access_key_id' mean the same"),
+        ({"key": "planted"}, "'key' and 'secret' belong together"),
+        ({"anon": "planted"}, "'anon' is true or false"),
+        ({"connect_timeout": "planted"}, "seconds"),
+        ({"connect_timeout": -1}, "seconds"),
+        ({"retries": 1.5}, "a number"),
+        ({"retries": 1000}, "0 to 99"),
+        ({"verify": False}, "always checked"),
+        ({"endpoint_url": "planted"}, "no URL of a server"),
+        ({"endpoint_url": "http://planted:x@h"}, "no URL of a server"),
+        ({"endpoint_url": "http://h", "allow_http": False}, "allow_http"),
+        ({"region": "planted/x"}, "region"),
+        ({"addressing_style": "planted"}, "path, virtual or auto"),
+        ({"key": "planted\r\nX: y", "secret": "x"}, "line end"),
+        ({"key": "planted x", "secret": "x"}, "characters that none has"),
+        ({"proxy_url": "planted://x"}, "proxy_url"),
+        ({"secretaccesskey": "planted"}, "no storage option 'secretaccesskey'"),
+        ({"a b planted": 1}, "a name that none has; there are anon, key, secret"),
+        ({"x" * 100: "planted"}, "a name that none has"),
+    ):
+        with pytest.raises(headrace.InvalidArgumentError, match=match) as caught:
+            headrace.open("s3://bucket/c", storage_options=options)
+        said.append(f"{caught.value!r} {caught.value}")
+    with pytest.raises(headrace.InvalidArgumentError, match="headrace's own") as caught:
+        headrace.open(moto, storage_options={"headers": {"Range": "planted"}})
+    said.append(str(caught.value))
+    with pytest.raises(headrace.InvalidArgumentError, match="no storage option 'key'"):
+        headrace.open(moto, storage_options={"key": "planted"})
+    assert [text for text in said if "planted" in text] == []
+
+
+def test_headers_go_to_their_own_server_alone(tmp_path):
+    """Neither along a redirect to another, nor into anything that is printed."""
+    shutil.copytree(DATA / "climate-v2.zarr", tmp_path / "c")
+    seen = []
+
+    def server(lead_to):
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def do_GET(self):
+                seen.append((self.server.server_port, self.headers.get("Authorization")))
+                if lead_to:
+                    self.send_response(302)
+                    self.send_header("Location", lead_to + self.path)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                elif self.path.startswith("/locked") and self.headers.get("Authorization") != "Bearer planted":
+                    self.send_error(401)
+                else:
+                    self.path = self.path.removeprefix("/locked")
+                    super().do_GET()
+
+            def log_message(self, *_):
+                pass
+
+        made = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Handler(*a, directory=str(tmp_path)))
+        threading.Thread(target=made.serve_forever, daemon=True).start()
+        return made
+
+    end = server(None)
+    first = server(f"http://127.0.0.1:{end.server_port}")
+    try:
+        options = {"headers": {"Authorization": "Bearer planted"}, "block_size": 0}
+        array = headrace.open(f"http://127.0.0.1:{end.server_port}/locked/c/height", storage_options=options)
+        wanted = headrace.open(DATA / "climate-v2.zarr/height")[()]
+        assert array[()] == wanted and all(token == "Bearer planted" for _, token in seen) and seen
+        seen.clear()
+        assert headrace.open(f"http://127.0.0.1:{first.server_port}/c/height", storage_options=options)[()] == wanted
+        assert {token for port, token in seen if port == end.server_port} == {None}
+        assert {token for port, token in seen if port == first.server_port} == {"Bearer planted"}
+        with pytest.raises(headrace.PermissionError) as caught:
+            headrace.open(f"http://127.0.0.1:{end.server_port}/locked/c", storage_options={"headers": {"Authorization": "planted2"}})
+        assert "planted" not in f"{caught.value!r} {caught.value} {array!r} {array._reopen!r}"
+    finally:
+        for made in (end, first):
+            made.shutdown()
+            made.server_close()
+
+
 def test_the_command_line(s3):
     upload(s3, DATA / "climate-v2.zarr", "c")
     for command in (["info", "s3://bucket/c"], ["verify", "s3://bucket/c"], ["read", "s3://bucket/c/height", "-o", "height.npy"]):
@@ -130,12 +248,30 @@ def test_no_secret_is_printed(s3, moto):
         for command in (["info", url], ["verify", url], ["read", url, "-o", "x.npy", "--trace", "trace.json"]):
             done = subprocess.run([COMMAND, *command], capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_ATTEMPTS": "1"})
             said += [done.stdout, done.stderr]
+    for url, options in (("s3://bucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "endpoint_url": moto}),
+                         ("s3://nobucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "token": "token-planted"}),
+                         ("s3://bucket/none", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "proxy_url": "http://u:password-planted@127.0.0.1:1"}),
+                         ("gs://bucket/c", {"token": "token-planted", "endpoint_url": moto}),
+                         ("gs://bucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "endpoint_url": "http://127.0.0.1:1"}),
+                         ("az://bucket/c", {"account_name": "acc", "account_key": "cGFzc3dvcmQtcGxhbnRlZA==", "endpoint_url": moto}),
+                         ("az://bucket/c", {"account_name": "acc", "sas_token": "sig=query-planted", "endpoint_url": moto}),
+                         ("az://bucket/c", {"account_name": "acc", "sas_token": "sig=query-planted", "account_key": "query-planted"}),
+                         (f"{moto}/none", {"headers": {"Authorization": "token-planted"}}),
+                         (f"{moto}/none", {"headers": {"Authorization": "token-planted\r\n"}})):
+        for use in (headrace.open, headrace.open_array, headrace.open_group, lambda url, **options: headrace.Loader(
+                url, input_dims={"time": 1}, **options)):
+            try:
+                opened = use(url, storage_options={"retries": 0, **options})
+                said += [repr(opened), str(opened), repr(getattr(opened, "_reopen", "")), repr(getattr(opened, "_core", ""))]
+                said.append(getattr(opened, "_repr_html_", str)())
+            except Exception as error:
+                said += [repr(error), str(error), repr(vars(error)), repr(error.__cause__), repr(error.__context__)]
     trace = pathlib.Path("trace.json")
     if trace.exists():
         said.append(trace.read_text())
     text = "\n".join(said)
     assert "no such bucket" in text and "127.0.0.1:1" in text
-    for secret in (*SECRETS.values(), "query-planted", "password-planted", "Signature="):
+    for secret in (*SECRETS.values(), "query-planted", "password-planted", "cGFzc3dvcmQtcGxhbnRlZA==", "Signature="):
         lines = [line for line in text.splitlines() if secret in line]
         assert lines == [], secret
 

@@ -1,0 +1,141 @@
+#include "http/credential_keeper.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace headrace::http {
+namespace {
+
+constexpr std::int64_t kFailedSeconds = 2;  // until a fetch is tried again that somebody waits for
+constexpr std::int64_t kFreshSeconds = 10;
+constexpr std::int64_t kEarlyTrySeconds = 30;  // and one that nobody waits for
+
+std::int64_t now_s() noexcept { return static_cast<std::int64_t>(::time(nullptr)); }
+
+}  // namespace
+
+std::int64_t CredentialKeeper::early_s(std::int64_t lifetime_s) noexcept {
+  return std::min<std::int64_t>(600, std::max<std::int64_t>(lifetime_s, 0) / 4);
+}
+
+std::int64_t CredentialKeeper::margin_s(std::int64_t lifetime_s) noexcept {
+  return std::min<std::int64_t>(60, std::max<std::int64_t>(lifetime_s, 0) / 10);
+}
+
+CredentialKeeper::CredentialKeeper(Credentials first, ObtainCredentials obtain, std::shared_ptr<std::atomic<bool>> stop,
+                                   Listener listener)
+    : obtain_(std::move(obtain)),
+      stop_(std::move(stop)),
+      listener_(std::move(listener)),
+      held_(std::make_shared<const Credentials>(std::move(first))),
+      since_(now_s()) {}
+
+CredentialKeeper::~CredentialKeeper() {
+  if (stop_ != nullptr) *stop_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    wanted_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+CredentialKeeper::Held CredentialKeeper::take() const {
+  std::lock_guard lock(mutex_);
+  return {held_, generation_};
+}
+
+Result<bool> CredentialKeeper::ready(std::int64_t now) {
+  std::lock_guard lock(mutex_);
+  if (!obtain_ || (!ended_ && held_->expires == Credentials::kNever)) return true;
+  // Of those that are for ever a server says that they have ended: the lifetime says nothing.
+  const bool ends = held_->expires != Credentials::kNever;
+  const std::int64_t lifetime = ends ? held_->expires - since_ : 0;
+  const std::int64_t left = ends ? held_->expires - now : 0;
+  if (!ended_ && left > margin_s(lifetime)) {
+    if (left <= early_s(lifetime) && !fetching_ && now >= next_try_) begin_fetch(now);
+    return true;
+  }
+  if (!fetching_) {
+    if (!failed_.ok() && now < next_try_) return Status(failed_);
+    // Without a thread the old ones are tried: the server says what is wrong with them.
+    if (!begin_fetch(now)) return true;
+  }
+  awaited_ = true;
+  return false;
+}
+
+bool CredentialKeeper::renew(std::uint64_t generation) {
+  std::lock_guard lock(mutex_);
+  if (!obtain_) return false;
+  if (generation != generation_) return true;
+  // What was fetched a moment ago and is not taken either is not worth another fetch for each request.
+  if (generation_ > 1 && now_s() - since_ < kFreshSeconds) return false;
+  ended_ = true;
+  return true;
+}
+
+// With the lock. False: there is no thread for it.
+bool CredentialKeeper::begin_fetch(std::int64_t now) {
+  if (!thread_.joinable()) {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::exception&) {
+      next_try_ = now + kFailedSeconds;
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!thread_.joinable()) return false;
+  }
+  fetching_ = true;
+  wanted_.notify_one();
+  return true;
+}
+
+void CredentialKeeper::run() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wanted_.wait(lock, [this] { return fetching_ || stopping_; });
+    if (stopping_) return;
+    lock.unlock();
+    Status status;
+    std::shared_ptr<const Credentials> fresh;
+    try {
+      auto found = obtain_();
+      if (found.ok()) {
+        fresh = std::make_shared<const Credentials>(*std::move(found));
+      } else {
+        status = std::move(found).status();
+      }
+    } catch (const std::bad_alloc&) {
+      status = Status::out_of_memory();
+    }
+    lock.lock();
+    const std::int64_t now = now_s();
+    if (fresh != nullptr) {
+      held_ = std::move(fresh);
+      ++generation_;
+      since_ = now;
+      ended_ = false;
+      next_try_ = now + kFailedSeconds;  // also where they are as good as ended
+    } else {
+      next_try_ = now + (awaited_ ? kFailedSeconds : kEarlyTrySeconds);
+    }
+    failed_ = Status(status);
+    fetching_ = false;  // whoever comes while the others are told wants another fetch
+    if (!std::exchange(awaited_, false)) continue;
+    lock.unlock();
+    listener_(status);
+    lock.lock();
+  }
+}
+
+}  // namespace headrace::http

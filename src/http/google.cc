@@ -1,0 +1,96 @@
+#include "http/google.h"
+
+#include "http/credential_answers.h"
+
+namespace headrace::http {
+namespace {
+
+Result<Credentials> of_token(const std::string& token) {
+  if (!is_printable(token)) return refuse_option("the Google token has characters that none has");
+  Credentials found;
+  found.bearer = token;
+  return found;
+}
+
+Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
+  std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});
+  if (host.empty()) host = "metadata.google.internal";
+  const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");
+  if (!url.ok()) return refuse_option("GCE_METADATA_HOST is no host");
+  FetchQuestion question;
+  question.url = *url;
+  question.headers = {"Metadata-Flavor: Google"};
+  question.total_ns = 3'000'000'000;
+  question.attempts = 1;
+  question.direct = true;
+  const auto say = [](const char* what) { return Status(Code::kPermission, Layer::kStore, what); };
+  auto answer = fetch(question);
+  if (!answer.ok()) {
+    return say("no Google credentials: set GOOGLE_OAUTH_ACCESS_TOKEN, give token, or key and secret, in "
+               "storage_options, "
+               "or anon to read a public bucket")
+        .with_cause("the machine's metadata service: " + answer.status().message());
+  }
+  if (answer->status != 200) {
+    return say("the machine's metadata service gives no token").with_cause("HTTP " + std::to_string(answer->status));
+  }
+  const auto found = parse_json_token(answer->body, now);
+  if (!found) return say("the machine's metadata service answers something that is no token");
+  return *found;
+}
+
+}  // namespace
+
+Result<S3Settings> find_google_settings(const StorageOptions& options, const Surroundings& surroundings) {
+  S3Settings settings;
+  settings.region = "auto";
+  settings.addressing = S3Settings::Addressing::kPath;
+  std::string endpoint = options.text(StorageName::kEndpoint);
+  if (endpoint.empty()) endpoint = surroundings.secure_getenv("STORAGE_EMULATOR_HOST");
+  if (endpoint.empty()) endpoint = "https://storage.googleapis.com";
+  if (endpoint.find("://") == std::string::npos) endpoint.insert(0, "http://");  // as Google's tools take it
+  HEADRACE_TRY_ASSIGN(settings.endpoint,
+                      parse_endpoint(endpoint, "the storage option 'endpoint_url' or STORAGE_EMULATOR_HOST", options));
+  settings.anonymous = options.is_on(StorageName::kAnonymous) || options.text(StorageName::kBearer) == "anon";
+  return settings;
+}
+
+Result<Credentials> obtain_google_credentials(const StorageOptions& options, const Surroundings& surroundings,
+                                              const Fetch& fetch, std::int64_t now) {
+  const auto hmac = [](AwsKeys keys) -> Result<Credentials> {
+    if (!is_printable(keys.id) || !is_printable(keys.secret)) {
+      return refuse_option("Google's HMAC key has characters that none has");
+    }
+    Credentials found;
+    found.keys = std::move(keys);
+    return found;
+  };
+  const AwsKeys given{options.text(StorageName::kKeyId), options.text(StorageName::kSecret), {}};
+  if (given.id.empty() != given.secret.empty()) {
+    return refuse_option("the storage options 'key' and 'secret' belong together");
+  }
+  const std::string& token = options.text(StorageName::kBearer);
+  if (!given.id.empty() && !token.empty()) return refuse_option("the storage options have a key and a token: give one");
+  if (!given.id.empty()) return hmac(given);
+  if (token == "cloud") return of_machine(surroundings, fetch, now);
+  if (token == "google_default" || token == "cache" || token == "browser" || token.ends_with(".json") ||
+      token.find('/') == 0) {
+    return Status(Code::kUnsupported, Layer::kStore,
+                  "the storage option 'token' names a way or a file that is not supported: give an access token "
+                  "(gcloud auth print-access-token), 'cloud' or 'anon'");
+  }
+  if (!token.empty()) return of_token(token);
+  const std::string set = surroundings.secure_getenv("GOOGLE_OAUTH_ACCESS_TOKEN");
+  if (!set.empty()) return of_token(set);
+  const AwsKeys keys{
+      surroundings.secure_getenv("GS_ACCESS_KEY_ID"), surroundings.secure_getenv("GS_SECRET_ACCESS_KEY"), {}};
+  if (!keys.id.empty() && !keys.secret.empty()) return hmac(keys);
+  if (!surroundings.secure_getenv("GOOGLE_APPLICATION_CREDENTIALS").empty()) {
+    return Status(Code::kUnsupported, Layer::kStore,
+                  "credentials by GOOGLE_APPLICATION_CREDENTIALS are not supported: set GOOGLE_OAUTH_ACCESS_TOKEN to "
+                  "what gcloud auth application-default print-access-token prints");
+  }
+  return of_machine(surroundings, fetch, now);
+}
+
+}  // namespace headrace::http

@@ -1,0 +1,27 @@
+// Surroundings: what a store may know of the machine: variables of the environment and files of credentials.
+//
+// Threads: pure but for the functions it is given.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+namespace headrace::http {
+
+struct Surroundings {
+  std::function<std::string(const char*)> secure_getenv;  // empty where it is not set
+  // The text of a file of at most 1 MiB; nothing where there is none.
+  std::function<std::optional<std::string>(const std::string&)> file;
+
+  // The first of these variables that is set.
+  std::string first_of(std::initializer_list<const char*> names) const;
+  // Of the file that `variable` names, else of `usual` in the home directory; empty where there is none.
+  std::string home_file(const char* variable, const char* usual) const;
+
+  // Those of this process. Variables are as they are now: threads that ask later do not meet setenv().
+  static Surroundings of_process();
+};
+
+}  // namespace headrace::http
