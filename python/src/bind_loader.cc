@@ -94,7 +94,7 @@ class PythonLoader {
     return out;
   }
 
-  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number).
+  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number, times).
   nb::object next() {
     while (!without_gil([&] { return loader_->wait_for(kSignalPeriod); })) {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -112,7 +112,15 @@ class PythonLoader {
           nb::cast(std::make_unique<BatchMemory>(device_, held, i, view.memory.data() + view.first_byte, bytes)));
     }
     const std::vector<std::uint64_t> samples(given.samples().begin(), given.samples().end());
-    return nb::make_tuple(tensors, samples, given.valid(), given.epoch(), given.number());
+    const LoaderTiming timing = given.timing();
+    const auto seconds = [](std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
+    // In the order of _timing.py's columns, the consumer's own aside.
+    const nb::tuple times =
+        nb::make_tuple(given.epoch(), given.number(), timing.batches, seconds(timing.planned_ns),
+                       seconds(timing.begun_ns), seconds(timing.ready_ns), seconds(timing.asked_ns),
+                       seconds(timing.given_ns), timing.read_seconds, timing.decode_seconds, timing.place_seconds,
+                       timing.chunks, timing.kept_chunks, timing.read_bytes, timing.decoded_bytes);
+    return nb::make_tuple(tensors, samples, given.valid(), given.epoch(), given.number(), times);
   }
 
  private:
@@ -153,6 +161,7 @@ LoaderArray to_array(const nb::dict& from) {
   windows.input_dims = at<ByDim<std::uint64_t>>(from, "input_dims");
   windows.input_overlap = at<ByDim<std::uint64_t>>(from, "input_overlap");
   windows.input_stride = at<ByDim<std::uint64_t>>(from, "input_stride");
+  windows.input_starts = at<ByDim<std::vector<std::uint64_t>>>(from, "input_starts");
   windows.batch_dims = at<ByDim<std::uint64_t>>(from, "batch_dims");
   windows.concat_input_dims = at<bool>(from, "concat_input_dims");
   windows.boundary = static_cast<Boundary>(at<int>(from, "boundary"));
@@ -176,6 +185,10 @@ LoaderArray to_array(const nb::dict& from) {
   array.read.offset = at<double>(from, "offset");
   array.read.fill_as_nan = at<bool>(from, "fill_as_nan");
   array.read.missing = bytes_at(from, "missing");
+  array.positions = at<std::vector<std::pair<std::size_t, std::vector<std::int64_t>>>>(from, "positions");
+  array.scale_by.dims = at<std::vector<std::size_t>>(from, "scale_by_dims");
+  array.scale_by.scale = at<std::vector<double>>(from, "scales");
+  array.scale_by.offset = at<std::vector<double>>(from, "offsets");
   return array;
 }
 
