@@ -41,7 +41,7 @@ namespace headrace {
 struct ScaleBy {
   std::vector<std::size_t> dims = {};  // of the array, ascending; none: nothing is scaled
   // value * scale + offset, behind those of ReadOptions, in float32 or, of float64, float64. One for each combination
-  // of indices of `dims` in the array, in C order; finite.
+  // of indices of `dims` in the array, in C order; finite. A window has at most 1024 of them.
   std::vector<double> scale = {}, offset = {};
 };
 

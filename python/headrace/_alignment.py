@@ -67,6 +67,8 @@ def align_sources(sources: list[Source], how: Mapping[str, str], tolerance: Any,
 
 def _align_dim(sources: list[Source], having: list[int], dim: str, mode: str, tolerance: Any, missing: str, window: Window | None,
                out: Alignment) -> None:
+    if len(having) == 1:
+        return  # with nobody
     first = sources[having[0]].coordinate(dim)
     if first is None:
         raise _no_coordinate(sources[having[0]], dim)
@@ -83,7 +85,7 @@ def _align_dim(sources: list[Source], having: list[int], dim: str, mode: str, to
             raise _missing(first, sources[number].coordinate(dim), int(np.argmin(has)), dim, mode)
         there &= has
     size = len(first)
-    if missing == "drop" and not there.all():
+    if missing == "drop" and not there.all() and (window is None or window.size <= size):
         if window is not None:
             out.starts[dim] = _whole_windows(there, window)
         else:

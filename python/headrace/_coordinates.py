@@ -115,7 +115,7 @@ def _times(numbers: np.ndarray[Any, Any], units: str, calendar: str, where: str)
 def _microseconds(numbers: np.ndarray[Any, Any], factor: int, divisor: int, begin_us: int, where: str) -> np.ndarray[Any, Any]:
     """numbers * factor / divisor + begin_us, exact for integers."""
     largest = max((abs(float(number)) for number in (numbers.min(), numbers.max())), default=0.0) if len(numbers) else 0.0
-    if largest * factor / divisor + abs(begin_us) >= 2.0**62:
+    if largest >= 2.0**63 or largest * factor / divisor + abs(begin_us) >= 2.0**62:
         raise InvalidArgumentError(f"coordinate {where} has times beyond what microseconds in 64 bits hold")
     if numbers.dtype.kind == "f":
         return np.rint(numbers.astype(np.float64) * (factor / divisor)).astype(np.int64) + begin_us

@@ -48,7 +48,7 @@ class Loader:
     crops, crops_per_frame, crop_wrap, crop_flip: samples are boxes of this size at random places of the windows.
     shuffle: False, True (everything with everything), or "block": samples that share chunks stay near each other; in
         buffers of `block_groups` chunks, which are read once.
-    samples, weights: only these samples; or samples drawn by weight, `draws` of them.
+    samples, weights: only these samples (by number, of those that missing="drop" leaves); or samples drawn by weight, `draws` of them.
     rank, world: of torch.distributed where it is initialised, else 0 and 1. reader_group: ranks that get the same samples.
     tail: what happens to samples that fill no batch: "drop", "pad" or "wrap".
     dtype, scale, offset, fill_as_nan, fill: as for Array.read; a mapping of names where arrays differ.
@@ -144,7 +144,7 @@ class Loader:
                 "missing": b"" if own["fill"] is None else np.asarray(own["fill"], one.array.dtype).tobytes(),
                 "padding": np.asarray(own["padding"], _dtypes.to_numpy(described)).tobytes(),
                 "stack": args.stack_of(one.name, stack, names),
-                "positions": [(axis, table.tolist()) for axis, table in self._tables[-1].items()],
+                "positions": [(axis, table.astype(np.int64).tobytes()) for axis, table in self._tables[-1].items()],
                 "scale_by_dims": by.get("dims", []), "scales": by.get("scales", []), "offsets": by.get("offsets", []),
             })
         self._order = args.order(shuffle, block_groups, samples, weights, draws)
@@ -248,7 +248,8 @@ class Loader:
     def coordinates(self, sample: int, *, epoch: int | None = None, array: str | None = None, output: str | None = None,
                     window: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Where a sample lies: of each dimension of an array that has a coordinate, its values in the tensor's order. Times are datetime64 or,
-        of other calendars, objects of cftime; padding is NaN, NaT, "" or None. Arguments as for `where`.
+        of other calendars, objects of cftime; padding is NaN, NaT, "" or None. What cannot be decoded comes as stored. Arguments as for
+        `where`.
 
             batch = next(iter(loader))
             loader.coordinates(batch.samples[0], epoch=batch.epoch)["time"]
@@ -256,11 +257,11 @@ class Loader:
         number, indices = self._indices("coordinates", sample, epoch, array, output, window)
         source, out = self._sources[number], {}
         for axis, dim in enumerate(source.dims):
-            known = None if dim.startswith("<") else source.coordinate(dim)
-            if known is not None:
+            labels = None if dim.startswith("<") else source.labels(dim)
+            if labels is not None:
                 aligned = self._alignment.positions[number].get(dim)
                 at = indices[axis] if aligned is None else np.where(indices[axis] >= 0, aligned[indices[axis]], -1)
-                out[dim] = taken(known.values, at)
+                out[dim] = taken(labels, at)
         return out
 
     def _stored(self, number: int, axis: int, indices: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:

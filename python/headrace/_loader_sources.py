@@ -33,6 +33,7 @@ class Source:
     dims: tuple[str, ...]  #: names that begin with "<" are of dimensions that an object of xarray does not show: of one element
     views: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = dataclasses.field(default_factory=dict)  #: by axis, which indices are meant; else all
     read: dict[str, Any] = dataclasses.field(default_factory=dict)  #: dtype, scale, offset and fill that decode it
+    given: dict[str, tuple[Any, str]] = dataclasses.field(default_factory=dict)  #: coordinates by dimension that are not beside it, and what to call them
     coordinates: dict[str, Coordinate | None] = dataclasses.field(default_factory=dict)  #: known, or looked for in vain
     in_memory: bool = False  #: a copy, which another process does not have
 
@@ -72,7 +73,23 @@ class Source:
             self.coordinates[dim] = self._read_coordinate(dim)
         return self.coordinates[dim]
 
+    def labels(self, dim: str) -> np.ndarray[Any, Any] | None:
+        """Its values, as stored where they cannot be used as a coordinate."""
+        try:
+            coordinate = self.coordinate(dim)
+            return None if coordinate is None else coordinate.values
+        except InvalidArgumentError:
+            found = self._stored_coordinate(dim)
+            return None if found is None else np.asarray(found[0])
+
     def _read_coordinate(self, dim: str) -> Coordinate | None:
+        found = self._stored_coordinate(dim)
+        return None if found is None else coordinate_of(*found)
+
+    def _stored_coordinate(self, dim: str) -> tuple[Any, str, dict[str, Any]] | None:
+        """Values, what to call them, and attributes."""
+        if dim in self.given:
+            return *self.given[dim], {}
         axis = self.dims.index(dim)
         url, folder = self.folder
         path = f"{folder}/{dim}" if folder else dim
@@ -91,7 +108,7 @@ class Source:
         values = np.asarray(stored.read(device="host"))
         if axis in self.views:
             values = values[self.views[axis]]
-        return coordinate_of(values, f"{dim!r} of {self.name!r} ({url})", stored.attrs)
+        return values, f"{dim!r} of {self.name!r} ({url})", stored.attrs
 
 
 def sources_of(source: Any, input_dims: Mapping[str, int], dims: Any, coordinates: Mapping[str, Any] | None) -> list[Source]:

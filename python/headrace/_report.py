@@ -48,10 +48,14 @@ svg line { stroke: var(--line); }
 def write_report(path: str | os.PathLike[str], title: str, summary: str, epochs: Sequence[EpochStats], timings: Timings, about: str) -> None:
     """Replaces what is at `path` once the page is complete. OSError: it cannot be written there."""
     page = page_of(title, summary, epochs, timings, about)
-    path = os.fspath(path)
-    handle, beside = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".headrace-report-")
+    path = os.path.realpath(os.fsdecode(path))  # what a link points to is replaced, not the link
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe, which stays one
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(page)
+        return
+    handle, beside = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".headrace-report-")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(page)
         mask = os.umask(0)
         os.umask(mask)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ._array import Array
-from ._coordinates import Coordinate, coordinate_of
 from ._errors import HeadraceError, InvalidArgumentError
 from ._loader_sources import Source, array_in_memory
 from ._open import open as open_node
@@ -25,11 +24,10 @@ def source_of_xarray(name: str, item: Any) -> Source:
     variable = getattr(item, "variable", item)
     dims = tuple(map(str, variable.dims))
     coordinates = getattr(item, "coords", {})
-    known: dict[str, Coordinate | None] = {dim: coordinate_of(coordinates[dim].values, f"{dim!r} of {name!r} (xarray)")
-                                           for dim in dims if dim in coordinates and coordinates[dim].ndim == 1}
+    given = {dim: (coordinates[dim].values, f"{dim!r} of {name!r} (xarray)") for dim in dims if dim in coordinates and coordinates[dim].ndim == 1}
     layers = _layers_of(name, variable._data)
     if layers is None:
-        return Source(name, array_in_memory(name, np.asarray(variable.values)), dims, coordinates=known, in_memory=True)
+        return Source(name, array_in_memory(name, np.asarray(variable.values)), dims, given=given, in_memory=True)
     base, selection, steps = layers
     array = _array_of(name, base)
     read = _reads_as(name, base, array, steps)
@@ -40,7 +38,7 @@ def source_of_xarray(name: str, item: Any) -> Source:
         indices = np.atleast_1d(chosen)
         if not np.array_equal(indices, np.arange(size)):
             views[axis] = indices
-    return Source(name, array, tuple(names), views, read, known)
+    return Source(name, array, tuple(names), views, read, given)
 
 
 def _layers_of(name: str, data: Any) -> tuple[Any, list[Any], list[Step]] | None:

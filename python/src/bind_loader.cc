@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -185,7 +186,12 @@ LoaderArray to_array(const nb::dict& from) {
   array.read.offset = at<double>(from, "offset");
   array.read.fill_as_nan = at<bool>(from, "fill_as_nan");
   array.read.missing = bytes_at(from, "missing");
-  array.positions = at<std::vector<std::pair<std::size_t, std::vector<std::int64_t>>>>(from, "positions");
+  for (const nb::handle one : at<nb::list>(from, "positions")) {
+    const auto [dim, bytes] = nb::cast<std::pair<std::size_t, nb::bytes>>(one);
+    std::vector<std::int64_t> positions(bytes.size() / sizeof(std::int64_t));
+    std::memcpy(positions.data(), bytes.c_str(), positions.size() * sizeof(std::int64_t));
+    array.positions.emplace_back(dim, std::move(positions));
+  }
   array.scale_by.dims = at<std::vector<std::size_t>>(from, "scale_by_dims");
   array.scale_by.scale = at<std::vector<double>>(from, "scales");
   array.scale_by.offset = at<std::vector<double>>(from, "offsets");

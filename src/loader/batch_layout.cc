@@ -13,7 +13,8 @@
 namespace headrace::loader {
 namespace {
 
-constexpr std::uint64_t kAlignBytes = 256;  // of each tensor
+constexpr std::uint64_t kAlignBytes = 256;   // of each tensor
+constexpr std::uint64_t kMostScales = 1024;  // of a window: each is a box and a part of a launch
 
 std::string text_of(std::span<const std::uint64_t> shape) {
   std::string text;
@@ -98,6 +99,15 @@ Status check_scale_by(const LoaderArray& array) {
         what + "tensors of " + dtype.name + ": choose float32 or float64 (shorter ones would be rounded twice)");
   }
   return {};
+}
+
+Status check_launches(const LoaderArray& array, std::span<const std::uint64_t> window_shape) {
+  std::uint64_t scales = 1;
+  for (const std::size_t dim : array.scale_by.dims) scales = base::saturating_mul(scales, window_shape[dim]);
+  if (scales <= kMostScales) return {};
+  return Status(Code::kUnsupported, Layer::kApi,
+                "array " + in_quotes(array.name) + ": scale_by: a window has " + std::to_string(scales) +
+                    " combinations of indices, which are too many: at most " + std::to_string(kMostScales));
 }
 
 Status check_array(const LoaderArray& array) {
@@ -231,6 +241,7 @@ Result<BatchLayout> BatchLayout::create(std::span<const LoaderArray> arrays, std
     const std::size_t outputs = windows_of(array).output_count();
     for (std::size_t output = 0; output < outputs; ++output) {
       HEADRACE_TRY_ASSIGN(Place at, layout.place_of(array, i, output));
+      HEADRACE_TRY(check_launches(array, at.window_shape));
       HEADRACE_TRY(layout.put(array, at, batch_size));
       layout.places_.push_back(std::move(at));
     }

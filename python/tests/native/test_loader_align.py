@@ -224,6 +224,7 @@ def test_refusals_name_parameter_store_and_place(tmp_path):
     refused("neither numbers nor times nor text", coordinates={"time": {"a": np.array([object()] * 6)}})
     refused("concat_input_dims", [0, 1, 2, 3, 5], missing="drop", concat_input_dims=True, batch_dims={"time": 4})
     refused("none is near another", align={"time": "nearest"}, coordinates={"time": list("abcdef")})
+    refused("align\\['time'\\] = None", align={"time": None})
     refused("no coordinate 'time'", source={"a": a, "b": unlike(6, 2)}, dims={"b": ["time", "x"]})
 
 

@@ -75,6 +75,11 @@ def test_statistics_that_do_not_fit_are_refused(path):
             ({"arrays": {"t": {"mean": "x", "std": 1}}}, "no numbers", {}), (good, "give it, or them", {"mean": 1.0})]:
         with pytest.raises(headrace.InvalidArgumentError, match=says):
             headrace.Loader(path, input_dims={"time": 2}, normalise=normalise, **options)
+    wide = stores.write(path.parent / "wide", np.zeros((2, 1, 40, 40), "<f4"), (2, 1, 40, 40), attributes={"_ARRAY_DIMENSIONS": DIMS})
+    each = {"arrays": {"wide": {"by": ["lat", "lon"], "mean": [0.0] * 1600, "std": [1.0] * 1600}}}
+    with pytest.raises(headrace.UnsupportedError, match="1600 combinations of indices, which are too many"):
+        headrace.Loader(wide, input_dims={"time": 1}, normalise=each)
+    assert len(headrace.Loader(wide, input_dims={"time": 1, "lat": 20}, normalise=each)) == 4
     with pytest.raises(headrace.UnsupportedError, match="float32 or float64"):
         headrace.Loader(path, input_dims={"time": 2}, normalise=good, dtype="float16")
 
@@ -199,6 +204,18 @@ def test_a_report_that_cannot_be_written_leaves_what_was_there(path, monkeypatch
         loader.report("kept.html")
     assert pathlib.Path("kept.html").read_text() == "kept"
     assert sorted(os.listdir()) == ["folder", "kept.html", "t"]
+
+
+def test_a_report_goes_where_links_and_pipes_lead(path):
+    loader = headrace.Loader(path, input_dims={"time": 1})
+    pathlib.Path("real.html").write_text("old")
+    os.symlink("real.html", "link.html")
+    loader.report(b"link.html", title="\udcff")
+    assert os.path.islink("link.html") and "headrace.Loader(" in pathlib.Path("real.html").read_text()
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE, text=True)
+    loader.report("pipe")
+    assert "</html>" in reader.communicate(timeout=60)[0] and stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
 def test_a_loader_goes_to_other_processes(path):
