@@ -57,9 +57,9 @@ def test_training_goes_on_behind_a_checkpoint(lightning, module_of, path, tmp_pa
     def loader(**options):
         return headrace.Loader(path, input_dims={"time": 1}, batch_size=4, shuffle=True, seed=3, device="host", **options)
 
-    def trainer(**options):
+    def trainer(checkpoints=False, **options):
         return lightning.Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False,
-                                 enable_checkpointing=False, default_root_dir=tmp_path, num_sanity_val_steps=0, **options)
+                                 enable_checkpointing=checkpoints, default_root_dir=tmp_path, num_sanity_val_steps=0, **options)
 
     def numbers(batches):
         return [[number * 12 for number in batch.samples] for batch in batches]
@@ -70,15 +70,15 @@ def test_training_goes_on_behind_a_checkpoint(lightning, module_of, path, tmp_pa
     trainer(max_epochs=2).fit(model, datamodule=module_of.LoaderDataModule(train=loader, val=loader(samples=[1, 2, 3, 4])))
     assert model.seen == expected and model.checked == [(4, 1, 3, 4)] * 2
 
-    first = trainer(max_steps=4)
-    model = model_of(lightning)
-    first.fit(model, datamodule=module_of.LoaderDataModule(train=loader()))
-    first.save_checkpoint(tmp_path / "middle.ckpt")
-    assert model.seen == expected[:4]
-    model = model_of(lightning)
-    module = module_of.LoaderDataModule(train=loader)
-    trainer(max_epochs=2).fit(model, datamodule=module, ckpt_path=tmp_path / "middle.ckpt")
-    assert [of for _, of in model.seen] == [of for _, of in expected[4:]]
+    # As if interrupted behind step 4: what a callback saved there.
+    model, folder = model_of(lightning), tmp_path / "checkpoints"
+    saving = lightning.callbacks.ModelCheckpoint(folder, filename="{step}", every_n_train_steps=4, save_top_k=-1)
+    trainer(max_epochs=2, callbacks=[saving], checkpoints=True).fit(model, datamodule=module_of.LoaderDataModule(train=loader()))
+    assert model.seen == expected
+    for step in (4, 8):
+        model = model_of(lightning)
+        trainer(max_epochs=2).fit(model, datamodule=module_of.LoaderDataModule(train=loader), ckpt_path=folder / f"step={step}.ckpt")
+        assert model.seen == expected[step:]
 
 
 def test_misuse_names_what_is_wrong(module_of, path):
