@@ -190,11 +190,13 @@ def _whole_windows(there: np.ndarray[Any, Any], window: Window) -> Positions:
 
 
 def _check_by_position(sources: list[Source], number: int, source: Source, windows: Mapping[str, Window]) -> None:
-    """Without align: what lies in another store than an array before it has the same coordinates along dimensions with windows."""
+    """Without align: what lies in another store than an array before it, or was selected otherwise, has the same coordinates along dimensions
+    with windows."""
     for dim in windows:
         if dim not in source.dims:
             continue
-        before = next((other for other in sources[:number] if dim in other.dims and other.folder != source.folder), None)
+        before = next((other for other in sources[:number]
+                       if dim in other.dims and (other.folder != source.folder or dim in other.given or dim in source.given)), None)
         if before is None:
             continue
         try:

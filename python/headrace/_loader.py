@@ -104,6 +104,10 @@ class Loader:
             "input_dims": args.sizes("input_dims", input_dims), "input_overlap": args.sizes("input_overlap", input_overlap),
             "input_stride": args.sizes("input_stride", input_stride), "input_starts": args.starts(input_starts),
             "batch_dims": args.sizes("batch_dims", batch_dims), "crops": args.sizes("crops", crops)}
+        for what, by_dim in (("boundary", boundary), ("tolerance", tolerance)):
+            args.check_dims(what, by_dim, every_dim)
+        if crops is None and (crop_wrap or crop_flip or crops_per_frame != 1):
+            raise InvalidArgumentError("crop_wrap, crop_flip and crops_per_frame say how crops are taken: give crops, too")
         boundaries = boundary if isinstance(boundary, Mapping) else {}
         every_boundary = args.choice("boundary", args.BOUNDARIES, "drop" if boundaries else boundary)
         boundary_of = [(dim, args.choice("boundary", args.BOUNDARIES, of)) for dim, of in boundaries.items()]
@@ -141,8 +145,8 @@ class Loader:
                 "crop_wrap": list(crop_wrap), "crop_flip": list(crop_flip),
                 "dtype": _dtypes.name_of(own["dtype"]), "scale": float(own["scale"]), "offset": float(own["offset"]),
                 "fill_as_nan": bool(own["fill_as_nan"]) or own["fill"] is not None,
-                "missing": b"" if own["fill"] is None else np.asarray(own["fill"], one.array.dtype).tobytes(),
-                "padding": np.asarray(own["padding"], _dtypes.to_numpy(described)).tobytes(),
+                "missing": b"" if own["fill"] is None else args.elements("fill", one.name, own["fill"], one.array.dtype),
+                "padding": args.elements("padding", one.name, own["padding"], _dtypes.to_numpy(described)),
                 "stack": args.stack_of(one.name, stack, names),
                 "positions": [(axis, table.astype(np.int64).tobytes()) for axis, table in self._tables[-1].items()],
                 "scale_by_dims": by.get("dims", []), "scales": by.get("scales", []), "offsets": by.get("offsets", []),

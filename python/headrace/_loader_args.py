@@ -34,7 +34,7 @@ def decoded(own: dict[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     """With what decodes the stored numbers, before whatever else is done to them."""
     if not read:
         return own
-    scale, offset = float(own["scale"]), float(own["offset"])
+    scale, offset = number("scale", own["scale"]), number("offset", own["offset"])
     own["scale"], own["offset"] = read.get("scale", 1.0) * scale, read.get("offset", 0.0) * scale + offset
     for key in ("dtype", "fill"):
         own[key] = read.get(key) if own[key] is None else own[key]
@@ -48,10 +48,10 @@ def normalised(array: Array, own: dict[str, Any], *, by_index: bool = False) -> 
         own["dtype"] = "float32"
     if mean is None and std is None:
         return own
-    mean, std = float(0.0 if mean is None else mean), float(1.0 if std is None else std)
+    mean, std = number("mean", 0.0 if mean is None else mean), number("std", 1.0 if std is None else std)
     if not (np.isfinite(mean) and np.isfinite(std) and std > 0):
         raise InvalidArgumentError(f"mean = {mean} and std = {std}: both have to be finite, and std above 0")
-    own["scale"], own["offset"] = float(own["scale"]) / std, (float(own["offset"]) - mean) / std
+    own["scale"], own["offset"] = number("scale", own["scale"]) / std, (number("offset", own["offset"]) - mean) / std
     if own["dtype"] is None and array.dtype.kind != "f":
         own["dtype"] = "float32"
     return own
@@ -115,7 +115,7 @@ def stack_of(name: str, stack: str | Mapping[str, Sequence[str]] | None, known: 
 
 
 def described(array: Array, own: Mapping[str, Any]) -> _dtypes.Described:
-    return array._core.result_dtype(_dtypes.name_of(own["dtype"]), float(own["scale"]), float(own["offset"]),
+    return array._core.result_dtype(_dtypes.name_of(own["dtype"]), number("scale", own["scale"]), number("offset", own["offset"]),
                                     bool(own["fill_as_nan"]) or own["fill"] is not None)
 
 
@@ -127,11 +127,33 @@ def sizes(what: str, given: Mapping[str, int] | None) -> list[tuple[str, int]]:
     return [(str(dim), count(f"{what}[{dim!r}]", size, 0)) for dim, size in given.items()]
 
 
+def number(what: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"{what} = {value!r} is no number") from None
+
+
+def elements(what: str, name: str, value: Any, dtype: np.dtype[Any]) -> bytes:
+    """One element of that type."""
+    try:
+        return np.asarray(value, dtype).reshape(()).tobytes()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"{what} = {value!r} is no element of {name!r}, which are {dtype}: {error}") from None
+
+
+def check_dims(what: str, given: Any, every_dim: set[str]) -> None:
+    """Of what may be a mapping of dimensions."""
+    for dim in given if isinstance(given, Mapping) else ():
+        if dim not in every_dim:
+            raise InvalidArgumentError(f"{what}: there is no dimension {dim!r}; dimensions: {', '.join(map(repr, sorted(every_dim)))}")
+
+
 def starts(given: Mapping[str, Sequence[int]] | None) -> list[tuple[str, list[int]]]:
     if given is None:
         return []
-    if not isinstance(given, Mapping):
-        raise InvalidArgumentError(f"input_starts is a {type(given).__name__}; give a mapping of dimensions to indices")
+    if not isinstance(given, Mapping) or any(isinstance(begins, str) or not hasattr(begins, "__iter__") for begins in given.values()):
+        raise InvalidArgumentError("input_starts: give a mapping of dimensions to lists of indices")
     return [(str(dim), [count(f"input_starts[{dim!r}]", begin, 0) for begin in begins]) for dim, begins in given.items()]
 
 
@@ -179,10 +201,12 @@ def order(shuffle: bool | str, block_groups: int, samples: Sequence[int] | None,
         raise InvalidArgumentError(f"shuffle = {shuffle!r}; choose False, True or 'block'")
     if (samples is not None or weights is not None) and shuffle == "block":
         raise InvalidArgumentError("shuffle='block' is for all samples, and not for samples or weights")
+    if samples is not None and not len(samples):
+        raise InvalidArgumentError("samples: there are none")
     if samples is not None:
         return "list", [count("samples", number, 0) for number in samples], bool(shuffle)
     if weights is not None:
-        return "weighted", [float(weight) for weight in weights], count("draws", draws, 0)
+        return "weighted", [number("weights", weight) for weight in weights], count("draws", draws, 0)
     if shuffle == "block":
         return "block", count("block_groups", block_groups)
     return ("full",) if shuffle else ("sequential",)

@@ -122,6 +122,8 @@ def sources_of(source: Any, input_dims: Mapping[str, int], dims: Any, coordinate
     for name in names:
         if names.count(name) > 1:
             raise InvalidArgumentError(f"source: two arrays are called {name!r}; give a mapping of names to arrays")
+    if coordinates is not None and not isinstance(coordinates, Mapping):
+        raise InvalidArgumentError(f"coordinates is a {type(coordinates).__name__}; give a mapping of dimensions to values")
     for dim, given in (coordinates or {}).items():
         if not any(dim in one.dims for one in found):
             raise InvalidArgumentError(f"coordinates: there is no dimension {dim!r}")

@@ -209,7 +209,13 @@ Order to_order(const nb::tuple& how, const LoaderArray& first) {
   if (kind == "weighted") {
     WeightOptions options;
     options.draws = nb::cast<std::uint64_t>(how[2]);
-    return take(Order::weighted(nb::cast<std::vector<double>>(how[1]), options));
+    const auto weights = nb::cast<std::vector<double>>(how[1]);
+    if (weights.size() != samples) {
+      check(Status(Code::kInvalidArgument, Layer::kApi,
+                   "weights: " + std::to_string(weights.size()) + " of them, and there are " + std::to_string(samples) +
+                       " samples"));
+    }
+    return take(Order::weighted(weights, options));
   }
   if (kind == "block") {
     const std::vector<std::uint64_t> chunk = first.array.info().chunk_shape;

@@ -234,7 +234,7 @@ def test_windows_begin_where_a_list_says(tmp_path):
     loader = headrace.Loader(array, input_dims={"time": 4}, input_starts={"time": [1, 2, 9, 16]}, shuffle="block", block_groups=2)
     seen = {batch.samples[0]: batch["a"].numpy()[0] for batch in loader}
     assert all(np.array_equal(seen[sample], data[begin:begin + 4]) for sample, begin in enumerate([1, 2, 9, 16])) and len(seen) == 4
-    for starts, says in [({"time": [3, 2]}, "ascend"), ({"time": [17]}, "17"), ({"x": [0]}, "'x'"), ({"time": []}, "no window"), ([1], "input_starts is a list"),
+    for starts, says in [({"time": [3, 2]}, "ascend"), ({"time": [17]}, "17"), ({"x": [0]}, "'x'"), ({"time": []}, "no window"), ([1], "input_starts: give"),
                          ({"time": [-1]}, "input_starts"), ({"time": [1.5]}, "input_starts")]:
         with pytest.raises(headrace.InvalidArgumentError, match=says):
             headrace.Loader(array, input_dims={"time": 4}, input_starts=starts)

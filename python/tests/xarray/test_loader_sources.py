@@ -87,6 +87,16 @@ def test_what_was_selected_is_read_so(store, engine):
     assert next(iter(headrace.Loader(renamed, input_dims={"t0": 2, "lat": 4})))["t"].shape == (1, 2, 3, 4, 5)
 
 
+def test_selections_that_disagree_are_refused_without_align(store):
+    ds = xr.open_dataset(store, engine="headrace", consolidated=False)
+    pair = {"x": ds["z"].isel(time=slice(0, 19)), "y": ds["z"].isel(time=slice(1, 20))}
+    with pytest.raises(headrace.InvalidArgumentError, match="disagree along 'time': at index 0, .*'x'.* has 2001-01-28.*'y'.* has 2001-01-29"):
+        headrace.Loader(pair, input_dims={"time": 1})
+    batch = next(iter(headrace.Loader(pair, input_dims={"time": 1}, align={"time": "position"})))
+    np.testing.assert_array_equal(batch["y"].numpy()[0], ds["z"].isel(time=slice(1, 2)).values)
+    assert headrace.Loader({"x": ds["z"], "path": headrace.open(store)["z"]}, input_dims={"time": 1}).samples == 20
+
+
 def test_what_is_in_memory_is_copied(store, ds):
     options = {"input_dims": {"time": 3}, "batch_size": 2, "shuffle": True}
     anomaly = (ds["t"] - ds["t"].mean("time")).compute()
