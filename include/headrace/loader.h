@@ -31,16 +31,26 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace headrace {
 
+// A scale and an offset for each index of some of an array's dimensions, such as a mean and a deviation for each level.
+struct ScaleBy {
+  std::vector<std::size_t> dims = {};  // of the array, ascending; none: nothing is scaled
+  // value * scale + offset, behind those of ReadOptions, in float32 or, of float64, float64. One for each combination
+  // of indices of `dims` in the array, in C order; finite. A window has at most 1024 of them.
+  std::vector<double> scale = {}, offset = {};
+};
+
 // One array that every sample has a part of. Sample i of a loader is sample i of each of its arrays.
 struct LoaderArray {
   std::string name;  // of its tensors; unlike the other arrays'
   Array array;
-  std::variant<Windows, Crops> samples;  // of as many dimensions as the array and of the same sizes
+  // Of as many dimensions as the array, and of the same sizes but for those that `positions` has.
+  std::variant<Windows, Crops> samples;
   // Conversion, placement and verification. Stream, progress, errors and cancelling are the loader's own: not set.
   ReadOptions read = {};
   // One element as it appears in the tensor (result_dtype(), little-endian) where samples reach over the array's end
@@ -50,6 +60,10 @@ struct LoaderArray {
   // result_dtype() have one shape and type. ReadOptions::scale and offset normalise each channel. Empty: a tensor of
   // its own.
   std::string stack = {};
+  // Of some dimensions (their numbers), which of the array's indices each index of `samples` is, for arrays that are
+  // aligned with others by a coordinate; -1 is none, and becomes padding. As many as `samples` has there.
+  std::vector<std::pair<std::size_t, std::vector<std::int64_t>>> positions = {};
+  ScaleBy scale_by = {};  // for tensors of float32 and float64
 };
 
 // What becomes of a read in which a chunk is damaged: kCorrupt or kShort. Any other failure is next()'s.
@@ -95,6 +109,21 @@ struct LoaderTensor {
   std::vector<std::uint64_t> shape;
 };
 
+// Where a batch's time went. Batches that are read together share all but the last two: its planning and its read.
+// Times are nanoseconds of std::chrono::steady_clock.
+struct LoaderTiming {
+  std::uint64_t planned_ns = 0;  // planning began: which elements, and where they go
+  std::uint64_t begun_ns = 0;    // its reads had been begun
+  std::uint64_t ready_ns = 0;    // the last element was there
+  std::uint64_t asked_ns = 0;    // next() was called
+  std::uint64_t given_ns = 0;    // and had it
+  // Of its reads: seconds of threads, summed, and what was read.
+  double read_seconds = 0, decode_seconds = 0, place_seconds = 0;
+  std::uint64_t chunks = 0, kept_chunks = 0;  // as in Stats; absent ones are among `chunks`
+  std::uint64_t read_bytes = 0, decoded_bytes = 0;
+  std::uint64_t batches = 1;  // that were read together
+};
+
 struct LoaderStats {
   std::uint64_t batches = 0;  // handed out
   std::uint64_t skipped = 0;  // passed over, as a chunk was damaged
@@ -117,6 +146,8 @@ class HEADRACE_API LoaderBatch {
   std::uint64_t valid() const noexcept;  // places that count; the others are repetitions (Tail::kPad)
   std::uint64_t epoch() const noexcept;
   std::uint64_t number() const noexcept;  // of this rank's batches in what its loader had left of the epoch
+
+  LoaderTiming timing() const noexcept;
 
   // Gives the memory back: now, or once what is queued on these streams (cudaStream_t; null: the default stream) by
   // then is done, for which nobody is kept waiting. A second time: nothing.

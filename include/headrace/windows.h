@@ -3,8 +3,8 @@
 // Along each dimension of input_dims and batch_dims, windows begin at 0, stride, 2 * stride, ... where stride is the
 // window's size less its overlap. A sample is one window of their Cartesian product: the dimensions of batch_dims that
 // are not in input_dims come first, then input_dims, each in the order given, the last one fastest. Dimensions in
-// neither are taken whole. With concat_input_dims a sample has several windows (see there). Nothing is tabulated:
-// making Windows and asking for a sample take time and memory in the number of dimensions only.
+// neither are taken whole. With concat_input_dims a sample has several windows (see there). Nothing is tabulated but
+// input_starts: without it, making Windows and asking for a sample take time and memory in the number of dimensions.
 //
 // Threads: immutable values; copies share what they hold. Every call from any thread.
 // Fails:   kInvalidArgument naming the parameter and the dimension. Functions that allocate throw std::bad_alloc.
@@ -46,7 +46,10 @@ struct WindowOptions {
   ByDim<std::uint64_t> input_dims = {};     // elements of a window; at most the dimension's
   ByDim<std::uint64_t> input_overlap = {};  // elements that neighbours share; less than the window's. Missing: 0
   ByDim<std::uint64_t> input_stride = {};   // instead of an overlap; may be larger than the window
-  ByDim<std::uint64_t> batch_dims = {};     // windows of dimensions that a model does not see. input_overlap applies
+  // Instead of both: where each window begins, ascending, none twice. A table: it has a window's number of entries.
+  // What reaches over the end is the boundary's business; with kDrop none does.
+  ByDim<std::vector<std::uint64_t>> input_starts = {};
+  ByDim<std::uint64_t> batch_dims = {};  // windows of dimensions that a model does not see. input_overlap applies
   // A sample has all windows that have the same windows of batch_dims; without batch_dims there is one sample. Where a
   // dimension is in both, a sample has the windows that begin in its batch_dims elements: ceil(batch / stride) of them
   // (the last sample may have fewer), and windows after the last full batch are left out. Then boundary must be kDrop.

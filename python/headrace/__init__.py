@@ -11,6 +11,7 @@ The submodules ``headrace.zarr`` and ``headrace.xarray`` plug into those package
 
 from . import _core
 from ._array import Array, open_array
+from ._batch import Batch
 from ._context import Context, default_context
 from ._errors import (
     CancelledError,
@@ -31,11 +32,12 @@ from ._errors import (
 )
 from ._files import File, IOFuture
 from ._group import Group, Member, open_group
-from ._loader import Batch, Loader
+from ._loader import Loader
 from ._open import open
 from ._reading import ReadFuture
 from ._sources import MemoryStore, RangeStore, memory_store
 from ._tensor import Tensor
+from ._timing import EpochStats
 
 __version__: str = _core.version
 Cancel = _core.Cancel
@@ -58,7 +60,7 @@ def device_names() -> list[str]:
 
 
 __all__ = [
-    "Array", "Batch", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "File", "ForkedError", "Group",
+    "Array", "Batch", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "EpochStats", "File", "ForkedError", "Group",
     "HeadraceError",
     "IOFuture", "InternalError", "InvalidArgumentError", "Loader", "Member", "MemoryStore", "NotFoundError", "PermissionError",
     "RangeStore", "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",

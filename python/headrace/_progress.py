@@ -19,8 +19,8 @@ def _somebody_looks() -> bool:
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
-def make_progress(progress: Any, what: str) -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
-    """What a read calls with (chunks done, chunks in all), and what to call in the end.
+def make_progress(progress: Any, what: str, unit: str = "chunks") -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
+    """What is called with (done, in all), and what to call in the end.
 
     True: a bar by tqdm, on a terminal's stderr or in a notebook, unless TQDM_DISABLE is set.
     """
@@ -36,7 +36,7 @@ def make_progress(progress: Any, what: str) -> tuple[Callable[[int, int], None] 
         from tqdm.auto import tqdm
     except ImportError:
         raise ImportError("progress=True needs tqdm: pip install tqdm; or give a function of (done, total)") from None
-    bar = tqdm(desc=what, unit=" chunks", leave=False)
+    bar = tqdm(desc=what, unit=f" {unit}", leave=False)
     lock = threading.Lock()
 
     def report(done: int, total: int) -> None:

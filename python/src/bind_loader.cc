@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,7 +95,7 @@ class PythonLoader {
     return out;
   }
 
-  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number).
+  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number, times).
   nb::object next() {
     while (!without_gil([&] { return loader_->wait_for(kSignalPeriod); })) {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -112,7 +113,15 @@ class PythonLoader {
           nb::cast(std::make_unique<BatchMemory>(device_, held, i, view.memory.data() + view.first_byte, bytes)));
     }
     const std::vector<std::uint64_t> samples(given.samples().begin(), given.samples().end());
-    return nb::make_tuple(tensors, samples, given.valid(), given.epoch(), given.number());
+    const LoaderTiming timing = given.timing();
+    const auto seconds = [](std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
+    // In the order of _timing.py's columns, the consumer's own aside.
+    const nb::tuple times =
+        nb::make_tuple(given.epoch(), given.number(), timing.batches, seconds(timing.planned_ns),
+                       seconds(timing.begun_ns), seconds(timing.ready_ns), seconds(timing.asked_ns),
+                       seconds(timing.given_ns), timing.read_seconds, timing.decode_seconds, timing.place_seconds,
+                       timing.chunks, timing.kept_chunks, timing.read_bytes, timing.decoded_bytes);
+    return nb::make_tuple(tensors, samples, given.valid(), given.epoch(), given.number(), times);
   }
 
  private:
@@ -153,6 +162,7 @@ LoaderArray to_array(const nb::dict& from) {
   windows.input_dims = at<ByDim<std::uint64_t>>(from, "input_dims");
   windows.input_overlap = at<ByDim<std::uint64_t>>(from, "input_overlap");
   windows.input_stride = at<ByDim<std::uint64_t>>(from, "input_stride");
+  windows.input_starts = at<ByDim<std::vector<std::uint64_t>>>(from, "input_starts");
   windows.batch_dims = at<ByDim<std::uint64_t>>(from, "batch_dims");
   windows.concat_input_dims = at<bool>(from, "concat_input_dims");
   windows.boundary = static_cast<Boundary>(at<int>(from, "boundary"));
@@ -177,6 +187,15 @@ LoaderArray to_array(const nb::dict& from) {
   array.read.fill_as_nan = at<bool>(from, "fill_as_nan");
   array.read.damage_as_nan = at<bool>(from, "damage_as_nan");
   array.read.missing = bytes_at(from, "missing");
+  for (const nb::handle one : at<nb::list>(from, "positions")) {
+    const auto [dim, bytes] = nb::cast<std::pair<std::size_t, nb::bytes>>(one);
+    std::vector<std::int64_t> positions(bytes.size() / sizeof(std::int64_t));
+    std::memcpy(positions.data(), bytes.c_str(), positions.size() * sizeof(std::int64_t));
+    array.positions.emplace_back(dim, std::move(positions));
+  }
+  array.scale_by.dims = at<std::vector<std::size_t>>(from, "scale_by_dims");
+  array.scale_by.scale = at<std::vector<double>>(from, "scales");
+  array.scale_by.offset = at<std::vector<double>>(from, "offsets");
   return array;
 }
 
@@ -191,7 +210,13 @@ Order to_order(const nb::tuple& how, const LoaderArray& first) {
   if (kind == "weighted") {
     WeightOptions options;
     options.draws = nb::cast<std::uint64_t>(how[2]);
-    return take(Order::weighted(nb::cast<std::vector<double>>(how[1]), options));
+    const auto weights = nb::cast<std::vector<double>>(how[1]);
+    if (weights.size() != samples) {
+      check(Status(Code::kInvalidArgument, Layer::kApi,
+                   "weights: " + std::to_string(weights.size()) + " of them, and there are " + std::to_string(samples) +
+                       " samples"));
+    }
+    return take(Order::weighted(weights, options));
   }
   if (kind == "block") {
     const std::vector<std::uint64_t> chunk = first.array.info().chunk_shape;

@@ -86,7 +86,7 @@ void normalize(Box& box) noexcept;
 
 // Copies on the calling thread. `fill` holds op.result_bytes() bytes and is used where box.src is null. Strides count
 // the bytes of their own side: source elements have op.element_bytes, those of the destination op.result_bytes().
-// REQUIRES: source and destination do not overlap; distinct elements of the destination do not overlap in part.
+// REQUIRES: the sides lie apart or are the same elements of one size; none of the destination's overlap in part.
 void copy_box(const Box& box, const ElementOp& op, const std::byte* fill) noexcept;
 
 // One packed element in native byte order, such as a fill value. REQUIRES: conversion.active().

@@ -1,6 +1,7 @@
 #include "loader/batch_layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -12,7 +13,8 @@
 namespace headrace::loader {
 namespace {
 
-constexpr std::uint64_t kAlignBytes = 256;  // of each tensor
+constexpr std::uint64_t kAlignBytes = 256;   // of each tensor
+constexpr std::uint64_t kMostScales = 1024;  // of a window: each is a box and a part of a launch
 
 std::string text_of(std::span<const std::uint64_t> shape) {
   std::string text;
@@ -32,10 +34,80 @@ std::uint64_t sample_count_of(const LoaderArray& array) noexcept {
   return std::visit([](const auto& samples) { return samples.sample_count(); }, array.samples);
 }
 
+// Of a dimension, where the array has a table; else null.
+const std::vector<std::int64_t>* positions_of(const LoaderArray& array, std::size_t dim) noexcept {
+  for (const auto& [number, positions] : array.positions) {
+    if (number == dim) return &positions;
+  }
+  return nullptr;
+}
+
 // The windows' number of a sample's frame.
 std::uint64_t frame_of(const LoaderArray& array, std::uint64_t sample) noexcept {
   if (!std::holds_alternative<Crops>(array.samples)) return sample;
   return sample / (sample_count_of(array) / windows_of(array).sample_count());
+}
+
+// Checks positions; in `sizes`, of the windows' dimensions, each that has some becomes the array's.
+Status take_positions(const LoaderArray& array, std::vector<std::uint64_t>& sizes) {
+  const std::vector<std::uint64_t>& shape = array.array.info().shape;
+  for (const auto& [dim, positions] : array.positions) {
+    const std::string what = "array " + in_quotes(array.name) + ": positions of dimension " + std::to_string(dim);
+    if (dim >= shape.size() || dim >= sizes.size()) {
+      return refuse(what + ": it has " + std::to_string(shape.size()) + " dimensions");
+    }
+    if (positions_of(array, dim) != &positions) return refuse(what + ": given twice");
+    if (positions.size() != sizes[dim]) {
+      return refuse(what + ": " + std::to_string(positions.size()) + ", and its windows are of " +
+                    std::to_string(sizes[dim]) + " elements");
+    }
+    for (const std::int64_t position : positions) {
+      if (position < -1 || (position >= 0 && static_cast<std::uint64_t>(position) >= shape[dim])) {
+        return refuse(what + ": " + std::to_string(position) + ", and it has " + std::to_string(shape[dim]));
+      }
+    }
+    sizes[dim] = shape[dim];
+  }
+  return {};
+}
+
+Status check_scale_by(const LoaderArray& array) {
+  const ScaleBy& by = array.scale_by;
+  const std::string what = "array " + in_quotes(array.name) + ": scale_by: ";
+  if (by.dims.empty()) return {};
+  const std::vector<std::uint64_t>& shape = array.array.info().shape;
+  std::uint64_t entries = 1;
+  for (std::size_t i = 0; i < by.dims.size(); ++i) {
+    if (by.dims[i] >= shape.size() || (i > 0 && by.dims[i] <= by.dims[i - 1])) {
+      return refuse(what + "dims are ascending numbers of its " + std::to_string(shape.size()) + " dimensions");
+    }
+    entries = base::saturating_mul(entries, shape[by.dims[i]]);
+  }
+  if (by.scale.size() != entries || by.offset.size() != entries) {
+    return refuse(what + std::to_string(by.scale.size()) + " scales and " + std::to_string(by.offset.size()) +
+                  " offsets; its dimensions have " + std::to_string(entries) + " combinations of indices");
+  }
+  const auto finite = [](double value) { return std::isfinite(value); };
+  if (!std::all_of(by.scale.begin(), by.scale.end(), finite) ||
+      !std::all_of(by.offset.begin(), by.offset.end(), finite)) {
+    return refuse(what + "a scale or an offset is not finite");
+  }
+  HEADRACE_TRY_ASSIGN(const DataType dtype, result_dtype(array.array.info().dtype, array.read));
+  if (number_type_of(dtype) == device::NumberType::kNone) {
+    return Status(
+        Code::kUnsupported, Layer::kApi,
+        what + "tensors of " + dtype.name + ": choose float32 or float64 (shorter ones would be rounded twice)");
+  }
+  return {};
+}
+
+Status check_launches(const LoaderArray& array, std::span<const std::uint64_t> window_shape) {
+  std::uint64_t scales = 1;
+  for (const std::size_t dim : array.scale_by.dims) scales = base::saturating_mul(scales, window_shape[dim]);
+  if (scales <= kMostScales) return {};
+  return Status(Code::kUnsupported, Layer::kApi,
+                "array " + in_quotes(array.name) + ": scale_by: a window has " + std::to_string(scales) +
+                    " combinations of indices, which are too many: at most " + std::to_string(kMostScales));
 }
 
 Status check_array(const LoaderArray& array) {
@@ -44,9 +116,11 @@ Status check_array(const LoaderArray& array) {
   const auto& axes = Access::impl(windows_of(array))->axes;
   std::vector<std::uint64_t> sizes;
   for (const Windows::Impl::Axis& axis : axes) sizes.push_back(axis.extent);
+  HEADRACE_TRY(take_positions(array, sizes));
   if (sizes != info.shape) {
     return refuse(name + " has the shape " + text_of(info.shape) + ", and its windows are of " + text_of(sizes));
   }
+  HEADRACE_TRY(check_scale_by(array));
   if (info.dtype.is_variable_length()) {
     return Status(Code::kUnsupported, Layer::kApi, name + " has elements of variable length");
   }
@@ -57,30 +131,86 @@ Status check_array(const LoaderArray& array) {
   return {};
 }
 
-// One of up to three parts of a dimension of a sample.
+// A part of a dimension of a sample, whose elements lie in even steps.
 struct Segment {
   std::uint64_t begin = 0, count = 0, step = 1;  // of the array
   std::uint64_t at = 0;                          // of the sample
   bool padding = false;
+  bool backwards = false;  // the sample has them in the opposite order
 };
 
-struct Segments {
-  std::array<Segment, 3> list;
-  std::size_t count = 0;
-  void add(const Segment& one) noexcept {
-    if (one.count > 0) list[count++] = one;
+using Segments = std::vector<Segment>;
+
+// Of a dimension with positions: the longest runs that go on in even steps.
+void add_runs(const Segment& one, const std::vector<std::int64_t>& positions, Segments& out) {
+  const auto of = [&](std::uint64_t i) { return positions[one.begin + i * one.step]; };
+  for (std::uint64_t i = 0; i < one.count;) {
+    std::uint64_t end = i + 1;
+    if (of(i) < 0) {
+      while (end < one.count && of(end) < 0) ++end;
+      out.push_back({.count = end - i, .at = one.at + i, .padding = true});
+    } else {
+      // One element twice is two runs: a selection has no step of 0.
+      const std::int64_t step = end < one.count && of(end) >= 0 ? of(end) - of(i) : 0;
+      while (step != 0 && end < one.count && of(end) >= 0 && of(end) - of(end - 1) == step) ++end;
+      const std::int64_t first = step < 0 ? of(end - 1) : of(i);
+      out.push_back({.begin = static_cast<std::uint64_t>(first),
+                     .count = end - i,
+                     .step = step == 0 ? 1 : static_cast<std::uint64_t>(step < 0 ? -step : step),
+                     .at = one.at + i,
+                     .backwards = step < 0});
+    }
+    i = end;
   }
-};
+}
 
-Segments segments_of(const DimSlice& slice) noexcept {
-  Segments out;
-  out.add({.begin = slice.begin, .count = slice.count, .step = slice.step, .at = 0});
-  out.add({.begin = slice.wrapped_begin, .count = slice.wrapped_count, .step = slice.step, .at = slice.count});
-  out.add({.count = slice.padding, .at = slice.count + slice.wrapped_count, .padding = true});
-  return out;
+void segments_of(const DimSlice& slice, const std::vector<std::int64_t>* positions, Segments& out) {
+  out.clear();
+  const auto add = [&](const Segment& one) {
+    if (one.count == 0) return;
+    if (positions == nullptr || one.padding) {
+      out.push_back(one);
+    } else {
+      add_runs(one, *positions, out);
+    }
+  };
+  add({.begin = slice.begin, .count = slice.count, .step = slice.step, .at = 0});
+  add({.begin = slice.wrapped_begin, .count = slice.wrapped_count, .step = slice.step, .at = slice.count});
+  add({.count = slice.padding, .at = slice.count + slice.wrapped_count, .padding = true});
+}
+
+// A box for each entry of `by` in elements that have been read: `box` of all of them, `segments` by dimension of the
+// array.
+void add_scaled(const LoaderArray& array, std::size_t number, const device::Box& box,
+                std::span<const Segment* const> segments, std::vector<ScaledBox>& out) {
+  const ScaleBy& by = array.scale_by;
+  const std::vector<std::uint64_t>& shape = array.array.info().shape;
+  std::vector<std::uint64_t> at(by.dims.size());
+  for (;;) {
+    ScaledBox one{.array = number, .box = box};
+    for (std::size_t i = 0; i < by.dims.size(); ++i) {
+      const std::size_t d = by.dims[i];
+      const Segment& segment = *segments[d];
+      device::BoxDim& dim = one.box.dim[d];
+      one.entry = one.entry * shape[d] + segment.begin + at[i] * segment.step;
+      one.box.dst += static_cast<std::ptrdiff_t>(at[i]) * dim.dst_stride_bytes;
+      dim.extent = 1;
+    }
+    one.box.src = one.box.dst;
+    device::simplify(one.box);
+    out.push_back(one);
+    std::size_t i = at.size();
+    while (i > 0 && ++at[i - 1] == segments[by.dims[i - 1]]->count) at[--i] = 0;
+    if (i == 0) return;
+  }
 }
 
 }  // namespace
+
+device::NumberType number_type_of(const DataType& dtype) noexcept {
+  if (dtype.name == "float32") return device::NumberType::kFloat32;
+  return dtype.name == "float64" ? device::NumberType::kFloat64 : device::NumberType::kNone;
+}
 
 const Windows& windows_of(const LoaderArray& array) noexcept {
   const auto* const windows = std::get_if<Windows>(&array.samples);
@@ -111,6 +241,7 @@ Result<BatchLayout> BatchLayout::create(std::span<const LoaderArray> arrays, std
     const std::size_t outputs = windows_of(array).output_count();
     for (std::size_t output = 0; output < outputs; ++output) {
       HEADRACE_TRY_ASSIGN(Place at, layout.place_of(array, i, output));
+      HEADRACE_TRY(check_launches(array, at.window_shape));
       HEADRACE_TRY(layout.put(array, at, batch_size));
       layout.places_.push_back(std::move(at));
     }
@@ -234,20 +365,22 @@ Status BatchLayout::add(std::span<const LoaderArray> arrays, std::uint64_t seed,
     const std::span<DimSlice> slices = std::span(storage).first(at.window_shape.size());
     for (std::uint64_t window = 0; window < at.windows; ++window) {
       HEADRACE_TRY(slices_of(arrays[at.array], seed, epoch, sample, window, at.output, slices));
-      add_window(at, slices, at.first_byte + place * at.sample_bytes + window * at.window_bytes, memory, out);
+      add_window(arrays[at.array], at, slices, at.first_byte + place * at.sample_bytes + window * at.window_bytes,
+                 memory, out);
     }
   }
   return {};
 }
 
-void BatchLayout::add_window(const Place& at, std::span<const DimSlice> slices, std::uint64_t first_byte,
-                             std::span<std::byte> memory, BatchReads& out) const {
+void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::span<const DimSlice> slices,
+                             std::uint64_t first_byte, std::span<std::byte> memory, BatchReads& out) const {
   const std::size_t rank = slices.size();
-  std::array<Segments, device::kMaxRank> segments;
+  thread_local std::array<Segments, device::kMaxRank> segments;  // keep their memory from one window to the next
+  std::array<const Segment*, device::kMaxRank> chosen{};
   std::array<std::size_t, device::kMaxRank> number{};
   for (std::size_t d = 0; d < rank; ++d) {
-    segments[d] = segments_of(slices[d]);
-    if (segments[d].count == 0) return;  // an empty output
+    segments_of(slices[d], positions_of(array, d), segments[d]);
+    if (segments[d].empty()) return;  // an empty output
   }
   for (;;) {
     ReadPart part;
@@ -257,12 +390,15 @@ void BatchLayout::add_window(const Place& at, std::span<const DimSlice> slices, 
     std::vector<std::uint64_t> shape(rank);
     std::vector<std::int64_t> strides(rank);
     for (std::size_t d = 0; d < rank; ++d) {
-      const Segment& segment = segments[d].list[number[d]];
+      const Segment& segment = segments[d][number[d]];
+      chosen[d] = &segment;
       const std::int64_t stride = at.strides_bytes[d];
-      const std::uint64_t from = slices[d].flipped ? at.window_shape[d] - 1 - segment.at : segment.at;
+      // Where the first of its elements goes, and in which direction the others follow.
+      const std::uint64_t place = segment.at + (segment.backwards ? segment.count - 1 : 0);
+      const std::uint64_t from = slices[d].flipped ? at.window_shape[d] - 1 - place : place;
       first += from * static_cast<std::uint64_t>(stride);
       shape[d] = segment.count;
-      strides[d] = slices[d].flipped ? -stride : stride;
+      strides[d] = slices[d].flipped != segment.backwards ? -stride : stride;
       padding = padding || segment.padding;
       if (segment.padding) continue;
       part.selection.push_back(
@@ -270,18 +406,23 @@ void BatchLayout::add_window(const Place& at, std::span<const DimSlice> slices, 
            .stop = static_cast<std::int64_t>(segment.begin + (segment.count - 1) * segment.step + 1),
            .step = static_cast<std::int64_t>(segment.step)});
     }
-    if (padding) {
+    if (padding || !array.scale_by.dims.empty()) {
       box.dst = memory.data() + first;
       box.rank = static_cast<int>(rank);
-      for (std::size_t d = 0; d < rank; ++d) box.dim[d] = {.extent = shape[d], .dst_stride_bytes = strides[d]};
+      for (std::size_t d = 0; d < rank; ++d) {
+        box.dim[d] = {.extent = shape[d], .src_stride_bytes = strides[d], .dst_stride_bytes = strides[d]};
+      }
+    }
+    if (padding) {
       device::simplify(box, true);
       out.padding[at.array].push_back(box);
     } else {
+      if (!array.scale_by.dims.empty()) add_scaled(array, at.array, box, chosen, out.scaled);
       part.tensor = {memory, tensors_[at.tensor].dtype, std::move(shape), std::move(strides), first};
       out.parts[at.array].push_back(std::move(part));
     }
     std::size_t d = rank;
-    while (d > 0 && ++number[d - 1] == segments[d - 1].count) number[--d] = 0;
+    while (d > 0 && ++number[d - 1] == segments[d - 1].size()) number[--d] = 0;
     if (d == 0) return;
   }
 }

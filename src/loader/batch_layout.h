@@ -13,11 +13,18 @@
 
 namespace headrace::loader {
 
+// Elements in a batch that have one entry of an array's ScaleBy.
+struct ScaledBox {
+  std::size_t array = 0, entry = 0;
+  device::Box box;  // src and dst are the same
+};
+
 // Of what a batch reads: a list for each array, and what is filled before.
 struct BatchReads {
   std::vector<std::vector<ReadPart>> parts;  // by array
   // Boxes of padding by array: each array has a padding element of its own.
   std::vector<std::vector<device::Box>> padding;
+  std::vector<ScaledBox> scaled;  // once it is read
 };
 
 // Threads: immutable.
@@ -50,7 +57,7 @@ class BatchLayout {
   Result<Place> place_of(const LoaderArray& array, std::size_t number, std::size_t output) const;
   Status put(const LoaderArray& array, Place& at, std::uint64_t batch_size);
   Status lay_out(std::uint64_t batch_size, bool channels_last);
-  void add_window(const Place& at, std::span<const DimSlice> slices, std::uint64_t first_byte,
+  void add_window(const LoaderArray& array, const Place& at, std::span<const DimSlice> slices, std::uint64_t first_byte,
                   std::span<std::byte> memory, BatchReads& out) const;
 
   struct Form {  // of a tensor
@@ -64,6 +71,9 @@ class BatchLayout {
   std::vector<Place> places_;
   std::uint64_t batch_bytes_ = 0, sample_count_ = 0;
 };
+
+// Of tensors that ScaleBy is for: float32 and float64; kNone of all others.
+device::NumberType number_type_of(const DataType& dtype) noexcept;
 
 // Windows or frames of an array's samples.
 const Windows& windows_of(const LoaderArray& array) noexcept;

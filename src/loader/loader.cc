@@ -17,114 +17,12 @@
 #include "base/fork.h"
 #include "device/device.h"
 #include "loader/batch_layout.h"
+#include "loader/batch_ring.h"
+#include "loader/batch_scaling.h"
 #include "loader/sampling/sampling_parts.h"
 #include "zarr/kept_read.h"
 
 namespace headrace {
-namespace loader {
-namespace {
-
-Status forked() {
-  return Status(Code::kForked, Layer::kApi, "a loader of the parent process: make one in this process");
-}
-
-// Memory for batches. What is filled or read into a slot waits on `gate` for whatever released it.
-struct Ring {
-  struct Slot {
-    Buffer memory;
-    enum class Use : std::uint8_t { kFree, kReading, kOut } use = Use::kFree;  // guarded by mutex
-    std::span<std::byte> bytes() const noexcept { return {memory.data(), memory.size_bytes()}; }
-  };
-
-  std::shared_ptr<device::Device> device;
-  BatchLayout layout;
-  std::deque<Slot> slots;        // grows at its end, guarded by mutex; a slot stays where it is
-  std::uint64_t most_slots = 0;  // guarded by mutex
-  base::ProcessOwn<std::mutex> mutex;
-  base::ProcessOwn<std::condition_variable> changed;
-  std::unique_ptr<device::Stream> gate;  // guarded by mutex
-
-  explicit Ring(BatchLayout made) : layout(std::move(made)) {}
-  ~Ring() {
-    if (mutex.inherited()) static_cast<void>(gate.release());  // its driver is the parent's
-  }
-
-  // Where `count` more slots are wanted and all others are out: how many have to be made; 0 where memory_bytes forbids.
-  std::size_t to_grow_locked(std::size_t count) const noexcept {
-    const std::size_t all = count_locked(Slot::Use::kOut) + count;
-    return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
-  }
-  std::size_t count_locked(Slot::Use use) const noexcept {
-    return static_cast<std::size_t>(
-        std::count_if(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.use == use; }));
-  }
-  Status release(Slot& slot, std::span<void* const> native_streams) {
-    if (mutex.inherited()) return forked();
-    Status status;
-    {
-      std::lock_guard lock(*mutex);
-      for (void* const stream : native_streams) {
-        if (const Status waits = device->wait_native(*gate, stream); status.ok()) status = waits;
-      }
-      slot.use = Slot::Use::kFree;
-    }
-    changed->notify_all();
-    return status;
-  }
-};
-
-}  // namespace
-}  // namespace loader
-
-struct LoaderBatch::Held {
-  std::shared_ptr<loader::Ring> ring;
-  loader::Ring::Slot* slot = nullptr;
-  bool released = false;
-  std::vector<std::uint64_t> samples;
-  std::uint64_t valid = 0, epoch = 0, number = 0;
-};
-
-LoaderBatch::LoaderBatch(std::unique_ptr<Held> held) noexcept : held_(std::move(held)) {}
-LoaderBatch::LoaderBatch(LoaderBatch&& other) noexcept = default;
-LoaderBatch& LoaderBatch::operator=(LoaderBatch&& other) noexcept {
-  if (this != &other) {
-    release();
-    held_ = std::move(other.held_);
-  }
-  return *this;
-}
-LoaderBatch::~LoaderBatch() { release(); }
-
-TensorView LoaderBatch::tensor(std::size_t number) const {
-  if (!held_ || held_->released || number >= held_->ring->layout.tensors().size()) return {};
-  return held_->ring->layout.tensor(number, held_->slot->bytes());
-}
-Status LoaderBatch::copy_to_host(std::size_t number, std::size_t offset_bytes, std::byte* to, std::size_t bytes) const {
-  const TensorView view = tensor(number);
-  std::uint64_t size = view.dtype.item_bytes;
-  for (const std::uint64_t extent : view.shape) size *= extent;
-  if (view.memory.empty() || offset_bytes > size || bytes > size - offset_bytes) {
-    return loader::refuse("tensor " + std::to_string(number) + " of a batch: " + std::to_string(bytes) + " bytes at " +
-                          std::to_string(offset_bytes) + " are not in it");
-  }
-  return held_->slot->memory.copy_to_host(view.first_byte + offset_bytes, to, bytes);
-}
-std::span<const std::uint64_t> LoaderBatch::samples() const noexcept {
-  return held_ ? std::span<const std::uint64_t>(held_->samples) : std::span<const std::uint64_t>();
-}
-std::uint64_t LoaderBatch::valid() const noexcept { return held_ ? held_->valid : 0; }
-std::uint64_t LoaderBatch::epoch() const noexcept { return held_ ? held_->epoch : 0; }
-std::uint64_t LoaderBatch::number() const noexcept { return held_ ? held_->number : 0; }
-
-void LoaderBatch::release() noexcept {
-  if (!held_ || std::exchange(held_->released, true)) return;
-  static_cast<void>(held_->ring->release(*held_->slot, {}));
-}
-Status LoaderBatch::release(std::span<void* const> native_streams) {
-  if (!held_ || std::exchange(held_->released, true)) return {};
-  return held_->ring->release(*held_->slot, native_streams);
-}
-
 class Loader::Impl {
  public:
   Impl(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options, Order order)
@@ -161,14 +59,17 @@ class Loader::Impl {
   // Batches that are read together, or an epoch's end.
   struct Reading {
     std::vector<Planned> batches;
-    std::vector<Completion> reads;  // of the arrays
-    Status begun;                   // why not all reads could be
-    std::size_t given = 0;          // of batches
+    std::vector<Completion> reads;          // of the arrays
+    std::vector<loader::ScaledBox> scaled;  // of all batches, once they are read
+    LoaderTiming timing;
+    Status begun;           // why not all reads could be
+    std::size_t given = 0;  // of batches
     bool waited = false, ends_epoch = false;
   };
 
   void keep_chunks();
   Result<std::optional<LoaderBatch>> next_read();
+  Status finish(Reading& reading);
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
   // `reading` has slots for batches `first` and on; what cannot be begun is its Status.
@@ -202,6 +103,7 @@ class Loader::Impl {
   std::uint64_t epoch_ = 0, given_ = 0;  // batches of split_
   bool ended_ = false;                   // all epochs
   LoaderStats stats_;
+  std::unique_ptr<device::Stream> scaling_;  // where there is something to scale by index
 
   // Guarded by the ring's mutex.
   std::deque<Reading> readings_;
@@ -210,6 +112,23 @@ class Loader::Impl {
   Status failed_;           // of the planner itself
   bool planned_all_ = false, stop_ = false;
 };
+
+namespace {
+
+std::uint64_t now_ns() noexcept {
+  return static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+// Nothing where there are none, so that states of loaders without them stay what they were.
+void add_positions(const LoaderArray& array, loader::Digest& digest) {
+  for (const auto& [dim, positions] : array.positions) {
+    digest.add(dim);
+    for (const std::int64_t position : positions) digest.add(static_cast<std::uint64_t>(position));
+  }
+}
+
+}  // namespace
 
 Status Loader::Impl::start() {
   HEADRACE_TRY_ASSIGN(loader::BatchLayout layout,
@@ -223,11 +142,16 @@ Status Loader::Impl::start() {
     const LoaderSchema samples = std::visit([](const auto& some) { return some.schema(); }, array.samples);
     if (arrays_.size() == 1) {
       schema_.add(samples);
+      if (array.positions.empty()) continue;
+      loader::Digest positions;
+      add_positions(array, positions);
+      schema_.set("positions", positions.value());
       continue;
     }
     // A digest for each array: a state has room for so many.
     loader::Digest digest;
     for (const auto& [name, value] : samples.digests()) digest.add(name).add(value);
+    add_positions(array, digest);
     schema_.set("samples of " + array.name, digest.value());
   }
   std::uint64_t consumed = 0;
@@ -263,6 +187,10 @@ Status Loader::Impl::start() {
   ring_ = std::make_shared<loader::Ring>(std::move(layout));
   ring_->device = Access::impl(device_);
   HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
+  const auto scales = [](const LoaderArray& array) { return !array.scale_by.dims.empty(); };
+  if (std::any_of(arrays_.begin(), arrays_.end(), scales)) {
+    HEADRACE_TRY_ASSIGN(scaling_, ring_->device->create_stream());
+  }
   keep_chunks();
   ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
   HEADRACE_TRY(grow(reads * together_));
@@ -386,11 +314,14 @@ void Loader::Impl::plan() noexcept {
 
 void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
                          Reading& reading) const noexcept {
+  reading.timing.planned_ns = now_ns();
+  reading.timing.batches = reading.batches.size();
   try {
     reading.begun = begin_all(order, split, epoch, first, reading);
   } catch (const std::bad_alloc&) {
     reading.begun = Status::out_of_memory();
   }
+  reading.timing.begun_ns = now_ns();
 }
 
 Status Loader::Impl::begin_all(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
@@ -408,6 +339,7 @@ Status Loader::Impl::begin_all(const EpochOrder& order, const Split& split, std:
                                      planned.slot->bytes(), reads));
     }
   }
+  reading.scaled = std::move(reads.scaled);
   HEADRACE_TRY(fill(reads));
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     if (reads.parts[i].empty()) continue;  // all of it is padding
@@ -486,6 +418,32 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next() {
   }
 }
 
+// Waits for its reads; what they said, and how long they took.
+Status Loader::Impl::finish(Reading& reading) {
+  Status status = reading.begun;
+  LoaderTiming& timing = reading.timing;
+  for (const Completion& read : reading.reads) {
+    const Status done = read.wait();
+    if (status.ok()) status = done;
+    const Stats& stats = read.stats();
+    stats_.reads += stats;
+    // Each began when the last one had been begun, or before.
+    timing.ready_ns =
+        std::max(timing.ready_ns, timing.planned_ns + static_cast<std::uint64_t>(stats.wall_seconds * 1e9));
+    timing.read_seconds += stats.open_seconds + stats.read_seconds;
+    timing.decode_seconds += stats.decode_seconds;
+    timing.place_seconds += stats.assemble_seconds + stats.copy_seconds;
+    timing.chunks += stats.chunks + stats.missing_chunks;
+    timing.kept_chunks += stats.kept_chunks;
+    timing.read_bytes += stats.read_bytes;
+    timing.decoded_bytes += stats.decoded_bytes;
+  }
+  if (status.ok() && !reading.scaled.empty())
+    status = loader::scale_boxes(*ring_->device, *scaling_, arrays_, ring_->layout, reading.scaled);
+  timing.ready_ns = std::min(std::max(timing.ready_ns, timing.begun_ns), now_ns());
+  return status;
+}
+
 Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (ring_->mutex.inherited()) return loader::forked();
   const auto begin = std::chrono::steady_clock::now();
@@ -514,14 +472,10 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     split_ = Split::create(options_.split, order_.positions()).value();
     return std::optional<LoaderBatch>();
   }
-  Status status = reading.begun;
+  Status status;
   if (!reading.waited) {
     lock.unlock();
-    for (const Completion& read : reading.reads) {
-      const Status done = read.wait();
-      if (status.ok()) status = done;
-      stats_.reads += read.stats();
-    }
+    status = finish(reading);
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     lock.lock();
     reading.waited = true;
@@ -544,6 +498,9 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   held->valid = planned.valid;
   held->number = planned.number;
   held->epoch = epoch_;
+  held->timing = reading.timing;
+  held->timing.asked_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(begin.time_since_epoch()).count());
+  held->timing.given_ns = now_ns();
   planned.slot->use = Slot::Use::kOut;
   ++given_;
   ++stats_.batches;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <headrace/loader.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -145,6 +146,143 @@ TEST_P(LoaderTest, SeveralArraysOfASampleHaveTensorsEach) {
     ++batches;
   }
   EXPECT_EQ(batches, 5u);
+}
+
+// Runs in both directions, gaps, one element again and again.
+std::vector<std::int64_t> random_positions(std::mt19937_64& random, std::size_t count, std::uint64_t extent) {
+  std::vector<std::int64_t> out;
+  while (out.size() < count) {
+    auto at = static_cast<std::int64_t>(random() % extent);
+    const std::int64_t step = static_cast<std::int64_t>(random() % 7) - 3;
+    for (std::uint64_t run = 1 + random() % 9; run > 0 && at >= 0 && at < static_cast<std::int64_t>(extent); --run) {
+      out.push_back(at);
+      at += step;
+    }
+    if (random() % 4 == 0) out.push_back(-1);
+  }
+  out.resize(count);
+  return out;
+}
+
+TEST_P(LoaderTest, ArraysMayBeAlignedByPositions) {
+  std::mt19937_64 random(8);
+  const Shape common = {31, 9, 16};
+  WindowOptions whole{.input_dims = {{"time", 6}}, .outputs = {{"x", "time", 0, 3, 2}, {"all"}}};
+  WindowOptions listed{.input_dims = {{"time", 5}, {"lat", 4}}, .input_starts = {{"time", {0, 3, 4, 17, 26}}}};
+  WindowOptions over{.input_dims = {{"time", 7}, {"lat", 5}}, .boundary = Boundary::kPad};
+  over.boundary_of = {{"lat", Boundary::kWrap}};
+  for (const WindowOptions& options : {whole, listed, over}) {
+    for (int round = 0; round < 6; ++round) {
+      const Windows windows = Windows::create(dims(common), options).value();
+      LoaderArray aligned = plain(windows);
+      for (std::size_t d = 0; d < 2; ++d)
+        aligned.positions.emplace_back(d, random_positions(random, common[d], kShape[d]));
+      if (round % 2 == 1) {
+        aligned.samples =
+            Crops::create(windows, {.size = {{"lon", 9}}, .per_frame = 2, .wrap = {"lon"}, .flip = {"lon"}}).value();
+        aligned.positions.emplace_back(2, random_positions(random, common[2], kShape[2]));
+      }
+      LoaderOptions how;
+      how.split.batch_size = 3;
+      how.seed = random();
+      Loader loader = Loader::create(*device_, {aligned}, how).value();
+      std::uint64_t batches = 0;
+      while (std::optional<LoaderBatch> batch = loader.next().value()) {
+        check(*batch, {aligned}, how.seed);
+        if (HasFatalFailure()) return;
+        ++batches;
+      }
+      EXPECT_EQ(batches, loader.batches());
+      LoaderArray others = aligned;
+      others.positions[0].second[3] = others.positions[0].second[3] == 1 ? 2 : 1;
+      EXPECT_EQ(loader.schema().differences(Loader::create(*device_, {others}, how).value().schema()),
+                (std::vector<std::string>{"positions"}));
+    }
+  }
+}
+
+TEST_P(LoaderTest, PositionsThatCannotBeAreRefused) {
+  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
+  const auto refusal = [&](std::size_t dim, const std::vector<std::int64_t>& positions, bool twice = false) {
+    LoaderArray array = plain(windows);
+    array.positions = {{dim, positions}};
+    if (twice) array.positions.push_back(array.positions[0]);
+    auto loader = Loader::create(*device_, {array}, {});
+    return loader.ok() ? "" : loader.status().message();
+  };
+  const std::vector<std::int64_t> fine(kShape[0], 3), other = {1, 2};
+  std::vector<std::int64_t> beyond = fine, below = fine;
+  beyond[4] = static_cast<std::int64_t>(kShape[0]);
+  below[4] = -2;
+  EXPECT_EQ(refusal(0, fine), "");
+  EXPECT_EQ(refusal(3, fine), "array 'x': positions of dimension 3: it has 3 dimensions");
+  EXPECT_EQ(refusal(0, other), "array 'x': positions of dimension 0: 2, and its windows are of 23 elements");
+  EXPECT_EQ(refusal(0, beyond), "array 'x': positions of dimension 0: 23, and it has 23");
+  EXPECT_EQ(refusal(0, below), "array 'x': positions of dimension 0: -2, and it has 23");
+  EXPECT_EQ(refusal(0, fine, true), "array 'x': positions of dimension 0: given twice");
+}
+
+// Whatever is aligned, padded or flipped: each element has the scale and offset of its own index in the array.
+TEST_P(LoaderTest, ScalesAndOffsetsByIndex) {
+  const Windows windows =
+      Windows::create(dims(kShape), {.input_dims = {{"time", 4}, {"lat", 5}}, .boundary = Boundary::kPad}).value();
+  std::mt19937_64 random(5);
+  for (const std::vector<std::size_t>& by : {std::vector<std::size_t>{1}, {0, 2}, {2}}) {
+    LoaderArray array{"x", *array_, Crops::create(windows, {.size = {{"lon", 7}}, .flip = {"lon"}}).value()};
+    array.read.dtype = "float64";
+    array.positions = {{1, random_positions(random, kShape[1], kShape[1])}};
+    array.padding = std::vector<std::byte>(8);
+    LoaderArray scaled = array;
+    scaled.name = "y";
+    std::uint64_t entries = 1;
+    for (const std::size_t d : by) entries *= kShape[d];
+    scaled.scale_by.dims = by;
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      scaled.scale_by.scale.push_back(static_cast<double>(i + 1));
+      scaled.scale_by.offset.push_back(static_cast<double>(random() % 100) + 0.5);
+    }
+    LoaderOptions how;
+    how.split.batch_size = 4;
+    how.seed = 3;
+    how.read_together = 2;
+    Loader loader = Loader::create(*device_, {array, scaled}, how).value();
+    while (std::optional<LoaderBatch> batch = loader.next().value()) {
+      const auto of = [&](std::size_t tensor) {
+        std::vector<double> out(std::size_t{4} * 4 * 5 * 7);
+        EXPECT_TRUE(batch->copy_to_host(tensor, 0, reinterpret_cast<std::byte*>(out.data()), out.size() * 8).ok());
+        return out;
+      };
+      const auto plain_values = of(0), values = of(1);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        double wanted = 0;  // padding
+        if (plain_values[i] > 0) {
+          const auto linear = static_cast<std::uint64_t>((plain_values[i] - 1) / 3);
+          const Shape at = {linear / (kShape[1] * kShape[2]), linear / kShape[2] % kShape[1], linear % kShape[2]};
+          std::uint64_t entry = 0;
+          for (const std::size_t d : by) entry = entry * kShape[d] + at[d];
+          wanted = plain_values[i] * scaled.scale_by.scale[entry] + scaled.scale_by.offset[entry];
+        }
+        ASSERT_EQ(values[i], wanted) << i;
+      }
+      const LoaderTiming timing = batch->timing();
+      EXPECT_LE(timing.planned_ns, timing.begun_ns);
+      EXPECT_LE(timing.begun_ns, timing.ready_ns);
+      EXPECT_LE(timing.ready_ns, timing.given_ns);
+      EXPECT_LE(timing.asked_ns, timing.given_ns);
+      EXPECT_GT(timing.decoded_bytes, 0u);
+    }
+    LoaderArray wrong = scaled;
+    wrong.scale_by.scale.pop_back();
+    EXPECT_FALSE(Loader::create(*device_, {wrong}, how).ok());
+    wrong = scaled;
+    wrong.scale_by.offset[0] = HUGE_VAL;
+    EXPECT_EQ(Loader::create(*device_, {wrong}, how).status().message(),
+              "array 'y': scale_by: a scale or an offset is not finite");
+    wrong = scaled;
+    wrong.read.dtype = "bfloat16";
+    wrong.padding = {};
+    EXPECT_EQ(Loader::create(*device_, {wrong}, how).status().code(), Code::kUnsupported);
+  }
 }
 
 TEST_P(LoaderTest, ArraysOfAStackAreChannels) {

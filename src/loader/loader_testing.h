@@ -150,6 +150,12 @@ class LoaderTest : public ::testing::TestWithParam<const char*> {
       Shape shape;
       for (const DimSlice& slice : slices) {
         indices.push_back(indices_of(slice));
+        for (const auto& [dim, positions] : array.positions) {
+          if (dim + 1 != indices.size()) continue;
+          for (std::int64_t& index : indices.back()) {
+            if (index >= 0) index = positions[static_cast<std::size_t>(index)];
+          }
+        }
         shape.push_back(indices.back().size());
       }
       for_each_index(shape, [&](const Shape& at) {

@@ -216,7 +216,11 @@ def test_refusals_name_the_parameter(path):
         ({"samples": [25]}, "25"), ({"samples": [1], "weights": [1.0]}, "weights"), ({"memory_bytes": 100}, "memory_bytes"),
         ({"outputs": {"x": {"time": slice(0, 2)}}}, "x"), ({"outputs": {"x": {"time": slice(None)}}}, "'x'"),
         ({"outputs": {"x": {"time": [0, 1, 3]}}}, "'x'"), ({"crops": {"lat": 7}}, "lat"), ({"dtype": "int37"}, "int37"),
-        ({"dims": ["a", "b"]}, "dims"), ({"device": "gpu9"}, "gpu9"), ({"read_ahead": 0}, "read_ahead"),
+        ({"dims": ["a", "b"]}, "dims"), ({"crop_wrap": ["lon"]}, "give crops"), ({"samples": []}, "samples: there are none"),
+        ({"weights": [1.0]}, "weights: 1 of them, and there are 25 samples"), ({"weights": ["a"] * 25}, "weights = 'a'"), ({"boundary": {"level": "pad"}}, "boundary: there is no dimension 'level'"),
+        ({"tolerance": {"level": 1}}, "tolerance: there is no dimension"), ({"padding": "a"}, "padding = 'a'"), ({"padding": [1, 2]}, "padding = "), ({"fill": "a"}, "fill = 'a'"),
+        ({"mean": "a"}, "mean = 'a'"), ({"scale": "a"}, "scale = 'a'"), ({"offset": None}, "offset = None"), ({"coordinates": 3}, "coordinates is a int"),
+        ({"input_starts": {"time": 3}}, "input_starts"), ({"device": "gpu9"}, "gpu9"), ({"read_ahead": 0}, "read_ahead"),
     ]:
         with pytest.raises((headrace.HeadraceError, ValueError), match=names):
             headrace.Loader(path, **{"input_dims": {"time": 1}, **options})

@@ -45,6 +45,9 @@ Result<const Windows::Impl::Axis*> find_axis(const Windows::Impl& impl, std::str
     const Windows::Impl::Axis& axis = impl.axes[at];
     if (axis.name != dim) continue;
     if (axis.per_sample != 1) return refuse(name_of(dim) + "samples have several windows along it");
+    if (!axis.starts.empty()) {
+      return refuse(name_of(dim) + "its windows begin where input_starts says; divide these instead");
+    }
     return &axis;
   }
   return refuse("dim: there are no windows along a dimension " + in_quotes(dim));

@@ -53,6 +53,7 @@ Status check_parameters(const ByDim<std::uint64_t>& dims, const WindowOptions& o
   HEADRACE_TRY(check_names("input_dims", options.input_dims, dims));
   HEADRACE_TRY(check_names("input_overlap", options.input_overlap, dims));
   HEADRACE_TRY(check_names("input_stride", options.input_stride, dims));
+  HEADRACE_TRY(check_names("input_starts", options.input_starts, dims));
   HEADRACE_TRY(check_names("batch_dims", options.batch_dims, dims));
   HEADRACE_TRY(check_names("boundary_of", options.boundary_of, dims));
   const auto check_has_windows = [&](std::string_view parameter, std::string_view name) -> Status {
@@ -66,6 +67,12 @@ Status check_parameters(const ByDim<std::uint64_t>& dims, const WindowOptions& o
     }
   }
   for (const auto& [name, stride] : options.input_stride) HEADRACE_TRY(check_has_windows("input_stride", name));
+  for (const auto& [name, starts] : options.input_starts) {
+    HEADRACE_TRY(check_has_windows("input_starts", name));
+    if (find_dim(options.input_overlap, name) != nullptr || find_dim(options.input_stride, name) != nullptr) {
+      return refuse(along("input_starts", name) + "input_overlap or input_stride has it, too; one of them decides");
+    }
+  }
   for (const auto& [name, boundary] : options.boundary_of) HEADRACE_TRY(check_has_windows("boundary_of", name));
   return {};
 }
@@ -84,6 +91,27 @@ std::uint64_t count_windows(const Windows::Impl::Axis& axis) {
       return !last || *last >= axis.extent ? later : later + 1;
     }
   }
+}
+
+Status take_starts(Windows::Impl::Axis& axis, const std::vector<std::uint64_t>& starts) {
+  if (starts.empty()) return refuse(along("input_starts", axis.name) + "no window at all");
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (i > 0 && starts[i] <= starts[i - 1]) {
+      return refuse(along("input_starts", axis.name) + std::to_string(starts[i]) + " comes behind " +
+                    std::to_string(starts[i - 1]) + "; they ascend");
+    }
+  }
+  // Of kDrop, no window may reach over the end; of the others, each has an element.
+  const std::uint64_t last = axis.boundary == Boundary::kDrop ? axis.extent - axis.window : axis.extent - 1;
+  if (starts.back() > last) {
+    return refuse(along("input_starts", axis.name) + "a window of " + std::to_string(axis.window) + " elements at " +
+                  std::to_string(starts.back()) + ", but it has " + std::to_string(axis.extent));
+  }
+  axis.starts = starts;
+  // How far neighbours lie apart, for whoever groups samples by chunks.
+  if (starts.size() > 1) axis.stride = std::max<std::uint64_t>(1, (starts.back() - starts[0]) / (starts.size() - 1));
+  axis.windows = axis.samples = starts.size();
+  return {};
 }
 
 // The windows along one dimension. `parameter`: which of the two dicts the window's size comes from.
@@ -110,6 +138,7 @@ Status make_axis(Windows::Impl::Axis& axis, const WindowOptions& options, std::s
   const Boundary* boundary = find_dim(options.boundary_of, axis.name);
   axis.boundary = boundary != nullptr ? *boundary : options.boundary;
   if (axis.boundary > Boundary::kWrap) return refuse(along("boundary", axis.name) + "no value of Boundary");
+  if (const auto* starts = find_dim(options.input_starts, axis.name)) return take_starts(axis, *starts);
   axis.windows = axis.samples = count_windows(axis);
   return {};
 }
@@ -130,6 +159,10 @@ Status group_windows(Windows::Impl& impl, const WindowOptions& options) {
     }
     const std::uint64_t* batch = find_dim(options.batch_dims, axis.name);
     if (in_both(axis.name)) {
+      if (!axis.starts.empty()) {
+        return refuse(along("input_starts", axis.name) +
+                      "input_dims and batch_dims both have it, which needs a stride");
+      }
       if (axis.boundary != Boundary::kDrop) {
         return refuse(along("boundary", axis.name) + "only kDrop where input_dims and batch_dims both have it");
       }
@@ -258,7 +291,7 @@ std::uint64_t Windows::window_count(std::uint64_t sample) const noexcept {
 
 DimSlice Windows::Impl::slice(const Axis& axis, std::uint64_t window, const Output* output) noexcept {
   DimSlice slice;
-  slice.begin = (axis.first + window) * axis.stride;
+  slice.begin = axis.begin_of(window);
   std::uint64_t count = axis.window;
   if (output != nullptr) {
     slice.begin += output->offset;
@@ -338,6 +371,7 @@ LoaderSchema Windows::schema() const {
     per_sample.add(axis.per_sample);
     boundary.add(static_cast<std::uint64_t>(axis.boundary));
     range.add(axis.first).add(axis.samples);
+    for (const std::uint64_t start : axis.starts) range.add(start);
   }
   for (const Impl::Output& output : impl_->outputs) {
     outputs.add(output.name).add(output.axis).add(output.offset).add(output.count).add(output.step);

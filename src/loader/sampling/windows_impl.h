@@ -22,7 +22,11 @@ class Windows::Impl {
     std::uint64_t per_sample = 1;  // windows of a sample along this axis; the last sample may have fewer
     std::uint64_t samples = 1;     // along this axis
     Boundary boundary = Boundary::kDrop;
+    std::vector<std::uint64_t> starts;  // of all windows of the axis; empty: multiples of the stride
 
+    std::uint64_t begin_of(std::uint64_t number) const noexcept {
+      return starts.empty() ? (first + number) * stride : starts[first + number];
+    }
     std::uint64_t windows_of(std::uint64_t sample) const noexcept {
       return std::min(per_sample, windows - sample * per_sample);
     }

@@ -1,6 +1,7 @@
 // Windows are those that counting from 0 by the stride gives, whatever the boundary; each misuse names its parameter;
 // and nothing is tabulated.
 #include <gtest/gtest.h>
+#include <headrace/split.h>
 #include <headrace/windows.h>
 
 #include <chrono>
@@ -99,6 +100,31 @@ TEST(Windows, AnOverlapIsAStride) {
   const Windows one = Windows::create({{"x", 20}}, by_overlap).value();
   EXPECT_EQ(one.sample_count(), 8u);
   EXPECT_EQ(one.schema(), Windows::create({{"x", 20}}, by_stride).value().schema());
+}
+
+TEST(Windows, MayBeginWhereAListSays) {
+  for (const Boundary boundary : {Boundary::kDrop, Boundary::kPartial, Boundary::kPad, Boundary::kWrap}) {
+    WindowOptions options;
+    options.input_dims = {{"x", 4}, {"y", 2}};
+    options.input_starts = {{"x", {1, 2, 7, 9}}};
+    options.boundary = boundary;
+    if (boundary != Boundary::kDrop) options.input_starts[0].second.push_back(11);
+    const auto& starts = options.input_starts[0].second;
+    const Windows windows = Windows::create({{"x", 13}, {"y", 4}}, options).value();
+    ASSERT_EQ(windows.sample_count(), 2 * starts.size());
+    EXPECT_EQ(windows.sample_grid(), (std::vector<std::uint64_t>{starts.size(), 2}));
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      EXPECT_EQ(elements_of(slices(windows, 2 * i + 1)[0], 13), elements_of(13, starts[i], 4, boundary));
+    }
+    const Windows some = windows.restrict("x", 1, 2).value();
+    for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(slices(some, i), slices(windows, 2 + i));
+    WindowOptions others = options;
+    others.input_starts[0].second[1] = 3;
+    EXPECT_EQ(windows.schema().differences(Windows::create({{"x", 13}, {"y", 4}}, others).value().schema()),
+              (std::vector<std::string>{"range"}));
+    EXPECT_EQ(divide_windows(windows, "x", {1, 1}, false).status().message(),
+              "dim: dimension 'x': its windows begin where input_starts says; divide these instead");
+  }
 }
 
 TEST(Windows, BatchDimsComeFirstAndTheLastInputDimIsFastest) {
@@ -207,6 +233,33 @@ TEST(Windows, MisuseNamesTheParameter) {
          o.input_dims = {{"time", 2}, {"time", 3}};
        }),
        "input_dims: dimension 'time': given twice"},
+      {with([](auto& o) {
+         o.input_starts = {{"lat", {0}}};
+       }),
+       "input_starts: dimension 'lat': it has no windows: neither input_dims nor batch_dims has it"},
+      {with([](auto& o) {
+         o.input_starts = {{"time", {0}}};
+         o.input_stride = {{"time", 2}};
+       }),
+       "input_starts: dimension 'time': input_overlap or input_stride has it, too; one of them decides"},
+      {with([](auto& o) {
+         o.input_starts = {{"time", {}}};
+       }),
+       "input_starts: dimension 'time': no window at all"},
+      {with([](auto& o) {
+         o.input_starts = {{"time", {3, 3}}};
+       }),
+       "input_starts: dimension 'time': 3 comes behind 3; they ascend"},
+      {with([](auto& o) {
+         o.input_starts = {{"time", {0, 17}}};
+       }),
+       "input_starts: dimension 'time': a window of 4 elements at 17, but it has 20"},
+      {with([](auto& o) {
+         o.input_starts = {{"time", {0, 4}}};
+         o.batch_dims = {{"time", 8}};
+         o.concat_input_dims = true;
+       }),
+       "input_starts: dimension 'time': input_dims and batch_dims both have it, which needs a stride"},
       {with([](auto& o) {
          o.batch_dims = {{"lat", 11}};
        }),

@@ -1,0 +1,67 @@
+"""Batch: the tensors of one batch by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ._errors import InvalidArgumentError
+from ._tensor import Tensor
+
+
+class Batch(Mapping[str, Tensor]):
+    """The tensors of one batch by name, [batch, (windows,) dimensions of the array...].
+
+    Its memory is read into again once neither the batch nor anything that was made of its tensors is left, and what the
+    streams that took them (``torch.from_dlpack`` says which) had queued by then is done. Work on other streams has to be
+    waited for before.
+    """
+
+    __slots__ = ("_tensors", "epoch", "number", "samples", "valid")
+
+    def __init__(self, tensors: dict[str, Tensor], samples: list[int], valid: int, epoch: int, number: int) -> None:
+        self._tensors = tensors
+        self.samples = samples  #: number of the sample at each place
+        self.valid = valid  #: places that count; the others are repetitions (tail="pad")
+        self.epoch = epoch
+        self.number = number  #: of this rank's batches, since the epoch began or was resumed
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def torch(self) -> dict[str, Any]:
+        """The same as torch tensors, without a copy."""
+        return {name: tensor.torch() for name, tensor in self._tensors.items()}
+
+    def jax(self, sharding: Any = None) -> dict[str, Any]:
+        """The same as jax.Arrays, as Tensor.jax() gives them; or laid out by a jax.sharding.Sharding (or a mapping of names to those), such
+        as over the local devices along the batch. With several processes, each one's batch is its part of the whole.
+
+        InvalidArgumentError: a tensor that the sharding cannot divide.
+        """
+        arrays = {name: tensor.jax() for name, tensor in self._tensors.items()}
+        if sharding is None:
+            return arrays
+        import jax
+
+        for name, array in arrays.items():
+            own = sharding.get(name) if isinstance(sharding, Mapping) else sharding
+            try:
+                if own is not None and jax.process_count() > 1:
+                    arrays[name] = jax.make_array_from_process_local_data(own, self._tensors[name].numpy())
+                elif own is not None:
+                    own.shard_shape(array.shape)  # says why it cannot be
+                    arrays[name] = jax.device_put(array, own)
+            except ValueError as error:
+                raise InvalidArgumentError(f"sharding: tensor {name!r} of shape {array.shape} does not go by {own}: {error}") from None
+        return arrays
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}: {tensor.shape}" for name, tensor in self._tensors.items())
+        return f"headrace.Batch({shapes})"

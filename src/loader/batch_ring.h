@@ -1,0 +1,71 @@
+// Memory of a loader's batches, and what a batch that was handed out holds of it.
+#pragma once
+
+#include <headrace/loader.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/fork.h"
+#include "device/device.h"
+#include "loader/batch_layout.h"
+
+namespace headrace {
+namespace loader {
+
+// kForked, of what belongs to a parent process.
+Status forked();
+
+// Memory for batches. What is filled or read into a slot waits on `gate` for whatever released it.
+struct Ring {
+  struct Slot {
+    Buffer memory;
+    enum class Use : std::uint8_t { kFree, kReading, kOut } use = Use::kFree;  // guarded by mutex
+    std::span<std::byte> bytes() const noexcept { return {memory.data(), memory.size_bytes()}; }
+  };
+
+  std::shared_ptr<device::Device> device;
+  BatchLayout layout;
+  std::deque<Slot> slots;        // grows at its end, guarded by mutex; a slot stays where it is
+  std::uint64_t most_slots = 0;  // guarded by mutex
+  base::ProcessOwn<std::mutex> mutex;
+  base::ProcessOwn<std::condition_variable> changed;
+  std::unique_ptr<device::Stream> gate;  // guarded by mutex
+
+  explicit Ring(BatchLayout made) : layout(std::move(made)) {}
+  ~Ring() {
+    if (mutex.inherited()) static_cast<void>(gate.release());  // its driver is the parent's
+  }
+
+  // Where `count` more slots are wanted and all others are out: how many have to be made; 0 where memory_bytes forbids.
+  std::size_t to_grow_locked(std::size_t count) const noexcept {
+    const std::size_t all = count_locked(Slot::Use::kOut) + count;
+    return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
+  }
+  std::size_t count_locked(Slot::Use use) const noexcept {
+    return static_cast<std::size_t>(
+        std::count_if(slots.begin(), slots.end(), [&](const Slot& slot) { return slot.use == use; }));
+  }
+  Status release(Slot& slot, std::span<void* const> native_streams);
+};
+
+}  // namespace loader
+
+struct LoaderBatch::Held {
+  std::shared_ptr<loader::Ring> ring;
+  loader::Ring::Slot* slot = nullptr;
+  bool released = false;
+  std::vector<std::uint64_t> samples;
+  std::uint64_t valid = 0, epoch = 0, number = 0;
+  LoaderTiming timing;
+};
+
+}  // namespace headrace
