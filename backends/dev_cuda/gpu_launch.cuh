@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "backends/dev_cuda/load_only.h"
 #include "device/gpu_stage.h"
+#include "load_only.h"
 
 namespace headrace::device::gpu {
 
