@@ -67,8 +67,8 @@ TEST_F(CApi, NullArgumentsAreRefused) {
   expect(hr_store_open(context_, "x", nullptr, &error_), HR_INVALID_ARGUMENT);
   const hr_storage_option unknown[] = {{"no_such_option", "geheim"}}, nameless[] = {{nullptr, "x"}},
                           empty[] = {{"key", nullptr}};
-  for (const hr_storage_option* const options : {unknown, nameless, empty}) {
-    expect(hr_store_open_with(context_, "s3://bucket/x", options, 1, &store, &error_), HR_INVALID_ARGUMENT);
+  for (const hr_storage_option* const given : {unknown, nameless, empty}) {
+    expect(hr_store_open_with(context_, "s3://bucket/x", given, 1, &store, &error_), HR_INVALID_ARGUMENT);
     EXPECT_EQ(store, nullptr);
   }
   expect(hr_store_open_with(context_, "s3://bucket/x", nullptr, 1, &store, &error_), HR_INVALID_ARGUMENT);
