@@ -226,6 +226,7 @@ __device__ inline void frames_body(const Job& job) {
       state.raw_first = before + upto - most;
       state.count = 0;
       state.out = state.frame_out = 0;
+      for (std::uint32_t& repeat : state.repeats) repeat = 0;  // a stream's first block begins a frame: not used
       if (there) list_frames(job, i, state, most);
     }
     __syncwarp();
