@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 
-import boto3
 import headrace
 import numpy as np
 import pytest
-import zarr
-from moto.server import ThreadedMotoServer
+
+# A machine with a GPU may be without them.
+boto3 = pytest.importorskip("boto3")
+zarr = pytest.importorskip("zarr", minversion="3.1")
+ThreadedMotoServer = pytest.importorskip("moto.server").ThreadedMotoServer
 
 DATA = pathlib.Path(__file__).resolve().parents[3] / "tests" / "data" / "climate"
 COMMAND = os.environ.get("HEADRACE_BIN_DIR", str(pathlib.Path(headrace.__file__).parent)) + "/headrace"
