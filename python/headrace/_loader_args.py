@@ -204,7 +204,7 @@ def order(shuffle: bool | str, block_groups: int, samples: Sequence[int] | None,
     if samples is not None and not len(samples):
         raise InvalidArgumentError("samples: there are none")
     if samples is not None:
-        return "list", [count("samples", number, 0) for number in samples], bool(shuffle)
+        return "list", [count("samples", index, 0) for index in samples], bool(shuffle)
     if weights is not None:
         return "weighted", [number("weights", weight) for weight in weights], count("draws", draws, 0)
     if shuffle == "block":
