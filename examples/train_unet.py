@@ -34,7 +34,7 @@ def make_loader(args, device):
         crops={"latitude": args.crop, "longitude": args.crop} if args.crop else None, crops_per_frame=args.crops_per_frame,
         crop_wrap=["longitude"] if args.crop else (), normalise=args.statistics,
         shuffle={"none": False, "full": True, "block": "block"}[args.shuffle], block_groups=args.block_groups, seed=args.seed,
-        batch_size=args.batch_size, cache_bytes=int(args.cache_gb * 1e9), dtype="float32", device=device)
+        batch_size=args.batch_size, cache_bytes=int(args.cache_gb * 1e9), cache=args.cache, dtype="float32", device=device)
 
 
 class UNet(nn.Module):
@@ -148,9 +148,10 @@ def three_bars(args, training, loader):
         say(f"{name:10} {each * 1e3:10.2f} {rate:10.1f}   {'#' * round(40 * min(1, min(seconds.values()) / each))}")
     say(f"real / synthetic: {seconds['synthetic'] / seconds['real']:.3f}")
     say(json.dumps({"ranks": training.world, "device": loader_device(training), "crop": args.crop, "batch_size": args.batch_size,
-                    "shuffle": args.shuffle, "crops_per_frame": args.crops_per_frame, "block_groups": args.block_groups, "cache_gb": args.cache_gb,
+                    "shuffle": args.shuffle, "crops_per_frame": args.crops_per_frame, "block_groups": args.block_groups, "cache_gb": args.cache_gb, "cache": args.cache,
                     "parallel": args.parallel, "steps": steps, **{f"{name}_ms": round(each * 1e3, 3) for name, each in seconds.items()},
-                    "kept_chunks": loader.stats["reads"].kept_chunks, "chunks": loader.stats["reads"].chunks,
+                    "kept_chunks": loader.stats["reads"].kept_chunks, "kept_encoded_chunks": loader.stats["reads"].kept_encoded_chunks,
+                    "bus_bytes": loader.stats["reads"].bus_bytes, "read_bytes": loader.stats["reads"].read_bytes, "chunks": loader.stats["reads"].chunks,
                     "real_to_synthetic": round(seconds["synthetic"] / seconds["real"], 4)}))
 
 
@@ -195,7 +196,8 @@ def main():
     parser.add_argument("--crops-per-frame", type=int, default=1)
     parser.add_argument("--shuffle", choices=("none", "full", "block"), default="full")
     parser.add_argument("--block-groups", type=int, default=16, help="chunks whose samples are mixed by --shuffle block")
-    parser.add_argument("--cache-gb", type=float, default=0, help="device memory for decoded chunks, which later epochs do not read again")
+    parser.add_argument("--cache-gb", type=float, default=0, help="device memory for chunks, which later epochs do not read again")
+    parser.add_argument("--cache", choices=("decoded", "encoded"), default="decoded", help="how they are kept there: encoded, more of them fit")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--width", type=int, default=32, help="channels of the model's first level")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
