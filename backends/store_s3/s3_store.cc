@@ -14,10 +14,7 @@ namespace headrace::store {
 
 Result<std::shared_ptr<Store>> open_s3_store(std::string_view location, const StoreOptions& options) {
   try {
-    HEADRACE_TRY_ASSIGN(http::BucketLocation place, http::parse_bucket_location(location, "s3"));
-    if (!http::valid_bucket(place.bucket)) {
-      return Status(Code::kInvalidArgument, Layer::kStore, "the name of the bucket in s3://bucket/prefix is not valid");
-    }
+    HEADRACE_TRY_ASSIGN(http::BucketLocation place, http::parse_s3_location(location, "s3"));
     if (!place.prefix.empty()) HEADRACE_TRY(check_key(place.prefix));
     HEADRACE_TRY_ASSIGN(const auto given, http::StorageOptions::parse(options.storage, http::StorageService::kS3));
     const http::Surroundings surroundings = http::Surroundings::of_process();

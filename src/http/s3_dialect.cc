@@ -21,4 +21,11 @@ void S3Dialect::authorize(const Url& url, std::int64_t now, const Credentials& w
   }
 }
 
+Result<BucketLocation> parse_s3_location(std::string_view location, const char* scheme) {
+  HEADRACE_TRY_ASSIGN(BucketLocation found, parse_bucket_location(location, scheme));
+  if (valid_bucket(found.bucket)) return found;
+  return Status(Code::kInvalidArgument, Layer::kStore,
+                "the name of the bucket in " + std::string(scheme) + "://bucket/prefix is not valid");
+}
+
 }  // namespace headrace::http

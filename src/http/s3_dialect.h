@@ -32,4 +32,7 @@ class S3Dialect final : public BucketDialect {
   RequestSigner signer_;
 };
 
+// As parse_bucket_location(), where buckets are named by S3's rules: also kInvalidArgument for other names.
+Result<BucketLocation> parse_s3_location(std::string_view location, const char* scheme);
+
 }  // namespace headrace::http
