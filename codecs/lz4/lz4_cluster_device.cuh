@@ -62,8 +62,9 @@ struct ClusterShared {
   // Written by other blocks as well:
   U32 enters[kMostBlocks + 1];  // where the walk enters the window of each block, and leaves the last one
   U32 made[kMostBlocks];        // by the tokens of each block's window
-  U32 failed;
-  U32 good[2];  // of this turn's stream, and of the next one's
+  U32 failed[2]
+            [kMostBlocks];  // whether the block's window has what is not plainly right; of this turn, and of the next
+  U32 good[2];              // of this turn's stream, and of the next one's
 
   U32 mine[kMostTurns];  // the cluster's streams
 };
@@ -74,10 +75,9 @@ __device__ __forceinline__ void tell_all(T* at, T value) {
   if (threadIdx.x < cluster::blocks()) *cluster::of_block(at, threadIdx.x) = value;
 }
 
-// Finds the true tokens. All threads of the cluster, which come to the same answer; false: it does not end where it
-// should.
+// Finds the true tokens. All threads of the cluster, which come to the same answer.
 template <class S>
-__device__ inline bool discover_together(ClusterShared<S>& shared, Input& in, U32 dst_bytes) {
+__device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U32 dst_bytes) {
   Shared<S>& own = shared.own;
   const U32 rank = cluster::rank(), blocks = cluster::blocks(), segments = (in.end + kSegment - 1) / kSegment;
   U32 p = in.begin, out = 0;
@@ -119,21 +119,25 @@ __device__ inline bool discover_together(ClusterShared<S>& shared, Input& in, U3
       out += shared.made[i];
     }
     for (U32 i = 0; has_segment && i < blocks; ++i) {
-      *cluster::of_block(&own.before[segment], i) = (before_window + before) << 6 | entry;
+      *cluster::of_block(&own.before[segment], i) = before_entry<S>(before_window + before, entry);
     }
     p = shared.enters[blocks];
-    if (p == kAtBad || out > dst_bytes) return false;
     cluster::sync();
+    if (p == kAtBad || out > dst_bytes) {
+      const U32 looked_at = first / kSegment + blocks * (S::kIn / kSegment);
+      return known_before(own, looked_at < segments ? looked_at : segments, dst_bytes);
+    }
     if (p == kAtEnd) {
       for (U32 i = first / kSegment + blocks * (S::kIn / kSegment) + threadIdx.x; i < segments; i += S::kThreads) {
-        own.before[i] = out << 6 | kNoEntry;
+        own.before[i] = before_entry<S>(out, kNoEntry);
       }
       break;
     }
   }
-  if (threadIdx.x == 0) own.before[segments] = out << 6 | kNoEntry;
+  if (p != kAtEnd || out != dst_bytes) return known_before(own, segments, dst_bytes);
+  if (threadIdx.x == 0) own.before[segments] = before_entry<S>(out, kNoEntry);
   __syncthreads();
-  return p == kAtEnd && out == dst_bytes;
+  return {segments, out, true};
 }
 
 // Cells that lead outside become bytes, which are there by now. Others' have not been looked at before.
@@ -155,29 +159,30 @@ __device__ __forceinline__ void close_cells(Shared<S>& shared, const Window& win
   __syncthreads();
 }
 
-// All threads of the cluster. False: it is left.
+// All threads of the cluster. Says in the stream what is done.
 template <class S>
-__device__ inline bool decode_together(ClusterShared<S>& shared, const Lz4Stream& stream) {
+__device__ inline void decode_together(ClusterShared<S>& shared, Lz4Stream& stream) {
   Shared<S>& own = shared.own;
   const U32 rank = cluster::rank(), blocks = cluster::blocks();
   Input in = input_of(stream, own.in, own.lead, S::kMost);
-  if (!discover_together(shared, in, stream.dst_bytes)) return false;
-  const U32 segments = (in.end + kSegment - 1) / kSegment;
-  for (U32 first = 0; first < stream.dst_bytes; first += blocks * S::kOut) {
+  const Known known = discover_together(shared, in, stream.dst_bytes);
+  U32 parity = 0;
+  for (U32 first = 0; first < known.bytes; first += blocks * S::kOut, parity ^= 1) {
     const U32 begin = first + rank * S::kOut;
-    const bool ours = begin < stream.dst_bytes;
-    const Window window{begin, ours && stream.dst_bytes - begin < S::kOut ? stream.dst_bytes : begin + S::kOut,
-                        stream.dst};
-    if (ours && !fill_window(own, in, window, segments, stream.dst_bytes)) tell_all(&shared.failed, 1u);
+    const bool ours = begin < known.bytes;
+    const Window window{begin, ours && known.bytes - begin < S::kOut ? known.bytes : begin + S::kOut, stream.dst};
+    const bool right = !ours || fill_window(own, in, window, known.segments, stream.dst_bytes);
+    tell_all(&shared.failed[parity][rank], right ? 0u : 1u);
     for (U32 turn = 0; turn < blocks; ++turn) {
       cluster::sync();
-      if (turn == 0 && shared.failed != 0) return false;
+      if (shared.failed[parity][turn] != 0) return leave_rest(own, in, known, first + turn * S::kOut, stream);
       if (rank != turn || !ours) continue;
       close_cells(own, window);
       store(own, window, stream.dst);
     }
   }
-  return true;
+  if (!known.all) return leave_rest(own, in, known, known.bytes, stream);
+  stream.kind = Lz4Kind::kNone;
 }
 
 // A kernel's body: what it decodes is crossed out of the list. Batches of more than `turns` streams a cluster are left.
@@ -187,7 +192,6 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
   const U32 rank = cluster::rank(), blocks = cluster::blocks();
   const U32 clusters = gridDim.x / blocks, own = blockIdx.x / blocks;
   turns = turns < kMostTurns ? turns : kMostTurns;
-  if (threadIdx.x == 0) shared.failed = 0;
   const U32 found = number_streams(shared.own, streams, count, clusters * turns, [&](U32 number, U32 i) {
     if (number % clusters == own && number / clusters < kMostTurns) shared.mine[number / clusters] = i;
   });
@@ -195,7 +199,7 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
   cluster::sync();  // all blocks have begun: their memory can be written to
   for (U32 turn = 0; turn * clusters + own < found; ++turn) {
     const U32 i = shared.mine[turn];
-    const Lz4Stream stream = streams[i];
+    Lz4Stream stream = streams[i];
     if (rank == 0) {
       const bool good =
           *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
@@ -203,10 +207,9 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
     }
     cluster::sync();
     if (shared.good[turn % 2] == 0) continue;
-    const bool done = decode_together(shared, stream);
-    if (done && rank == 0 && threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
-    cluster::sync();
-    if (threadIdx.x == 0) shared.failed = 0;
+    decode_together(shared, stream);
+    cluster::sync();  // all have looked at the stream, and at `failed`
+    if (rank == 0 && threadIdx.x == 0) streams[i] = stream;
   }
   cluster::sync();  // nobody looks at this block's memory any more
 }

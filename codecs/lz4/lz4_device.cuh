@@ -21,6 +21,7 @@ namespace headrace::codec::gpu {
 
 enum class Lz4Kind : std::uint32_t {
   kBlock,   // an LZ4 block that decodes to exactly dst_bytes
+  kBegun,   // one that was decoded in part: the decoder in order goes on from there
   kStored,  // src_bytes == dst_bytes, to be copied
   kNone,    // nothing to do
 };
@@ -31,8 +32,9 @@ struct Lz4Stream {
   std::uint32_t src_bytes, dst_bytes;
   std::uint32_t chunk;  // index into outcomes; a chunk that is bad already is left alone
   Lz4Kind kind;
+  std::uint32_t src_done = 0, dst_done = 0;  // of kBegun: where its next token is, and how much is in dst
 };
-static_assert(sizeof(Lz4Stream) == 32);
+static_assert(sizeof(Lz4Stream) == 40);
 
 struct Lz4Limits {
   std::uint32_t streams = 0;                   // at most
@@ -63,8 +65,8 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::Launcher& launch, unsign
 
 // Streams of at most kLz4Small decoded bytes, each by a thread block, if the batch has no more than kLz4SmallFew a
 // multiprocessor; of few, each by a cluster of blocks, where the device has clusters. Those that are decoded become
-// kNone. Without scratch. Does nothing where a block of the device cannot have the shared memory. `all`: only few
-// streams are left, such as damaged ones.
+// kNone, those that are not plainly right kBegun. Without scratch. Does nothing where a block of the device cannot have
+// the shared memory. `all`: only few streams are left, such as damaged ones.
 inline constexpr std::uint32_t kLz4Small = 256u << 10, kLz4SmallFew = 8;
 int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool& all) noexcept;
 

@@ -125,10 +125,10 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
     }
   }
   // Input up to here is in the ring; `ahead` holds this lane's part of the unit that follows.
-  std::uint32_t filled = 0;
+  std::uint32_t filled = walk.live() ? walk.at & ~(S::kUnitBytes - 1) : 0;
   Words<S::kLaneWords> ahead{};
   const unsigned unit_at = group_lane * 4 * S::kLaneWords;
-  if (walk.live()) ahead = load_unit<S::kLaneWords>(walk.in, unit_at);
+  if (walk.live()) ahead = load_unit<S::kLaneWords>(walk.in, filled + unit_at);
   // The last bytes before walk.done, loaded but not yet stored: the next token is parsed meanwhile.
   std::uint32_t held_bytes = 0;
   Byte held[S::kGroups] = {};

@@ -14,8 +14,9 @@
 //      copied from.
 //   6. follow: cells become bytes, a stripe of them at a time. What lies before the stripe is finished.
 //
-// Only streams that are plainly right are decoded: the rest, with the last word on what liblz4 accepts at the edges of
-// the format, is left to the decoder in order, which writes all of their output anew.
+// Only what is plainly right is decoded. From the first window with a token that is not, the stream is left to the
+// decoder in order, which has the last word on what liblz4 accepts at the edges of the format. So a damaged stream
+// takes little longer than a good one.
 #pragma once
 
 #include "lz4_small_tokens_device.cuh"
@@ -256,19 +257,32 @@ __device__ __forceinline__ Input input_of(const Lz4Stream& stream, const void* w
   return {stream.src - skew, static_cast<const U8*>(window), lead, 0, 0, skew, skew + stream.src_bytes, most};
 }
 
-// All threads of a block. False: it is left.
+// What is left of a stream after `done` bytes of its output, which end a window or all that is known: from the token
+// that the next byte belongs to.
 template <class S>
-__device__ inline bool decode(Shared<S>& shared, const Lz4Stream& stream) {
+__device__ __forceinline__ void leave_rest(const Shared<S>& shared, const Input& in, const Known& known, U32 done,
+                                           Lz4Stream& stream) {
+  const U32 segment = done < known.bytes ? segment_of(shared, known.segments, done) : known.segments;
+  stream.kind = Lz4Kind::kBegun;
+  stream.src_done = segment * kSegment + (shared.before[segment] & 63) - in.begin;
+  stream.dst_done = shared.before[segment] >> 6;
+}
+
+// All threads of a block. Says in the stream what is done.
+template <class S>
+__device__ inline void decode(Shared<S>& shared, Lz4Stream& stream) {
   __syncthreads();  // the stream before is stored
   Input in = input_of(stream, shared.in, shared.lead, S::kMost);
-  if (!discover(shared, in, stream.dst_bytes)) return false;
-  const U32 segments = (in.end + kSegment - 1) / kSegment;
-  for (U32 done = 0; done < stream.dst_bytes; done += S::kOut) {
-    const Window window{done, stream.dst_bytes - done < S::kOut ? stream.dst_bytes : done + S::kOut, stream.dst};
-    if (!fill_window(shared, in, window, segments, stream.dst_bytes)) return false;
+  const Known known = discover(shared, in, stream.dst_bytes);
+  for (U32 done = 0; done < known.bytes; done += S::kOut) {
+    const Window window{done, known.bytes - done < S::kOut ? known.bytes : done + S::kOut, stream.dst};
+    if (!fill_window(shared, in, window, known.segments, stream.dst_bytes)) {
+      return leave_rest(shared, in, known, done, stream);
+    }
     store(shared, window, stream.dst);
   }
-  return true;
+  if (!known.all) return leave_rest(shared, in, known, known.bytes, stream);
+  stream.kind = Lz4Kind::kNone;
 }
 
 // Whether a stream is of a size that blocks of this shape take.
@@ -302,8 +316,9 @@ __device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream
   return found;
 }
 
-// A kernel's body: what it decodes is crossed out of the list. Batches of more than `few` streams of its kind are left.
-// A block that is through with a stream takes the next: the planes of a shuffled block differ in length of work.
+// A kernel's body: what it decodes is crossed out of the list, or noted there as begun. Batches of more than `few`
+// streams of its kind are left. A block that is through with a stream takes the next: the planes of a shuffled block
+// differ in length of work.
 template <class S>
 __device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few, U32* ticket,
                                          const std::uint64_t* outcomes, Shared<S>& shared) {
@@ -314,12 +329,13 @@ __device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few,
     __syncthreads();
     const U32 i = shared.position;
     if (i >= count) return;
-    const Lz4Stream stream = streams[i];
+    Lz4Stream stream = streams[i];
     const bool good =
         *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
     // One of its chunk's other streams may have failed meanwhile: the threads have to agree.
-    const bool decodes = __syncthreads_or(good && takes<S>(stream) ? 0 : 1) == 0;
-    if (decodes && decode(shared, stream) && threadIdx.x == 0) streams[i].kind = Lz4Kind::kNone;
+    if (__syncthreads_or(good && takes<S>(stream) ? 0 : 1) != 0) continue;
+    decode(shared, stream);
+    if (threadIdx.x == 0) streams[i] = stream;
   }
 }
 

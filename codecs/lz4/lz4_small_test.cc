@@ -159,6 +159,40 @@ TEST_F(Lz4Small, LongLengthFields) {
   }
 }
 
+// A damaged stream goes on in order from the last window before its damage: it must not take as long as in order.
+TEST_F(Lz4Small, WhatIsRightBeforeDamageIsNotDecodedAgain) {
+  const auto left_at = [this](const TokenWriter& block, std::size_t wrong_at, std::size_t plain_bytes) {
+    const auto near = [&](std::size_t window) {
+      EXPECT_EQ(small_left.kind, Lz4Kind::kBegun);
+      EXPECT_LE(small_left.dst_done, wrong_at);
+      EXPECT_GE(small_left.dst_done + window + 400, wrong_at);
+      EXPECT_LT(small_left.src_done, block.bytes().size());
+    };
+    check<Large>(block.bytes(), plain_bytes, Flush::kRight);
+    near(Large::kOut);
+    check_clusters<ClusterLarge, 4>(block.bytes(), plain_bytes, Flush::kRight);
+    near(ClusterLarge::kOut);
+  };
+  for (const std::size_t wrong_at : {100, 5'000, 33'000, 66'000, 120'000, 200'000, 230'000}) {
+    TokenWriter good;
+    good.sequence(40, 7, 30);
+    while (good.plain() < wrong_at) good.sequence(3, 20, 9);
+    const auto go_on = [](TokenWriter block) {
+      while (block.plain() < 250'000) block.sequence(3, 20, 9);
+      return block.last(12);
+    };
+    const TokenWriter zero_offset = go_on(TokenWriter(good).sequence(3, 0, 9)), whole = go_on(good);
+    left_at(zero_offset, good.plain(), zero_offset.plain());
+    left_at(whole, good.plain(), good.plain() + 2);  // makes too much
+    TokenWriter ends = good;
+    ends.last(12);
+    left_at(ends, ends.plain(), 250'000);  // too little
+    if (good.plain() > 65'000) continue;
+    const TokenWriter leads_before = go_on(TokenWriter(good).sequence(3, good.plain() + 4, 9));
+    left_at(leads_before, good.plain(), leads_before.plain());
+  }
+}
+
 // What liblz4 refuses, or takes only at the edges of the format.
 TEST_F(Lz4Small, DamageHasTheVerdictOfLiblz4) {
   std::mt19937 rng(5);

@@ -361,15 +361,44 @@ __device__ __forceinline__ U32 produced(const Input& in, U32 p, U32 behind) {
   return bytes;
 }
 
-// Finds the true tokens. All threads; false: it does not end where it should.
+// What is known of a stream: the tokens that begin in its first segments, and how many bytes they make. `all`: there
+// are no others, and they make what they should.
+struct Known {
+  U32 segments, bytes;
+  bool all;
+};
+
+// What an entry of Shared::before says of a segment. Beyond what any stream has, one number is as good as another.
 template <class S>
-__device__ __forceinline__ bool discover(Shared<S>& shared, Input& in, U32 dst_bytes) {
+__device__ __forceinline__ U32 before_entry(U32 bytes, U32 entry) {
+  return (bytes > S::kMost ? S::kMost + 1 : bytes) << 6 | entry;
+}
+
+// Of a stream whose walk goes wrong in one of its first `segments`: those before that one. All threads; `before` is
+// there for all of them.
+template <class S>
+__device__ __forceinline__ Known known_before(Shared<S>& shared, U32 segments, U32 dst_bytes) {
+  __syncthreads();
+  if (threadIdx.x == 0) shared.position = 0;
+  __syncthreads();
+  U32 last = 0;  // a walk that came to a segment has gone wrong in it or behind it
+  for (U32 i = threadIdx.x; i < segments; i += S::kThreads) {
+    if ((shared.before[i] & 63) != kNoEntry && shared.before[i] >> 6 <= dst_bytes) last = i;
+  }
+  if (last != 0) atomicMax(&shared.position, last);
+  __syncthreads();
+  return {shared.position, shared.before[shared.position] >> 6, false};
+}
+
+// Finds the true tokens. All threads.
+template <class S>
+__device__ __forceinline__ Known discover(Shared<S>& shared, Input& in, U32 dst_bytes) {
   U32 p = in.begin, out = 0;
   const U32 segments = (in.end + kSegment - 1) / kSegment;
   // No token begins in these.
   const auto leave_out = [&](U32 first, U32 last) {
     for (U32 i = first + threadIdx.x; i < last && i < segments; i += S::kThreads) {
-      shared.before[i] = out << 6 | kNoEntry;
+      shared.before[i] = before_entry<S>(out, kNoEntry);
     }
   };
   for (U32 low = 0; low < in.end; low += S::kIn) {
@@ -395,16 +424,20 @@ __device__ __forceinline__ bool discover(Shared<S>& shared, Input& in, U32 dst_b
     const U32 entry = ours ? shared.before[segment] : kNoEntry;
     U32 all;
     const U32 before = sum_before(shared, entry == kNoEntry ? 0 : produced(in, first + entry, first + kSegment), all);
-    if (ours) shared.before[segment] = (out + before) << 6 | entry;
+    if (ours) shared.before[segment] = before_entry<S>(out + before, entry);
     out += all;
-    if (p == kAtBad || out > dst_bytes) return false;
+    if (p == kAtBad || out > dst_bytes) {
+      const U32 looked_at = (low + S::kIn) / kSegment;
+      return known_before(shared, looked_at < segments ? looked_at : segments, dst_bytes);
+    }
     if (p == kAtEnd) {
       leave_out((low + S::kIn) / kSegment, segments);
       break;
     }
   }
-  if (threadIdx.x == 0) shared.before[segments] = out << 6 | kNoEntry;
-  return p == kAtEnd && out == dst_bytes;
+  if (p != kAtEnd || out != dst_bytes) return known_before(shared, segments, dst_bytes);
+  if (threadIdx.x == 0) shared.before[segments] = before_entry<S>(out, kNoEntry);
+  return {segments, out, true};
 }
 
 }  // namespace headrace::codec::gpu::small

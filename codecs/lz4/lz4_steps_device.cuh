@@ -169,8 +169,8 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   if (walk.copy_bytes != 0) copy_by_warp(walk.copy_to(), walk.copy_from(), walk.copy_bytes, kPlain, lane);
   walk.copy_bytes = 0;
   const bool started = walk.live();
-  std::uint32_t filled = 0;
-  std::uint32_t ahead = walk.live() ? load_unit<1>(walk.in, 4 * lane).w[0] : 0;
+  std::uint32_t filled = walk.live() ? walk.at & ~(S::kUnitBytes - 1) : 0;
+  std::uint32_t ahead = walk.live() ? load_unit<1>(walk.in, filled + 4 * lane).w[0] : 0;
   while (walk.live()) {
     while (filled < walk.at + kLookahead && filled < walk.in.end) {
       space.ring[(filled / 4 + lane) % (S::kRingBytes / 4)] = ahead;

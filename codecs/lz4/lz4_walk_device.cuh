@@ -304,10 +304,11 @@ __device__ __forceinline__ device::DecodeReason begin(const Lz4Stream& stream, u
   const auto misfit =
       static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(stream.src) & (std::uintptr_t{unit_bytes} - 1));
   walk.in.base = stream.src - misfit;
-  walk.in.begin = walk.at = misfit;
+  walk.in.begin = misfit;
+  walk.at = misfit + (stream.kind == Lz4Kind::kBegun ? stream.src_done : 0);
   walk.in.end = misfit + stream.src_bytes;
   walk.dst = stream.dst;
-  walk.done = 0;
+  walk.done = stream.kind == Lz4Kind::kBegun ? stream.dst_done : 0;
   walk.end = stream.dst_bytes;
   walk.pending = kNoToken;
   return DecodeReason::kNone;

@@ -25,6 +25,8 @@ using ClusterLarge = codec::gpu::small::Shape<262144, 16384, 32768, 1024, std::u
 inline constexpr std::uint32_t kMostSmallStreams = 100;  // of a batch that decode_small() does not leave
 // How many streams the last run of decode_small() or decode_clusters() decoded itself.
 inline std::size_t small_decoded = 0;
+// The first stream as it left it.
+inline codec::gpu::Lz4Stream small_left{};
 
 template <class S>
 void decode_small(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
@@ -39,6 +41,7 @@ void decode_small(std::span<const codec::gpu::Lz4Stream> streams, std::span<std:
   });
   small_decoded = static_cast<std::size_t>(std::count_if(
       list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));
+  small_left = list.front();
   decode_in_order<32>(list, outcomes, 1, stage);
 }
 
@@ -55,6 +58,7 @@ void decode_clusters(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   });
   small_decoded = static_cast<std::size_t>(std::count_if(
       list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));
+  small_left = list.front();
   decode_in_order<32>(list, outcomes, 1, stage);
 }
 
