@@ -41,8 +41,7 @@ __device__ __forceinline__ bool list_tokens(Shared<S>& shared, const Input& in, 
     U32 offset = 0;
     if (token.match != 0) {
       offset = in.at(token.offset_at) | in.at(token.offset_at + 1) << 8;
-      if (offset == 0 || offset > match_at || dst_bytes - match_at < 12 || dst_bytes - stop < 5 ||
-          in.end - token.offset_at < 8) {
+      if (offset > match_at || dst_bytes - match_at < 12 || dst_bytes - stop < 5 || in.end - token.offset_at < 8) {
         return false;
       }
     }
@@ -115,6 +114,7 @@ __device__ __forceinline__ U32 make_cell(const Shared<S>& shared, const Input& i
     done = i + 1 - start;
   }
   if (done < literals) return kLiteral | in.at(literals_at + done);
+  if (offset == 0) return kLiteral;  // as liblz4 has it: zeros
   // A match repeats itself: out of what lies before it.
   const U32 k = done - literals, back = k < offset ? offset : offset * (periods(k, offset) + 1);
   if (back <= i) return back;
