@@ -1,4 +1,5 @@
-/* headrace's C API: the same reads for any language with a foreign function interface. C99.
+/* headrace's C API: the same reads for any language with a foreign function interface. C99. Batches for training are
+ * in headrace/loader_c.h.
  *
  * Handles are opaque and freed with their hr_*_free (null is allowed). Every call that can fail returns an hr_code and,
  * where `error` is not null, stores a message there that the caller frees with hr_error_free. Option structs start with

@@ -35,12 +35,6 @@ using headrace::capi::out_of_memory_error;
 using headrace::capi::require;
 using headrace::capi::take_options;
 
-struct hr_array {
-  headrace::Array value;
-};
-struct hr_device {
-  headrace::Device value;
-};
 struct hr_buffer {
   headrace::Buffer value;
 };

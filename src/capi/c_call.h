@@ -3,6 +3,7 @@
 
 #include <headrace/array.h>
 #include <headrace/context.h>
+#include <headrace/device.h>
 #include <headrace/headrace.h>
 #include <headrace/status.h>
 
@@ -23,6 +24,12 @@ struct hr_context {
 };
 struct hr_store {
   headrace::Store value;
+};
+struct hr_array {
+  headrace::Array value;
+};
+struct hr_device {
+  headrace::Device value;
 };
 
 namespace headrace::capi {
@@ -75,20 +82,27 @@ inline hr_code missing_out(hr_error** error) {
   return guarded(error, [] { return require(nullptr, "out"); });
 }
 
-// Copies an option struct of any known version into the newest one. `ends` are the sizes a caller may have been
-// compiled with: each is the end of a field, so that no field is copied in part. A larger struct is from a later
-// header: accepted as long as what we do not know is zero, that is, at its default.
+// Whether a struct's size field is that of some version of it. `ends` are the sizes a caller may have been compiled
+// with: each is the end of a field, so that no field is taken in part. A larger struct is from a later header.
+inline Status check_size(std::size_t size, std::span<const std::size_t> ends) {
+  constexpr std::size_t kMostBytes = 4096;  // a size beyond this is an uninitialised struct, not a later version
+  if (size < ends.front() || size > kMostBytes) {
+    return invalid("the struct's size field is " + std::to_string(size) + "; initialise it with its *_INIT macro");
+  }
+  if (size < ends.back() && std::find(ends.begin(), ends.end(), size) == ends.end()) {
+    return invalid("the struct's size field is " + std::to_string(size) +
+                   ", which is the size of no version of it: " + "initialise it with its *_INIT macro");
+  }
+  return {};
+}
+
+// Copies an option struct of any known version into the newest one. Of a later version's, what we do not know must be
+// zero, that is, at its default.
 template <class Options>
 Status take_options(const Options* given, std::span<const std::size_t> ends, Options& out) {
-  constexpr std::size_t kMostBytes = 4096;  // a size beyond this is an uninitialised struct, not a later version
   std::size_t size = 0;
   std::memcpy(&size, given, sizeof(size));
-  if (size < ends.front() || size > kMostBytes) {
-    return invalid("the options' size field is " + std::to_string(size) + "; initialise them with the *_INIT macro");
-  }
-  if (size < sizeof(Options) && std::find(ends.begin(), ends.end(), size) == ends.end()) {
-    return invalid("the options' size field is " + std::to_string(size) + ", which is no version of this struct");
-  }
+  HEADRACE_TRY(check_size(size, ends));
   if (size > sizeof(Options)) {
     const char* bytes = reinterpret_cast<const char*>(given);
     if (std::any_of(bytes + sizeof(Options), bytes + size, [](char c) { return c != 0; })) {
@@ -97,6 +111,20 @@ Status take_options(const Options* given, std::span<const std::size_t> ends, Opt
   }
   std::memcpy(&out, given, std::min(size, sizeof(Options)));
   out.size = sizeof(Options);
+  return {};
+}
+
+// The opposite, for structs that the library fills: as much of `made` as the caller was compiled with. What it has
+// beyond, of a later header, becomes zero.
+template <class Filled>
+Status give_struct(const Filled& made, std::span<const std::size_t> ends, Filled* out) {
+  std::size_t size = 0;
+  std::memcpy(&size, out, sizeof(size));
+  HEADRACE_TRY(check_size(size, ends));
+  auto* const bytes = reinterpret_cast<char*>(out);
+  constexpr std::size_t kBegin = sizeof(size);  // which stays as it is
+  std::memcpy(bytes + kBegin, reinterpret_cast<const char*>(&made) + kBegin, std::min(size, sizeof(Filled)) - kBegin);
+  if (size > sizeof(Filled)) std::memset(bytes + sizeof(Filled), 0, size - sizeof(Filled));
   return {};
 }
 

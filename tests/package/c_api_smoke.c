@@ -1,4 +1,4 @@
-/* The C API from C99: every function once, on an array this program writes. c_api_smoke DIRECTORY */
+/* The C API from C99: every function of headrace.h once, on an array this program writes. c_api_smoke DIRECTORY */
 #define _POSIX_C_SOURCE 200809L
 #include <headrace/headrace.h>
 #include <stdio.h>

@@ -16,9 +16,10 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reference/parity.md"
+C_HEADERS = ("headrace.h", "loader_c.h")
 # C++ class: what C puts in front, and the class of Python.
 CLASSES = {"Completion": ("completion", "ReadFuture"), "VariableResult": ("variable", ""), "Buffer": ("buffer", "Tensor"),
-           "LoaderBatch": ("", "Batch")}
+           "LoaderBatch": ("batch", "Batch"), "Crops": ("windows", "Crops")}
 # C++ struct: C's, the callable whose arguments Python has instead, the commands of the tool.
 OPTIONS = {
     "ContextOptions": ("hr_context_options", "Context", "read verify info index bench"),
@@ -27,8 +28,9 @@ OPTIONS = {
     "VariableReadOptions": ("hr_variable_options", "Array.read", "read"),
     "DecodeIndexOptions": ("", "", "index"),
     "FileOptions": ("", "File", ""),
-    "WindowOptions": ("", "Loader", ""),
-    "LoaderOptions": ("", "Loader", ""),
+    "WindowOptions": ("hr_window_options", "Loader", ""),
+    "SplitOptions": ("hr_loader_options", "Loader", ""),
+    "LoaderOptions": ("hr_loader_options", "Loader", ""),
     "FileQueueOptions": ("", "File", "bench"),
 }
 # C++ name: (C, Python, command line), where the words differ. "": by the words.
@@ -59,6 +61,11 @@ OTHER_NAMES = {
     "Loader::state": ("", "Loader.state_dict", ""),
     "Loader::sample_count": ("", "Loader.samples", ""),
     "LoaderBatch::tensor": ("", "Batch.__getitem__", ""),
+    "Loader::tensors": ("hr_loader_tensor", "", ""),
+    "Crops::create": ("hr_windows_crop", "", ""),
+    "EpochOrder::sample": ("hr_order_epoch", "", ""),
+    "EpochOrder::positions": ("hr_order_positions", "", ""),
+    "divide_windows": ("hr_windows_divide", "", ""),
     "Group::array": ("", "Group.__getitem__", ""),
     "Group::group": ("", "Group.__getitem__", ""),
     "Group::open": ("", "open_group", ""),
@@ -140,7 +147,7 @@ def cpp_names(folder):
     """{header: [names of functions and methods]}, {struct: [fields]}."""
     functions, structs = {}, {}
     for header in sorted(folder.glob("*.h")):
-        if header.name in ("headrace.h", "version.h", "export.h", "status.h"):
+        if header.name in (*C_HEADERS, "version.h", "export.h", "status.h"):
             continue
         text = without_comments(header.read_text())
         names = []
@@ -227,7 +234,11 @@ def listed(names):
 class Table:
     def __init__(self, root, commands):
         self.functions, self.structs = cpp_names(root / "include/headrace")
-        self.c, self.c_structs = c_names(root / "include/headrace/headrace.h")
+        self.c, self.c_structs = [], {}
+        for header in C_HEADERS:
+            functions, structs = c_names(root / "include/headrace" / header)
+            self.c += functions
+            self.c_structs |= structs
         self.python, self.arguments = python_names(root / "python/headrace")
         self.commands = commands
         self.problems, self.used = [], set()

@@ -1,0 +1,40 @@
+// Handles of the sampling parts, and what is common to the lists that option structs have.
+#pragma once
+
+#include <headrace/crops.h>
+#include <headrace/loader_c.h>
+#include <headrace/order.h>
+#include <headrace/windows.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "capi/c_call.h"
+
+struct hr_windows {
+  std::variant<headrace::Windows, headrace::Crops> value;
+};
+struct hr_order {
+  headrace::Order value;
+};
+
+namespace headrace::capi {
+
+// `list` has `count` entries: it must be there if there are any.
+inline Status require_list(const void* list, std::size_t count, const char* name) {
+  if (list != nullptr || count == 0) return {};
+  return invalid("the argument '" + std::string(name) + "' is null, and is to have " + std::to_string(count) +
+                 " entries: give them, or a count of 0");
+}
+
+// One of 0, 1, ... last.
+inline Status require_choice(std::uint64_t value, std::uint64_t last, const std::string& name, const char* prefix) {
+  if (value <= last) return {};
+  return invalid(name + " is " + std::to_string(value) + ", which is none of " + prefix + "...");
+}
+
+}  // namespace headrace::capi
