@@ -133,7 +133,7 @@ struct LoaderStats {
 
 class HEADRACE_API LoaderBatch {
  public:
-  LoaderBatch() noexcept = default;  // of no loader, without tensors
+  LoaderBatch() noexcept;  // of no loader, without tensors
   LoaderBatch(LoaderBatch&& other) noexcept;
   LoaderBatch& operator=(LoaderBatch&& other) noexcept;
   ~LoaderBatch();  // release()

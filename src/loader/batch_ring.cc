@@ -27,6 +27,7 @@ Status Ring::release(Slot& slot, std::span<void* const> native_streams) {
 
 }  // namespace loader
 
+LoaderBatch::LoaderBatch() noexcept = default;
 LoaderBatch::LoaderBatch(std::unique_ptr<Held> held) noexcept : held_(std::move(held)) {}
 LoaderBatch::LoaderBatch(LoaderBatch&& other) noexcept = default;
 LoaderBatch& LoaderBatch::operator=(LoaderBatch&& other) noexcept {

@@ -22,6 +22,13 @@ namespace {
 
 using namespace testing;
 
+TEST(LoaderBatch, OneOfNoLoaderHasNothing) {
+  LoaderBatch batch;
+  EXPECT_EQ(batch.valid(), 0u);
+  EXPECT_TRUE(batch.samples().empty());
+  EXPECT_TRUE(batch.release({}).ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, LoaderTest, ::testing::Values("host", "host-staged", "cuda"), loader_device_name);
 
 std::vector<WindowOptions> window_options() {
