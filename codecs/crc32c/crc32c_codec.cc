@@ -1,8 +1,8 @@
 // crc32c: the bytes and their CRC-32C, four bytes little-endian, behind them (or before them, as numcodecs may have).
+#include "base/crc32c.h"
 #include "base/json.h"
 #include "codec/checksum_codec.h"
 #include "codec/config_reader.h"
-#include "crc32c.h"
 
 namespace headrace::codec {
 
@@ -15,7 +15,7 @@ Result<Codec> make_crc32c(const base::Json& config, const CodecArgs& context) {
     if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"end", "start"});
   }
   HEADRACE_TRY(reader.finish());
-  return make_checksum_codec("crc32c", ChecksumKind::kCrc32c, &crc32c, location == 1);
+  return make_checksum_codec("crc32c", ChecksumKind::kCrc32c, &base::crc32c, location == 1);
 }
 
 }  // namespace headrace::codec

@@ -1,5 +1,5 @@
 // The checksum is the one of RFC 3720 on every path, and a single flipped bit anywhere is found.
-#include "crc32c.h"
+#include "base/crc32c.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
@@ -24,10 +24,10 @@ Bytes encode(const Bytes& plain, bool at_start = false) {
 
 TEST(Crc32c, KnownValues) {
   // RFC 3720, appendix B.4.
-  EXPECT_EQ(codec::crc32c(Bytes(32).data(), 32), 0x8A9136AAu);
-  EXPECT_EQ(codec::crc32c(Bytes(32, std::byte{0xFF}).data(), 32), 0x62A8AB43u);
-  EXPECT_EQ(codec::crc32c(to_bytes("123456789").data(), 9), 0xE3069283u);
-  EXPECT_EQ(codec::crc32c(nullptr, 0), 0u);
+  EXPECT_EQ(base::crc32c(Bytes(32).data(), 32), 0x8A9136AAu);
+  EXPECT_EQ(base::crc32c(Bytes(32, std::byte{0xFF}).data(), 32), 0x62A8AB43u);
+  EXPECT_EQ(base::crc32c(to_bytes("123456789").data(), 9), 0xE3069283u);
+  EXPECT_EQ(base::crc32c(nullptr, 0), 0u);
 }
 
 TEST(Crc32c, AllPathsAgree) {
@@ -38,8 +38,8 @@ TEST(Crc32c, AllPathsAgree) {
     for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
       const GuardBuffer guarded(data, flush);
       const std::uint32_t expected = bitwise(data);
-      ASSERT_EQ(codec::crc32c(guarded.data(), bytes), expected) << bytes;
-      ASSERT_EQ(codec::crc32c_portable(guarded.data(), bytes), expected) << bytes;
+      ASSERT_EQ(base::crc32c(guarded.data(), bytes), expected) << bytes;
+      ASSERT_EQ(base::crc32c_portable(guarded.data(), bytes), expected) << bytes;
     }
   }
 }

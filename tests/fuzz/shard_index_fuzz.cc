@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/access.h"
-#include "codecs/crc32c/crc32c.h"
+#include "base/crc32c.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/support/raw_array.h"
 
@@ -43,7 +43,7 @@ bool expected_elements(const Form& form, const std::vector<std::byte>& shard, st
   if (form.checksum) {
     std::uint32_t stored = 0;
     std::memcpy(&stored, index + 16 * kEntries, 4);
-    if (codec::crc32c(index, 16 * kEntries) != stored) return false;
+    if (base::crc32c(index, 16 * kEntries) != stored) return false;
   }
   bool good = true;
   for (std::size_t i = 0; i < kEntries; ++i) {
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size > 1) std::memcpy(shard.data(), data + 1, size - 1);
   if (form.mend && form.checksum && shard.size() >= form.index_bytes()) {
     std::byte* index = shard.data() + (form.at_end ? shard.size() - form.index_bytes() : 0);
-    const std::uint32_t crc = codec::crc32c(index, 16 * kEntries);
+    const std::uint32_t crc = base::crc32c(index, 16 * kEntries);
     std::memcpy(index + 16 * kEntries, &crc, 4);
   }
   static const Context context = [] {

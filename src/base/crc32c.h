@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace headrace::codec {
+namespace headrace::base {
 
 std::uint32_t crc32c(const std::byte* data, std::size_t bytes) noexcept;
 // The same by tables only: the reference for the instruction, and what runs without it.
 std::uint32_t crc32c_portable(const std::byte* data, std::size_t bytes) noexcept;
 
-}  // namespace headrace::codec
+}  // namespace headrace::base

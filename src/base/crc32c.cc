@@ -1,4 +1,4 @@
-#include "crc32c.h"
+#include "base/crc32c.h"
 
 #include <array>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace headrace::codec {
+namespace headrace::base {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82F63B78;
@@ -139,4 +139,4 @@ std::uint32_t crc32c(const std::byte* data, std::size_t bytes) noexcept {
   return crc32c_portable(data, bytes);
 }
 
-}  // namespace headrace::codec
+}  // namespace headrace::base
