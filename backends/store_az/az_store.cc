@@ -21,9 +21,10 @@ Result<std::shared_ptr<Store>> open(std::string_view location, const char* schem
     std::string url = std::string(scheme) + "://" + std::string(location.substr(0, location.find('/')));
     auto dialect =
         std::make_unique<http::AzureDialect>(std::move(url), std::move(place.container), std::move(settings));
+    const std::string identity = dialect->place(place.prefix).to_string();
     HEADRACE_TRY_ASSIGN(auto objects,
                         http::make_bucket_store(std::move(dialect), std::move(place.prefix), client, nullptr, nullptr));
-    return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(objects)));
+    return make_remote_store(std::move(objects), identity, options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -32,9 +32,10 @@ Result<std::shared_ptr<Store>> open_gs_store(std::string_view location, const St
       };
     }
     auto dialect = std::make_unique<http::S3Dialect>("gs", std::move(place.bucket), std::move(settings));
+    const std::string identity = dialect->place(place.prefix).to_string();
     HEADRACE_TRY_ASSIGN(auto objects, http::make_bucket_store(std::move(dialect), std::move(place.prefix), client,
                                                               std::move(obtain), std::move(stop)));
-    return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(objects)));
+    return make_remote_store(std::move(objects), identity, options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

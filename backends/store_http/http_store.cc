@@ -18,9 +18,7 @@ class HttpObjects final : public ByteStore, private http::RangeService {
  public:
   HttpObjects(http::Url base, std::vector<std::string> headers, const http::ClientOptions& options,
               std::unique_ptr<http::Transport> transport)
-      : base_(std::move(base)), headers_(std::move(headers)), client_(*this, options, std::move(transport)) {
-    while (base_.path.ends_with('/')) base_.path.pop_back();
-  }
+      : base_(std::move(base)), headers_(std::move(headers)), client_(*this, options, std::move(transport)) {}
 
   std::string url() const override { return base_.without_secrets(); }
   Status start(std::span<RangeRead* const> reads) override { return client_.start(reads); }
@@ -52,6 +50,7 @@ class HttpObjects final : public ByteStore, private http::RangeService {
 Result<std::shared_ptr<Store>> open(const std::string& text, const StoreOptions& options) {
   try {
     HEADRACE_TRY_ASSIGN(http::Url base, http::parse_url(text));
+    while (base.path.ends_with('/')) base.path.pop_back();
     HEADRACE_TRY_ASSIGN(const auto given, http::StorageOptions::parse(options.storage, http::StorageService::kHttp));
     if (!base.tls && given.flag(http::StorageName::kAllowHttp) == false) {
       return Status(Code::kInvalidArgument, Layer::kStore,
@@ -59,8 +58,10 @@ Result<std::shared_ptr<Store>> open(const std::string& text, const StoreOptions&
     }
     HEADRACE_TRY_ASSIGN(const http::ClientOptions client, http::find_client_options(given));
     HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(client.transport));
-    return std::shared_ptr<Store>(std::make_shared<RangeStore>(
-        std::make_shared<HttpObjects>(std::move(base), given.headers(), client, std::move(transport))));
+    const std::string identity = base.to_string();
+    return make_remote_store(
+        std::make_shared<HttpObjects>(std::move(base), given.headers(), client, std::move(transport)), identity,
+        options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -37,6 +37,13 @@ class RangeListener {
   ~RangeListener() = default;
 };
 
+// Whether a cache between the reader and the store that it is named by gave the bytes.
+enum class RangeCache : std::uint8_t {
+  kNone,  // there is none, or it does not keep such objects
+  kHit,   // it had them: the store was not asked for them
+  kMiss,  // it had not
+};
+
 // One range of one object. From start() to done() it is the store's to fill in.
 struct RangeRead {
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
@@ -58,6 +65,7 @@ struct RangeRead {
   // read to the next; without it each read asks for the index before and after the chunks. With it large chunks of
   // which little is wanted are asked for in two steps, where their codec can decode parts.
   std::string found_version;
+  RangeCache cache = RangeCache::kNone;  // for Stats::cache_bytes
 };
 
 // A name directly below a prefix.

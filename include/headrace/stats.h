@@ -42,10 +42,14 @@ struct Stats {
   std::uint64_t buffered_bytes = 0;  // page cache, read by the workers themselves
   std::uint64_t memory_bytes = 0;    // taken from memory without a copy
   std::uint64_t mapped_bytes = 0;    // taken by the device out of the page cache
-  std::uint64_t store_bytes = 0;     // ranges read by a ByteStore of the user's
+  std::uint64_t store_bytes = 0;     // ranges read by a ByteStore: of the user's, or of a remote store
+  std::uint64_t cache_bytes = 0;     // ranges of a remote store that its cache on disk had
   // Members of a ZIP file that it has deflated, as they are there. A shard is unpacked once, when it is opened; its
   // chunks are then taken from memory.
   std::uint64_t packed_bytes = 0;
+  // Ranges that a remote store's cache on disk was asked for: those it had, and the others. Absent chunks are in
+  // neither.
+  std::uint64_t cache_hits = 0, cache_misses = 0;
   // Seconds by stage
   double plan_seconds = 0;  // selection to tasks
   double open_seconds = 0;  // opening objects

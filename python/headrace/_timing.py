@@ -16,7 +16,8 @@ COLUMNS = ("epoch", "number", "together", "planned", "begun", "ready", "asked", 
            "chunks", "kept_chunks", "read_bytes", "decoded_bytes", "left")
 _LEFT, _ASKED = COLUMNS.index("left"), COLUMNS.index("asked")
 _PATHS = {"direct_bytes": "O_DIRECT", "engine_bytes": "buffered, through the engine", "buffered_bytes": "page cache", "memory_bytes": "memory",
-          "mapped_bytes": "page cache, mapped for the device", "store_bytes": "a store of your own", "packed_bytes": "packed in ZIP files"}
+          "mapped_bytes": "page cache, mapped for the device", "store_bytes": "a store of your own, or a remote one", "cache_bytes": "the disk cache of a remote store",
+          "packed_bytes": "packed in ZIP files"}
 
 
 class Timings:

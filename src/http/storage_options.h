@@ -49,6 +49,11 @@ enum class StorageName : std::uint8_t {
   kConnections,
   kRetries,  // after the first attempt
   kProxy,
+  kCacheDirectory,  // these are src/cache's: cache_options.h
+  kCacheBytes,
+  kCacheTrust,
+  kCachePolicy,
+  kCacheAge,
   kIgnored  // says nothing to headrace: how other libraries cache, split and list
 };
 

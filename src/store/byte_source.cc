@@ -102,7 +102,7 @@ RangeRead read_of(const ByteSource::Ranges& ranges, std::uint64_t offset, std::s
 
 }  // namespace
 
-Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
+Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out, RangeCache* cache) const {
   HEADRACE_TRY(check_range(offset, out.size()));
   if (offers(Offer::kMemory)) {
     if (!out.empty()) std::memcpy(out.data(), memory_ + offset, out.size());
@@ -111,6 +111,7 @@ Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out) const {
   if (!offers(Offer::kRanges)) return os::read_exactly(file_.fd, offset, out, file_.begin);
   RangeRead read = read_of(ranges_, offset, out);
   (void)read_range(*ranges_.store, read);  // check_part() says what came of it
+  if (cache != nullptr) *cache = read.cache;
   return check_part(read);
 }
 

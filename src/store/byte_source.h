@@ -19,7 +19,8 @@
 
 namespace headrace {
 class ByteStore;
-}
+enum class RangeCache : std::uint8_t;
+}  // namespace headrace
 
 namespace headrace::store {
 
@@ -92,7 +93,8 @@ class ByteSource {
   // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo; both name the place in
   // the object. Of ranges it waits for the store; one that is gone meanwhile is kAgainExhausted. REQUIRES: not
   // offers(kWhole).
-  Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  // `cache`: what became of ranges in a cache.
+  Status read(std::uint64_t offset, std::span<std::byte> out, RangeCache* cache = nullptr) const;
   // Of ranges: as many of them as the object has, and kNotFound where there is none. REQUIRES: offers(kRanges).
   Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> out) const;
   // Asks for a size that is not known yet: kNotFound where there is no such object. REQUIRES: offers(kRanges).

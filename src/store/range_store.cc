@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "cache/cached_ranges.h"
 #include "store/guarded_call.h"
 #include "store/range_read.h"
 
@@ -91,6 +92,15 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
 Status RangeStore::put(std::string_view key, std::span<const std::byte> bytes) {
   HEADRACE_TRY(check_key(key));
   return guarded([&] { return behind_->put(key, bytes); }).with_key(key);
+}
+
+Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> behind, std::string_view identity,
+                                                 const StoreOptions& options) {
+  HEADRACE_TRY_ASSIGN(const auto cache, cache::find_cache_options(options.storage));
+  if (cache) {
+    HEADRACE_TRY_ASSIGN(behind, cache::make_cached_ranges(std::move(behind), identity, *cache, options.memory));
+  }
+  return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(behind)));
 }
 
 }  // namespace headrace::store

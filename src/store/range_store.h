@@ -1,4 +1,4 @@
-// RangeStore: a user's ByteStore as a Store. Its objects offer ranges and nothing else; opening one asks nobody.
+// RangeStore: a ByteStore as a Store. Its objects offer ranges and nothing else; opening one asks nobody.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -28,5 +28,10 @@ class RangeStore final : public Store {
   const std::shared_ptr<ByteStore> behind_;
   std::atomic<bool> tells_versions_{false};  // as documents showed
 };
+
+// The store of a remote service, with the cache on disk that the options or the environment ask for. `identity`: of its
+// objects, endpoint and prefix included, for that cache; may hold secrets, as only its hash is kept.
+Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> behind, std::string_view identity,
+                                                 const StoreOptions& options);
 
 }  // namespace headrace::store

@@ -137,6 +137,24 @@ def test_missing_and_not_zarr(f):
     expect(FAILED, "read", f.root / "a.zarr" / "nothing")
 
 
+def test_cache(f):
+    for arguments in (["cache"], ["cache", "frob"], ["cache", "ls"], ["cache", "stat", "--dir"]):
+        expect(USAGE, *arguments)
+    folder = f.root / "cache"
+    expect(FAILED, "cache", "stat", "--dir", folder, says="cache")
+    folder.mkdir(mode=0o700)
+    (folder / "1-2.hrseg").write_bytes(b"no segment")
+    data = json.loads(expect(OK, "cache", "ls", "--dir", folder, "--json").stdout)
+    assert [one["state"] for one in data["segments"]] == ["foreign"] and data["file_bytes"] == 10, data
+    assert b"foreign" in expect(OK, "cache", "ls", "--dir", folder).stdout
+    assert json.loads(expect(OK, "cache", "stat", "--dir", folder, "--json").stdout)["segments"] == 1
+    assert b"0 of 0 ranges are damaged" in expect(OK, "cache", "verify", "--dir", folder).stdout
+    assert json.loads(expect(OK, "cache", "clear", "--dir", folder, "--json").stdout)["freed_bytes"] == 10
+    assert not list(folder.glob("*.hrseg"))
+    folder.chmod(0o777)
+    expect(FAILED, "cache", "clear", "--dir", folder, says="cache")
+
+
 def test_newline_in_path(f):
     expect(FAILED, "info", str(f.root / "no\nsuch\x1b[31m"))
     expect(USAGE, "read", f.root / "a.zarr", "--select", "a\nb")
@@ -224,7 +242,8 @@ def test_json(f):
     assert data["sha256"] == hashlib.sha256(f.data[:112]).hexdigest() and data["output"] is None
     stats = data["stats"]
     assert stats["decoded_bytes"] == 112 and stats["chunks"] == 3 and stats["missing_chunks"] == 0, stats
-    ways = ("direct_bytes", "engine_bytes", "buffered_bytes", "memory_bytes", "mapped_bytes", "store_bytes", "packed_bytes")
+    ways = ("direct_bytes", "engine_bytes", "buffered_bytes", "memory_bytes", "mapped_bytes", "store_bytes", "cache_bytes",
+            "packed_bytes")
     assert stats["read_bytes"] == sum(stats[way] for way in ways), stats
 
     data = json.loads(expect(OK, "info", f.root / "a.zarr", "--json").stdout)

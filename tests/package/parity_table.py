@@ -78,6 +78,8 @@ OTHER_NAMES = {
     "VariableResult::size": ("hr_variable_count", "", ""),
     "build_decode_index": ("", "", "index"),
     "check_decode_index": ("", "", "index --check"),
+    "inspect_disk_cache": ("", "", "cache"),
+    "clear_disk_cache": ("", "", "cache"),
     "list_nodes": ("", "Group.members", "info"),
     "leniencies": ("", "", "read --lenient"),
     "capabilities": ("", "", "info --capabilities"),

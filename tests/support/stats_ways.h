@@ -10,7 +10,7 @@ namespace headrace::testing {
 // All bytes that were read, each by one way.
 inline std::uint64_t bytes_by_all_ways(const Stats& stats) {
   return stats.direct_bytes + stats.engine_bytes + stats.buffered_bytes + stats.memory_bytes + stats.mapped_bytes +
-         stats.store_bytes + stats.packed_bytes;
+         stats.store_bytes + stats.cache_bytes + stats.packed_bytes;
 }
 
 }  // namespace headrace::testing

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "cache/cached_ranges.h"
 #include "store/range_store.h"
 #include "stores_under_test.inc"
 #include "support/ranges_in_memory.h"
@@ -34,6 +35,17 @@ std::string fill_ranges(const std::string& dir, const Objects& objects) {
   std::string url = std::string(kRangesScheme) + dir;
   filled_ranges().clear();
   filled_ranges()[url] = std::make_shared<RangeStoreInMemory>(std::move(valid), how);
+  return url;
+}
+
+// Behind a cache on disk.
+std::string fill_cached(const std::string& dir, const Objects& objects) {
+  const std::string url = fill_ranges<3>(dir, objects);
+  cache::CacheOptions options;
+  options.directory = dir + "/cache-of-ranges";
+  auto cached = cache::make_cached_ranges(filled_ranges()[url], url, options, nullptr);
+  if (!cached.ok()) return {};
+  filled_ranges()[url] = *cached;
   return url;
 }
 
@@ -72,7 +84,8 @@ std::span<const StoreUnderTest> range_stores_under_test() {
   static constexpr StoreUnderTest kStores[] = {{"ranges", false, true, &fill_ranges<0>},
                                                {"ranges_untold", false, true, &fill_ranges<1>},
                                                {"ranges_in_start", false, true, &fill_ranges<2>},
-                                               {"ranges_in_one_batch", false, true, &fill_ranges<3>}};
+                                               {"ranges_in_one_batch", false, true, &fill_ranges<3>},
+                                               {"ranges_cached", false, true, &fill_cached}};
   return kStores;
 }
 

@@ -355,6 +355,9 @@ Json stats_json(const Stats& stats) {
       {"memory_bytes", stats.memory_bytes},
       {"mapped_bytes", stats.mapped_bytes},
       {"store_bytes", stats.store_bytes},
+      {"cache_bytes", stats.cache_bytes},
+      {"cache_hits", stats.cache_hits},
+      {"cache_misses", stats.cache_misses},
       {"packed_bytes", stats.packed_bytes},
       {"plan_seconds", stats.plan_seconds},
       {"open_seconds", stats.open_seconds},
@@ -423,6 +426,11 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
   bytes("memory", stats.memory_bytes);
   bytes("mapped", stats.mapped_bytes);
   bytes("unpacked", stats.packed_bytes);
+  bytes("store", stats.store_bytes);
+  if (stats.cache_hits + stats.cache_misses > 0) {
+    bytes("disk cache", stats.cache_bytes);
+    row("  ranges it had", human_count(stats.cache_hits) + " of " + human_count(stats.cache_hits + stats.cache_misses));
+  }
   out += "time by stage (summed over threads, of read over requests in flight)\n";
   stage("plan", stats.plan_seconds, 0, nullptr);
   stage("open", stats.open_seconds, 0, nullptr);

@@ -83,6 +83,7 @@ Verb add_bench_command(CLI::App& app);
 Verb add_gen_command(CLI::App& app);
 Verb add_index_command(CLI::App& app);
 Verb add_stats_command(CLI::App& app);
+Verb add_cache_command(CLI::App& app);
 Verb add_cufile_run_command(CLI::App& app);
 
 // "headrace: <what>; <where>; <what to do>" on stderr: one line, whatever the texts hold.

@@ -56,9 +56,10 @@ int run(int argc, char** argv) {
       "  headrace doctor era5.zarr\n"
       "  headrace bench --filename=data --bs=4m --iodepth=8\n\n"
       "Exit codes: 0 success; 1 the data or the check failed; 2 the command line is wrong.");
-  const Verb verbs[] = {add_info_command(app),   add_read_command(app),  add_verify_command(app),
-                        add_doctor_command(app), add_bench_command(app), add_gen_command(app),
-                        add_index_command(app),  add_stats_command(app), add_cufile_run_command(app)};
+  const Verb verbs[] = {add_info_command(app),      add_read_command(app),  add_verify_command(app),
+                        add_doctor_command(app),    add_bench_command(app), add_gen_command(app),
+                        add_index_command(app),     add_stats_command(app), add_cache_command(app),
+                        add_cufile_run_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,6 +1,7 @@
 """Stores by URL: what moto's S3 serves is what lies on the disk, and no secret is in anything that is printed."""
 
 import http.server
+import json
 import os
 import pathlib
 import pickle
@@ -223,6 +224,25 @@ def test_headers_go_to_their_own_server_alone(tmp_path):
         for made in (end, first):
             made.shutdown()
             made.server_close()
+
+
+def test_of_a_second_pass_nobody_is_asked(s3, tmp_path):
+    upload(s3, DATA / "climate-v2.zarr", "c")
+    wanted = headrace.open(DATA / "climate-v2.zarr/air_temperature")[...]
+    options = {"cache_dir": tmp_path / "cache", "cache_bytes": "1G"}
+    array = headrace.open("s3://bucket/c/air_temperature", storage_options=options)
+    for _ in range(100):  # what is read is written a little later
+        before = headrace.stats()
+        np.testing.assert_array_equal(array[...], wanted)
+        after = headrace.stats()
+        if after.cache_misses == before.cache_misses:
+            break
+    assert after.cache_misses == before.cache_misses and after.cache_hits > before.cache_hits
+    assert after.store_bytes == before.store_bytes and after.cache_bytes > before.cache_bytes
+    with pytest.raises(headrace.InvalidArgumentError, match="cache_bytes"):
+        headrace.open("s3://bucket/c", storage_options={**options, "cache_bytes": "all"})
+    told = subprocess.run([COMMAND, "cache", "verify", "--json", "--dir", str(tmp_path / "cache")], capture_output=True, check=True)
+    assert json.loads(told.stdout)["records"] > 0 and json.loads(told.stdout)["damaged_records"] == 0
 
 
 def test_the_command_line(s3):

@@ -4,6 +4,7 @@
 #include "base/trace.h"
 #include "os/file_read.h"
 #include "store/range_read.h"
+#include "transfer/plan/range_count.h"
 
 namespace headrace::transfer {
 namespace {
@@ -43,15 +44,18 @@ Status Fetcher::read(const StoredRange& range, std::span<std::byte> out, os::Pag
   const bool packed = source.offers(store::Offer::kWhole);
   const std::uint64_t bytes = packed ? source.packed_bytes() : range.length;
   trace::Timer timer(trace::Stage::kRead, bytes);
-  Status status = store::read_checked(*store_, source, range.offset, out, scratch);
+  const bool file = source.offers(store::Offer::kFile), ranges = source.offers(store::Offer::kRanges);
+  RangeCache cache = RangeCache::kNone;
+  Status status = ranges ? source.read(range.offset, out, &cache)
+                         : store::read_checked(*store_, source, range.offset, out, scratch);
   stats.read_seconds += timer.stop();
   if (!status.ok()) return status;
   stats.read_bytes += bytes;
-  const bool file = source.offers(store::Offer::kFile), ranges = source.offers(store::Offer::kRanges);
-  (packed   ? stats.packed_bytes
-   : file   ? stats.buffered_bytes
-   : ranges ? stats.store_bytes
-            : stats.memory_bytes) += bytes;
+  if (ranges) {
+    count_range(stats, bytes, cache);
+  } else {
+    (packed ? stats.packed_bytes : file ? stats.buffered_bytes : stats.memory_bytes) += bytes;
+  }
   return {};
 }
 
@@ -106,7 +110,7 @@ Status Fetcher::finish(const store::ByteSource& source, ReadJob& job, Stats& sta
     job.read_bytes = range.bytes;
     job.data = job.slot.first(static_cast<std::size_t>(range.bytes));
     stats.read_bytes += job.read_bytes;
-    stats.store_bytes += job.read_bytes;
+    count_range(stats, job.read_bytes, range.cache);
     return {};
   }
   stats.read_bytes += job.read_bytes;

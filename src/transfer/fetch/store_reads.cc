@@ -68,6 +68,7 @@ void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
         range.bytes = 0;
         range.object_bytes = RangeRead::kUnknown;
         range.found_version.clear();
+        range.cache = RangeCache::kNone;
         starting_.push_back(&range);
       }
       admitted = admit(run, cancels);

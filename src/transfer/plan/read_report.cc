@@ -18,6 +18,7 @@ std::string describe_path(const Stats& stats, const std::string& engine, const s
   if (stats.memory_bytes > 0) join("memory");
   if (stats.mapped_bytes > 0) join("mapped (page cache)");
   if (stats.store_bytes > 0) join("store");
+  if (stats.cache_bytes > 0) join("disk cache");
   if (stats.packed_bytes > 0) join("unpacked");
   if (stats.missing_chunks > 0) join("fill value");
   if (path.empty()) return "nothing read";

@@ -8,16 +8,18 @@
 #include "base/trace.h"
 #include "os/page_buffer.h"
 #include "store/range_read.h"
+#include "transfer/plan/range_count.h"
 #include "zarr/shard/shard_cache.h"
 
 namespace headrace::zarr {
 
 namespace {
 
-// The index of a shard that is the object's bytes [begin, begin + length). `read`: its bytes, where they are there.
+// The index of a shard that is the object's bytes [begin, begin + length). `read`: its bytes, where they are there, and
+// `cache`: what became of them in a cache.
 Status read_index(const store::ByteSource& object, const ShardIndexFormat& format, std::uint64_t begin,
                   std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups,
-                  std::span<const std::byte> read = {}) {
+                  std::span<const std::byte> read = {}, RangeCache cache = RangeCache::kNone) {
   auto position = format.position(length);
   if (!position.ok()) return std::move(position).status().with_range(begin, length);
   const std::string what = "the index of a shard of " + std::to_string(format.entry_count()) + " chunks";
@@ -32,7 +34,7 @@ Status read_index(const store::ByteSource& object, const ShardIndexFormat& forma
   const auto bytes = static_cast<std::size_t>(format.encoded_bytes());
   if (!read.empty() && read.size() == bytes) {
     encoded = read;
-    lookups.store_bytes += bytes;
+    transfer::count_range(lookups, bytes, cache);
   } else if (object.offers(store::Offer::kMemory)) {
     HEADRACE_TRY_ASSIGN(encoded, object.view(at, bytes));
     lookups.memory_bytes += bytes;
@@ -40,10 +42,14 @@ Status read_index(const store::ByteSource& object, const ShardIndexFormat& forma
     copy.resize(bytes);
     // Index reads are small and precede everything else of their shard, so they are made where they are needed.
     trace::Timer timer(trace::Stage::kRead, bytes);
-    Status status = object.read(at, copy);
+    Status status = object.read(at, copy, &cache);
     lookups.read_seconds += timer.stop();
     if (!status.ok()) return status;
-    (object.offers(store::Offer::kRanges) ? lookups.store_bytes : lookups.buffered_bytes) += bytes;
+    if (object.offers(store::Offer::kRanges)) {
+      transfer::count_range(lookups, bytes, cache);
+    } else {
+      lookups.buffered_bytes += bytes;
+    }
     encoded = copy;
   }
   ++lookups.requests;
@@ -211,7 +217,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
 // The index of a shard that offers ranges, and by the same answer what is known of the object: that of `asked`, or,
 // where that is null, of a read that is made here. kNotFound.
 Status open_ranges(OpenShard& open, RangeRead* asked, std::vector<std::byte>& index, base::Charge& reading,
-                   Stats& lookups) {
+                   Stats& lookups, RangeCache& cache) {
   const ShardIndexFormat& format = *open.format;
   const store::ByteSource::Ranges ranges = open.object->ranges();
   HEADRACE_TRY(reading.take(format.encoded_bytes(), "the index of a shard"));
@@ -231,6 +237,7 @@ Status open_ranges(OpenShard& open, RangeRead* asked, std::vector<std::byte>& in
     std::copy_n(asked->out.begin(), static_cast<std::size_t>(asked->bytes), index.begin());
   }
   index.resize(static_cast<std::size_t>(asked->bytes));
+  cache = asked->cache;
   open.version = std::move(asked->found_version);
   open.object->offer_ranges({ranges.store, open.key, open.version}, asked->object_bytes);
   return open.object->measure();
@@ -268,8 +275,9 @@ Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& ke
   open->format = &formats.front();
   std::vector<std::byte> index;
   base::Charge reading(cache.budget());
+  RangeCache index_cache = RangeCache::kNone;
   if (open->object->offers(store::Offer::kRanges)) {
-    status = open_ranges(*open, index_read, index, reading, lookups);
+    status = open_ranges(*open, index_read, index, reading, lookups, index_cache);
     if (status.code() == Code::kNotFound) return std::shared_ptr<const OpenShard>();
     if (!status.ok()) return std::move(status).with_key(key);
   }
@@ -278,7 +286,7 @@ Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& ke
   }
   ++lookups.objects_opened;
   status = read_index(*open->object, *open->format, 0, open->object->size_bytes(), open->memory, open->entries, lookups,
-                      index);
+                      index, index_cache);
   if (!status.ok()) return std::move(status).with_key(key);
   std::shared_ptr<const OpenShard> done = std::move(open);
   cache.insert(done);
@@ -297,7 +305,8 @@ Result<std::shared_ptr<const InnerIndex>> ShardAccess::open_inner(const OpenShar
   Status status = index_read != nullptr ? store::check_part(*index_read) : Status();
   if (status.ok()) {
     status = read_index(*shard.object, formats[level], range.offset, range.length, index->memory, index->entries,
-                        lookups, index_read != nullptr ? index_read->out : std::span<const std::byte>());
+                        lookups, index_read != nullptr ? index_read->out : std::span<const std::byte>(),
+                        index_read != nullptr ? index_read->cache : RangeCache::kNone);
   }
   if (!status.ok()) {
     // Without this the next read would trust it again, and get no further.

@@ -1,0 +1,507 @@
+#include "cache/cached_ranges.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "cache/disk_cache.h"
+#include "cache/object_versions.h"
+
+namespace headrace::cache {
+namespace {
+
+constexpr std::uint64_t kFromEnd = ~std::uint64_t{0};  // in the place of an offset, which none is
+
+// They say what there is: whoever opens an array again wants them as they are now.
+bool is_document(std::string_view key) noexcept {
+  const std::string_view name = key.substr(key.rfind('/') + 1);
+  return name == "zarr.json" || name == ".zarray" || name == ".zgroup" || name == ".zattrs" || name == ".zmetadata";
+}
+
+Status say(Code code, const char* what) noexcept {
+  try {
+    return Status(code, Layer::kStore, what);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+// What an answer that is OK has to be, before it is kept.
+bool is_consistent(const RangeRead& asked, const RangeRead& answer) noexcept {
+  if (!answer.status.ok() || answer.bytes > asked.out.size() || answer.object_bytes == RangeRead::kUnknown ||
+      answer.found_version.empty() || (!asked.version.empty() && answer.found_version != asked.version)) {
+    return false;
+  }
+  const std::uint64_t from = asked.from_end ? 0 : std::min(asked.offset, answer.object_bytes);
+  return answer.bytes == std::min<std::uint64_t>(answer.object_bytes - from, asked.out.size());
+}
+
+class CachedRanges final : private RangeListener {
+ public:
+  CachedRanges(std::shared_ptr<ByteStore> behind, std::shared_ptr<DiskCache> disk, std::string_view identity,
+               const CacheOptions& options, std::shared_ptr<base::MemoryBudget> memory)
+      : behind_(std::move(behind)),
+        disk_(std::move(disk)),
+        store_(disk_->hash().of(identity)),
+        trust_(options.trust),
+        versions_(std::move(memory), options.max_age_ns),
+        not_found_(Code::kNotFound, Layer::kStore, "no such object") {}
+  CachedRanges(const CachedRanges&) = delete;
+  CachedRanges& operator=(const CachedRanges&) = delete;
+  // A thread of the cache may not have come back from a start() of the last read.
+  ~CachedRanges() {
+    std::unique_lock lock(mutex_);
+    returned_.wait(lock, [&] { return calls_ == 0; });
+  }
+
+  Status start(std::span<RangeRead* const> reads);
+  void cancel(std::span<RangeRead* const> reads) noexcept;
+  void forget(std::string_view key) noexcept {
+    const CacheKey object = disk_->hash().of(store_, key);
+    std::lock_guard lock(mutex_);
+    versions_.forget(object);
+  }
+
+ private:
+  enum class Next : std::uint8_t {
+    kDocument,  // the store behind is asked, and nothing kept
+    kOrigin,    // the store behind is asked
+    kVersion,   // the store behind is asked which version there is, and the disk has one
+    kDisk,      // the disk is asked
+    kAbsent,    // the store behind has said that there is none
+  };
+
+  // A read from start() to done(). In `active_` all that time.
+  struct Job final : CacheTask {
+    explicit Job(CachedRanges& its_owner) noexcept : owner(its_owner) {}
+    void run() noexcept override { owner.run(*this); }
+
+    CachedRanges& owner;
+    RangeRead inner;  // what the store behind is asked; user: this
+    RangeRead* outer = nullptr;
+    Next next = Next::kOrigin;
+    CacheKey object, id;
+    RecordPlace place;
+    std::string version;  // that the record has to be of; empty: any
+    std::uint64_t object_bytes = 0;
+    std::byte first{};
+    // Guarded by mutex_:
+    std::size_t active_at = 0;
+    std::uint64_t serial = 0;  // of its use
+    bool cancelled = false, behind = false;
+  };
+
+  void done(std::span<RangeRead* const> reads) noexcept override;
+  void run(Job& job) noexcept;
+  Job* take_job();
+  void choose(Job& job, std::uint64_t now);
+  void ask(Job& job) noexcept;
+  Status ask_behind(std::span<RangeRead* const> reads) noexcept;
+  void start_behind(Job& job) noexcept;
+  void note_document(const Job& job);
+  void told_version(Job& job) noexcept;
+  void answered(Job& job) noexcept;
+  bool read_disk(Job& job) noexcept;
+  void finish(Job& job) noexcept;
+  void recycle(Job& job) noexcept;  // REQUIRES: mutex_ is held
+  void cancel_behind(std::span<RangeRead* const> reads) noexcept;
+
+  const std::shared_ptr<ByteStore> behind_;
+  const std::shared_ptr<DiskCache> disk_;
+  const CacheKey store_;
+  const CacheTrust trust_;
+  std::mutex mutex_;
+  std::condition_variable returned_;
+  // Guarded by mutex_:
+  ObjectVersions versions_;
+  bool has_answered_ = false;  // the store behind, since this was made
+  std::vector<std::unique_ptr<Job>> jobs_;
+  std::vector<Job*> active_, free_;
+  std::vector<Job*> resting_;  // ended while cancel() may yet name them to the store behind: not used anew
+  std::uint64_t serials_ = 0;
+  std::size_t calls_ = 0, cancels_ = 0;
+
+  const Status not_found_;
+};
+
+// Room for it in each list, so that none of them ever has to grow where nothing may fail.
+CachedRanges::Job* CachedRanges::take_job() {
+  if (free_.empty()) {
+    const std::size_t count = 2 * jobs_.size() + 16;
+    if (jobs_.size() == jobs_.capacity()) jobs_.reserve(count);
+    active_.reserve(jobs_.capacity());
+    free_.reserve(jobs_.capacity());
+    resting_.reserve(jobs_.capacity());
+    jobs_.push_back(std::make_unique<Job>(*this));
+    free_.push_back(jobs_.back().get());
+  }
+  Job* const job = free_.back();
+  free_.pop_back();
+  job->active_at = active_.size();
+  job->serial = ++serials_;
+  job->cancelled = job->behind = false;
+  active_.push_back(job);
+  return job;
+}
+
+void CachedRanges::recycle(Job& job) noexcept {
+  active_.back()->active_at = job.active_at;
+  active_[job.active_at] = active_.back();
+  active_.pop_back();
+  job.outer = nullptr;
+  (cancels_ != 0 ? resting_ : free_).push_back(&job);
+}
+
+void CachedRanges::finish(Job& job) noexcept {
+  RangeRead* const read = job.outer;
+  {
+    std::lock_guard lock(mutex_);
+    recycle(job);
+  }
+  read->listener->done({&read, 1});
+}
+
+// REQUIRES: mutex_ is held.
+void CachedRanges::choose(Job& job, std::uint64_t now) {
+  const RangeRead& read = *job.outer;
+  job.version.clear();
+  if (is_document(read.key) || read.out.empty()) {
+    job.next = Next::kDocument;
+    return;
+  }
+  job.next = Next::kOrigin;
+  const ObjectVersion* const told = versions_.find(job.object, now);
+  if (told != nullptr && told->text.empty()) {
+    if (read.version.empty()) job.next = Next::kAbsent;
+    return;
+  }
+  // Who wants another version than the one there is hears that from the store behind.
+  if (told != nullptr && !read.version.empty() && read.version != told->text) return;
+  const auto place = disk_->find(job.id);
+  if (!place) return;
+  job.place = *place;
+  if (told != nullptr) {
+    if (place->tag != version_tag(told->text, told->object_bytes)) return disk_->forget(job.id, *place);
+    job.version = told->text;
+    job.object_bytes = told->object_bytes;
+    job.next = Next::kDisk;
+  } else {
+    job.next = trust_ == CacheTrust::kStore && has_answered_ ? Next::kDisk : Next::kVersion;
+  }
+}
+
+// Fills in what the store behind is asked.
+void CachedRanges::ask(Job& job) noexcept {
+  const RangeRead& read = *job.outer;
+  RangeRead& inner = job.inner;
+  const bool version_only = job.next == Next::kVersion;
+  inner.key = read.key;
+  inner.offset = version_only ? 0 : read.offset;
+  inner.from_end = !version_only && read.from_end;
+  inner.out = version_only ? std::span(&job.first, 1) : read.out;
+  inner.version = version_only ? std::string_view() : read.version;
+  inner.listener = this;
+  inner.user = reinterpret_cast<std::uint64_t>(&job);
+  inner.status = {};
+  inner.bytes = 0;
+  inner.object_bytes = RangeRead::kUnknown;
+  inner.found_version.clear();
+}
+
+Status CachedRanges::start(std::span<RangeRead* const> reads) {
+  std::vector<Job*> jobs;
+  std::vector<RangeRead*> behind;
+  Status status;
+  std::size_t own = 0;
+  try {
+    jobs.reserve(reads.size());
+    behind.reserve(reads.size());
+    const std::uint64_t now = base::now_ns();
+    std::lock_guard lock(mutex_);
+    for (RangeRead* const read : reads) {
+      Job* const job = take_job();
+      jobs.push_back(job);
+      job->outer = read;
+      job->object = disk_->hash().of(store_, read->key);
+      job->id = disk_->hash().of(job->object, read->from_end ? kFromEnd : read->offset, read->out.size());
+      choose(*job, now);
+      if (job->next == Next::kDisk || job->next == Next::kAbsent) continue;
+      ask(*job);
+      job->behind = true;
+      behind.push_back(&job->inner);
+    }
+    // Those that the disk is asked for come first: once the store behind is asked, it is its listener's to end others.
+    own = static_cast<std::size_t>(
+        std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->behind; }) - jobs.begin());
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
+  if (status.ok() && !behind.empty()) status = ask_behind(behind);
+  if (!status.ok()) {
+    std::lock_guard lock(mutex_);
+    for (Job* const job : jobs) recycle(*job);
+    return status;
+  }
+  for (Job* const job : std::span(jobs).first(own)) disk_->submit(*job);
+  return {};
+}
+
+void CachedRanges::cancel(std::span<RangeRead* const> reads) noexcept {
+  std::vector<RangeRead*> behind;
+  {
+    std::lock_guard lock(mutex_);
+    bool noted = true;
+    try {
+      behind.reserve(active_.size());
+    } catch (const std::bad_alloc&) {
+      noted = false;  // they end by themselves
+    }
+    for (Job* const job : active_) {
+      if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
+      job->cancelled = true;
+      if (noted && job->behind) behind.push_back(&job->inner);
+    }
+    if (behind.empty()) return;
+    ++cancels_;
+  }
+  cancel_behind(behind);
+}
+
+// REQUIRES: cancels_ was counted up, so that none of them is another read's meanwhile.
+void CachedRanges::cancel_behind(std::span<RangeRead* const> reads) noexcept {
+  behind_->cancel(reads);
+  std::lock_guard lock(mutex_);
+  if (--cancels_ != 0) return;
+  free_.insert(free_.end(), resting_.begin(), resting_.end());
+  resting_.clear();
+}
+
+// On a thread of the cache.
+void CachedRanges::run(Job& job) noexcept {
+  bool cancelled = false;
+  {
+    std::lock_guard lock(mutex_);
+    cancelled = job.cancelled;
+  }
+  RangeRead& read = *job.outer;
+  if (cancelled) {
+    read.status = say(Code::kCancelled, "the read was cancelled");
+    return finish(job);
+  }
+  if (job.next == Next::kAbsent) {
+    read.status = not_found_;
+    read.cache = RangeCache::kHit;
+    return finish(job);
+  }
+  if (job.next == Next::kDisk && read_disk(job)) return finish(job);
+  job.next = Next::kOrigin;
+  start_behind(job);
+}
+
+bool CachedRanges::read_disk(Job& job) noexcept {
+  RangeRead& read = *job.outer;
+  RecordHead head;
+  if (!disk_->read(job.id, job.place, job.version, job.object_bytes, read.out, head)) return false;
+  try {
+    if (job.version.empty()) {
+      // Of an earlier time, and trusted. From now on it is what the object is, so that no two versions are mixed.
+      if (!read.version.empty() && read.version != head.version_text()) return false;
+      const std::uint64_t now = base::now_ns();
+      std::lock_guard lock(mutex_);
+      const ObjectVersion* const told = versions_.find(job.object, now);
+      if (told == nullptr) {
+        versions_.note(job.object, head.version_text(), head.object_bytes, now);
+      } else if (told->text != head.version_text() || told->object_bytes != head.object_bytes) {
+        return false;
+      }
+    }
+    read.found_version.assign(head.version_text());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  read.status = {};
+  read.bytes = head.data_bytes;
+  read.object_bytes = head.object_bytes;
+  read.cache = RangeCache::kHit;
+  return true;
+}
+
+Status CachedRanges::ask_behind(std::span<RangeRead* const> reads) noexcept {
+  try {
+    return behind_->start(reads);
+  } catch (...) {
+    return say(Code::kIo, "the store threw an exception");
+  }
+}
+
+void CachedRanges::start_behind(Job& job) noexcept {
+  std::uint64_t serial = 0;
+  {
+    std::lock_guard lock(mutex_);
+    ask(job);
+    job.behind = true;
+    serial = job.serial;
+    ++calls_;
+  }
+  RangeRead* const one[] = {&job.inner};
+  Status status = ask_behind(one);
+  if (!status.ok()) {
+    job.outer->status = std::move(status);
+    finish(job);
+  } else {
+    // Asked to end before the store behind had it.
+    bool again = false;
+    {
+      std::lock_guard lock(mutex_);
+      again = job.serial == serial && job.outer != nullptr && job.cancelled;
+      if (again) ++cancels_;
+    }
+    if (again) cancel_behind(one);
+  }
+  std::lock_guard lock(mutex_);
+  if (--calls_ == 0) returned_.notify_all();
+}
+
+void CachedRanges::done(std::span<RangeRead* const> reads) noexcept {
+  for (RangeRead* const read : reads) {
+    Job& job = *reinterpret_cast<Job*>(read->user);  // NOLINT(performance-no-int-to-ptr): ask() put it there
+    if (job.next == Next::kVersion) {
+      told_version(job);
+    } else {
+      answered(job);
+    }
+  }
+}
+
+// The store behind was asked for the first byte.
+void CachedRanges::told_version(Job& job) noexcept {
+  const RangeRead& inner = job.inner;
+  RangeRead& read = *job.outer;
+  const bool absent = inner.status.code() == Code::kNotFound;
+  if (!inner.status.ok() && !absent) {
+    read.status = inner.status;
+    return finish(job);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    has_answered_ = true;
+    job.behind = false;
+    job.next = Next::kOrigin;
+    try {
+      if (!absent && !inner.found_version.empty() && inner.object_bytes != RangeRead::kUnknown) {
+        versions_.note(job.object, inner.found_version, inner.object_bytes, base::now_ns());
+        const bool other = job.place.tag != version_tag(inner.found_version, inner.object_bytes);
+        if (other) {
+          disk_->forget(job.id, job.place);
+        } else if (read.version.empty() || read.version == inner.found_version) {
+          job.version = inner.found_version;
+          job.object_bytes = inner.object_bytes;
+          job.next = Next::kDisk;
+        }
+      } else {
+        versions_.forget(job.object);
+      }
+    } catch (const std::bad_alloc&) {
+      job.next = Next::kOrigin;
+    }
+  }
+  disk_->submit(job);
+}
+
+// An array that has changed since, such as one that has grown, has other chunks: nothing that was said of objects
+// counts any more. REQUIRES: mutex_ is held.
+void CachedRanges::note_document(const Job& job) {
+  const ObjectVersion* const told = versions_.find(job.object, 0);
+  const std::string& version = job.inner.found_version;
+  if (version.empty() || (told != nullptr && told->text != version)) versions_.clear();
+  if (!version.empty()) versions_.note(job.object, version, job.inner.object_bytes, base::now_ns());
+}
+
+void CachedRanges::answered(Job& job) noexcept {
+  RangeRead& inner = job.inner;
+  RangeRead& read = *job.outer;
+  const bool kept = job.next == Next::kOrigin, good = is_consistent(read, inner);
+  {
+    std::lock_guard lock(mutex_);
+    if (inner.status.ok() || inner.status.code() == Code::kNotFound) has_answered_ = true;
+    try {
+      if (!kept && inner.status.ok() && is_document(read.key)) note_document(job);
+    } catch (const std::bad_alloc&) {
+      versions_.clear();
+    }
+    if (kept) {
+      try {
+        if (good) {
+          versions_.note(job.object, inner.found_version, inner.object_bytes, base::now_ns());
+        } else if (inner.status.code() == Code::kNotFound && read.version.empty()) {
+          versions_.note(job.object, {}, 0, base::now_ns());
+        } else if (inner.status.ok() || inner.status.code() == Code::kAgainExhausted) {
+          versions_.forget(job.object);
+        }
+      } catch (const std::bad_alloc&) {
+        versions_.forget(job.object);
+      }
+    }
+  }
+  if (kept) {
+    disk_->count_miss();
+    // Before it is the reader's, who may use the memory for something else.
+    if (good) disk_->offer(job.id, inner.found_version, inner.object_bytes, read.out.first(inner.bytes));
+  }
+  read.cache = kept ? RangeCache::kMiss : RangeCache::kNone;
+  read.bytes = inner.bytes;
+  read.object_bytes = inner.object_bytes;
+  read.found_version.swap(inner.found_version);
+  read.status = std::move(inner.status);
+  finish(job);
+}
+
+class CachedStore final : public ByteStore {
+ public:
+  CachedStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<DiskCache> disk, std::string_view identity,
+              const CacheOptions& options, std::shared_ptr<base::MemoryBudget> memory)
+      : behind_(behind), ranges_(std::move(behind), std::move(disk), identity, options, std::move(memory)) {}
+
+  std::string url() const override { return behind_->url(); }
+  Status start(std::span<RangeRead* const> reads) override {
+    if (!ranges_.inherited()) return ranges_->start(reads);
+    return Status(Code::kForked, Layer::kStore, "the store was opened before fork(): open it again in the child");
+  }
+  void cancel(std::span<RangeRead* const> reads) noexcept override {
+    if (!ranges_.inherited()) ranges_->cancel(reads);
+  }
+  Result<std::vector<ListedName>> list(std::string_view prefix) override { return behind_->list(prefix); }
+  Status put(std::string_view key, std::span<const std::byte> bytes) override {
+    Status status = behind_->put(key, bytes);
+    if (!ranges_.inherited()) ranges_->forget(key);
+    return status;
+  }
+
+ private:
+  const std::shared_ptr<ByteStore> behind_;
+  base::ProcessOwn<CachedRanges> ranges_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore> behind, std::string_view identity,
+                                                      const CacheOptions& options,
+                                                      std::shared_ptr<base::MemoryBudget> memory) {
+  try {
+    HEADRACE_TRY_ASSIGN(auto disk, DiskCache::open(options));
+    return std::shared_ptr<ByteStore>(
+        std::make_shared<CachedStore>(std::move(behind), std::move(disk), identity, options, std::move(memory)));
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+}  // namespace headrace::cache

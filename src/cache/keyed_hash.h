@@ -1,0 +1,36 @@
+// KeyedHash: 128 bits that stand for an object's range in a cache directory: SipHash-2-4 with the directory's secret.
+//
+// Names of objects come from whoever writes a bucket. Without the secret nobody makes two that share a hash, nor bytes
+// of an object that look like a record of the cache.
+//
+// Threads: const calls from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace headrace::cache {
+
+struct CacheKey {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const CacheKey&) const = default;
+};
+
+using CacheSecret = std::array<std::uint64_t, 2>;
+
+class KeyedHash {
+ public:
+  explicit KeyedHash(const CacheSecret& secret) noexcept : secret_(secret) {}
+  CacheKey of(std::string_view text) const noexcept;
+  // Of what `base` stands for together with two numbers.
+  CacheKey of(const CacheKey& base, std::uint64_t first, std::uint64_t second) const noexcept;
+  // Of what `base` stands for together with a name.
+  CacheKey of(const CacheKey& base, std::string_view name) const noexcept;
+
+ private:
+  CacheSecret secret_;
+};
+
+}  // namespace headrace::cache

@@ -1,0 +1,82 @@
+// SegmentTable: the segments of a cache directory as this process knows them: which records they have, whether files
+// came, grew or went, and descriptors to read them by.
+//
+// Threads: every call from any thread; one mutex, held for look-ups and for opening a local file, not for reading.
+// Owns:    at most 64 descriptors.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/cache_directory.h"
+#include "cache/record_index.h"
+#include "cache/segment_format.h"
+
+namespace headrace::cache {
+
+class SegmentTable {
+ public:
+  explicit SegmentTable(const CacheDirectory& directory) noexcept : directory_(directory) {}
+
+  std::optional<RecordPlace> find(const CacheKey& id) const noexcept;
+  // It is not what it was taken for, or not wanted any more.
+  void forget(const CacheKey& id, const RecordPlace& place) noexcept;
+  std::size_t records() const noexcept;
+  // Of records that were forgotten or replaced since the last refresh().
+  std::uint64_t newly_dead_bytes() const noexcept { return newly_dead_bytes_.load(std::memory_order_relaxed); }
+
+  // What the directory holds now. Segments that are new or have grown are scanned, those that are gone forgotten.
+  // Throws std::bad_alloc.
+  void refresh(std::span<const CacheDirectory::NamedSegment> listed);
+
+  // The file of a segment; null where it cannot be read any more.
+  std::shared_ptr<const OwnedFd> file_of(std::uint32_t segment) noexcept;
+  // Notes on the file that it was used, now and then.
+  void touch(std::uint32_t segment, const OwnedFd& file) noexcept;
+
+  // Of a segment that this process appends to.
+  std::uint32_t add_own(const std::string& name);  // throws std::bad_alloc
+  void add_record(std::uint32_t segment, const ListedRecord& record) noexcept;
+  void end_own(std::uint32_t segment, std::uint64_t end, bool sealed) noexcept;
+  void remove(const std::string& name) noexcept;
+
+  struct Known {
+    std::uint32_t number = 0;
+    std::uint64_t end = 0, live_bytes = 0;
+    bool sealed = false, own = false, ours = false;
+    // For the most part of records that nobody asks for any more.
+    bool is_dead(std::uint64_t file_bytes) const noexcept { return !own && 2 * live_bytes < file_bytes; }
+  };
+  std::optional<Known> known(const std::string& name) const noexcept;
+
+ private:
+  struct Segment {
+    std::string name;
+    Known about;
+    bool gone = false;
+    std::shared_ptr<const OwnedFd> file;
+    std::uint64_t used = 0, touched_ns = 0;
+  };
+  void scan(Segment& segment, std::uint64_t size) noexcept;
+  void note(Segment& segment, const ListedRecord& record) noexcept;
+  void end_record(const RecordPlace& place) noexcept;
+
+  const CacheDirectory& directory_;
+  std::atomic<std::uint64_t> newly_dead_bytes_{0};
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  RecordIndex index_;
+  std::vector<std::unique_ptr<Segment>> segments_;  // by number, from 1 on
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<std::uint32_t> opened_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace headrace::cache
