@@ -155,6 +155,10 @@ def test_cache(f):
     expect(FAILED, "cache", "clear", "--dir", folder, says="cache")
 
 
+def test_remote_advice(f):
+    expect(FAILED, "info", "http://127.0.0.1:1/a.zarr", says="check the address, the network and the server")
+
+
 def test_newline_in_path(f):
     expect(FAILED, "info", str(f.root / "no\nsuch\x1b[31m"))
     expect(USAGE, "read", f.root / "a.zarr", "--select", "a\nb")

@@ -25,6 +25,9 @@ bool is_metadata(const Status& status) {
   return status.layer() == Layer::kStore;
 }
 
+// What failed was no system call of this machine's.
+bool is_remote(const Status& status) { return status.layer() == Layer::kStore && status.system_error() == 0; }
+
 std::string_view default_advice(const Status& status) {
   switch (status.code()) {
     case Code::kInvalidArgument:
@@ -39,6 +42,7 @@ std::string_view default_advice(const Status& status) {
       return "'headrace verify' lists every damaged chunk, which must be restored or written again";
     case Code::kIo:
       if (status.system_error() == ENOENT || status.system_error() == ENOTDIR) return "check the path";
+      if (is_remote(status)) return "check the address, the network and the server";
       return "check the disk, the mount and the kernel log";
     case Code::kAgainExhausted:
     case Code::kTimeout:
@@ -52,6 +56,7 @@ std::string_view default_advice(const Status& status) {
         return "'headrace doctor' says which devices can be used, and why others cannot";
       return "'headrace info --capabilities' lists what this build reads";
     case Code::kPermission:
+      if (is_remote(status)) return "check the credentials, and whether they may read the bucket";
       return "check the permissions of the store";
     case Code::kDeviceLost:
       return "run it again, or with --device host";
