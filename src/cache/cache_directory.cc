@@ -70,11 +70,13 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
   std::string bare = path;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
   if (::lstat(bare.c_str(), &about) != 0 && errno == ENOENT && make) HEADRACE_TRY(make_directory(bare));
-  auto resolved = os::resolve_trusted(bare);
+  // The folder itself is not to be sticky; one that it lies in, such as /tmp, may be.
+  auto resolved = os::resolve_trusted(bare + "/.");
   if (!resolved.ok()) {
     const Status& why = resolved.status();
     const char* advice = why.code() == Code::kNotFound ? "is not there" : "is not used: only its owner may write to it";
-    return failed(why.code(), path, advice).with_cause(why.message()).with_errno(why.system_error());
+    Status status = failed(why.code(), path, advice).with_cause(why.message());
+    return why.system_error() == 0 ? status : std::move(status).with_errno(why.system_error());
   }
   out.path_ = std::move(resolved).value();
   out.directory_ = OwnedFd(::open(out.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

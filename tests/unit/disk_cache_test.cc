@@ -478,6 +478,16 @@ TEST_F(DiskCacheTest, DirectoriesOfOthersAreRefused) {
   ASSERT_EQ(::chmod(cache().c_str(), 01777), 0);
   EXPECT_EQ(open(cache()).code(), Code::kPermission) << "sticky or not";
   ASSERT_EQ(::chmod(cache().c_str(), 0700), 0);
+  // A folder for all, as scratch disks have: sticky, or who may write there could put another in its place.
+  const std::string scratch = directory_ / "scratch";
+  ASSERT_EQ(::mkdir(scratch.c_str(), 0700), 0);
+  ASSERT_EQ(::chmod(scratch.c_str(), 01777), 0);
+  EXPECT_TRUE(open(scratch + "/mine").ok());
+  ASSERT_EQ(::chmod(scratch.c_str(), 0777), 0);
+  const Status replaceable = open(scratch + "/mine");
+  EXPECT_EQ(replaceable.code(), Code::kPermission);
+  EXPECT_NE(replaceable.to_string().find("scratch may be written by everybody"), std::string::npos)
+      << replaceable.to_string();
   EXPECT_EQ(open(directory_ / "no/such").code(), Code::kNotFound);
   EXPECT_EQ(inspect_disk_cache(directory_ / "none").status().code(), Code::kNotFound);
   ASSERT_TRUE(support::write_file(directory_ / "file", {}));
