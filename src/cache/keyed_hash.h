@@ -24,10 +24,10 @@ class KeyedHash {
  public:
   explicit KeyedHash(const CacheSecret& secret) noexcept : secret_(secret) {}
   CacheKey of(std::string_view text) const noexcept;
-  // Of what `base` stands for together with two numbers.
-  CacheKey of(const CacheKey& base, std::uint64_t first, std::uint64_t second) const noexcept;
-  // Of what `base` stands for together with a name.
-  CacheKey of(const CacheKey& base, std::string_view name) const noexcept;
+  // Of what `parent` stands for together with two numbers.
+  CacheKey of(const CacheKey& parent, std::uint64_t first, std::uint64_t second) const noexcept;
+  // Of what `parent` stands for together with a name.
+  CacheKey of(const CacheKey& parent, std::string_view name) const noexcept;
 
  private:
   CacheSecret secret_;

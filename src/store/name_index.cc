@@ -3,32 +3,11 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "base/clock.h"
+#include "base/sip_hash.h"
 
 namespace headrace::store {
-namespace {
-
-struct SipState {
-  std::uint64_t v0, v1, v2, v3;
-  void round() noexcept {
-    v0 += v1;
-    v1 = std::rotl(v1, 13) ^ v0;
-    v0 = std::rotl(v0, 32);
-    v2 += v3;
-    v3 = std::rotl(v3, 16) ^ v2;
-    v0 += v3;
-    v3 = std::rotl(v3, 21) ^ v0;
-    v2 += v1;
-    v1 = std::rotl(v1, 17) ^ v2;
-    v2 = std::rotl(v2, 32);
-  }
-};
-
-}  // namespace
-
 NameIndex::NameIndex() {
   if (::getrandom(key_, sizeof key_, GRND_NONBLOCK) != static_cast<ssize_t>(sizeof key_)) {
     key_[0] = base::now_ns();
@@ -36,27 +15,10 @@ NameIndex::NameIndex() {
   }
 }
 
-// SipHash-1-3 (Aumasson and Bernstein, 2012).
 std::uint64_t NameIndex::hash(std::string_view name) const noexcept {
-  SipState state{key_[0] ^ 0x736f6d6570736575u, key_[1] ^ 0x646f72616e646f6du, key_[0] ^ 0x6c7967656e657261u,
-                 key_[1] ^ 0x7465646279746573u};
-  const char* at = name.data();
-  std::size_t left = name.size();
-  for (; left >= 8; at += 8, left -= 8) {
-    std::uint64_t word;
-    std::memcpy(&word, at, 8);
-    state.v3 ^= word;
-    state.round();
-    state.v0 ^= word;
-  }
-  std::uint64_t last = std::uint64_t{name.size()} << 56;
-  if (left > 0) std::memcpy(&last, at, left);
-  state.v3 ^= last;
-  state.round();
-  state.v0 ^= last;
-  state.v2 ^= 0xff;
-  for (int i = 0; i < 3; ++i) state.round();
-  return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
+  base::SipHash hash(key_[0], key_[1], 1, 3);
+  hash.take_rest(name);
+  return hash.result();
 }
 
 std::string_view NameIndex::name(std::uint32_t number) const noexcept {
