@@ -335,8 +335,7 @@ TEST(Lz4TilesPlan, LargeOnesAlone) {
     }
     const std::size_t bytes = tiles::lay_out<Config>(limits, nullptr, limits.dst_bytes).bytes;
     const std::unique_ptr<std::byte[]> memory(new std::byte[bytes + 256]);
-    auto* const scratch =
-        reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory.get()) + 255) / 256 * 256);
+    std::byte* const scratch = memory.get() + (-reinterpret_cast<std::uintptr_t>(memory.get()) & 255);
     const tiles::TilesLayout layout = tiles::lay_out<Config>(limits, scratch, limits.dst_bytes);
     codec::gpu::Lz4TilesChoice choice;
     choice.from = codec::gpu::kLz4Small + 1;

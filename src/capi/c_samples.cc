@@ -117,7 +117,7 @@ hr_code make_order(hr_order** out, hr_error** error, Make&& make) noexcept {
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY_ASSIGN(Order order, make());
-    *out = new hr_order{std::move(order)};
+    *out = std::make_unique<hr_order>(hr_order{std::move(order)}).release();
     return {};
   });
 }
