@@ -51,6 +51,7 @@ inline CachedStoreInMemory cached_store(const std::string& directory, Objects ob
     asked->bytes += read.out.size();
     if (also) also(read);
   };
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): a shared pointer
   out.origin = std::make_shared<RangeStoreInMemory>(std::move(objects), habits);
   out.reopen();
   return out;

@@ -40,7 +40,7 @@ std::string fill_ranges(const std::string& dir, const Objects& objects) {
 
 // Behind a cache on disk.
 std::string fill_cached(const std::string& dir, const Objects& objects) {
-  const std::string url = fill_ranges<3>(dir, objects);
+  std::string url = fill_ranges<3>(dir, objects);
   cache::CacheOptions options;
   options.directory = dir + "/cache-of-ranges";
   auto cached = cache::make_cached_ranges(filled_ranges()[url], url, options, nullptr);

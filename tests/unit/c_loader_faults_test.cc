@@ -304,7 +304,7 @@ TEST_P(CLoaderFaults, ABatchThatWasGivenBack) {
   hr_tensor tensor = HR_TENSOR_INIT;
   EXPECT_EQ(hr_batch_copy_to_host(batch.get(), 0, 4, &element, 4, nullptr), HR_OK);
   EXPECT_EQ(element, value_at(Shape{0, 0, 1}, kShape));
-  const std::uint64_t bytes = 2 * 12 * 16 * 4;
+  const std::uint64_t bytes = std::uint64_t{2} * 12 * 16 * 4;
   for (const auto& [index, offset, count] :
        {std::tuple{std::size_t{1}, std::size_t{0}, std::size_t{4}}, {0, bytes, 1}, {0, 1, ~std::size_t{0}}}) {
     EXPECT_EQ(hr_batch_copy_to_host(batch.get(), index, offset, &element, count, nullptr), HR_INVALID_ARGUMENT);
@@ -368,7 +368,7 @@ TEST_P(CLoaderFaults, ADamagedChunkIsToldOrPassedOver) {
 // One thread reads, others give its batches back, and one cancels it.
 TEST_P(CLoaderFaults, BatchesAreForAnyThreadAndSoIsCancelling) {
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
-  how.memory_bytes = 8 * 1536;
+  how.memory_bytes = std::uint64_t{8} * 1536;
   const auto loader = loader_of({&c_one_}, how);
   std::mutex mutex;
   std::vector<Made<hr_batch>> batches;
@@ -546,7 +546,7 @@ TEST_P(CLoaderFaults, BatchesAreGivenBackByStream) {
   c_one_.samples = windows.get();
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
   how.read_ahead = 1;
-  how.memory_bytes = 2 * 768;
+  how.memory_bytes = std::uint64_t{2} * 768;
   const auto loader = loader_of({&c_one_}, how);
   if (device_->host_addressable()) {
     const Made<hr_batch> batch = next_of(loader);

@@ -302,8 +302,8 @@ TEST_F(RemoteDiskCache, OfASecondEpochOfAnArrayInABucketTheServerHearsNothing) {
       ASSERT_TRUE(store.ok()) << store.status().to_string();
       const Array array = Array::open(*store).value();
       auto expected = content.expected();
-      const auto begin = expected.begin() + (sharded ? 32 : 33) * 300;
-      std::fill(begin, begin + (sharded ? 8 : 1) * 300, testing::kFillValue);
+      const auto begin = expected.begin() + std::ptrdiff_t{sharded ? 32 : 33} * 300;
+      std::fill(begin, begin + std::ptrdiff_t{sharded ? 8 : 1} * 300, testing::kFillValue);
       for (int epoch = 0; epoch < 3; ++epoch) {
         const auto out = read(array, content);
         ASSERT_TRUE(out.status.ok()) << out.status.to_string();

@@ -288,7 +288,7 @@ TEST_F(DiskCacheTest, AVersionIsAskedForAgainWhenItIsOld) {
 TEST_F(DiskCacheTest, HalfTheRoomIsHalfTheHits) {
   const auto objects = numbered_objects(200, 10'000);
   cache::CacheOptions options;
-  options.most_bytes = 100 * 10'176;
+  options.most_bytes = std::uint64_t{100} * 10'176;
   CachedStoreInMemory toy = cached_store(cache(), objects, options);
   std::mt19937 dice(1);
   std::vector<std::string> keys;
