@@ -62,9 +62,10 @@ struct ClusterShared {
   // Written by other blocks as well:
   U32 enters[kMostBlocks + 1];  // where the walk enters the window of each block, and leaves the last one
   U32 made[kMostBlocks];        // by the tokens of each block's window
-  U32 failed[2]
-            [kMostBlocks];  // whether the block's window has what is not plainly right; of this turn, and of the next
-  U32 good[2];              // of this turn's stream, and of the next one's
+  // Of this turn's, and of the next one's: whether a block's window has what is not plainly right; whether the stream
+  // is to be decoded.
+  U32 failed[2][kMostBlocks];
+  U32 good[2];
 
   U32 mine[kMostTurns];  // the cluster's streams
 };

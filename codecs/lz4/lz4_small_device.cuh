@@ -15,8 +15,8 @@
 //   6. follow: cells become bytes, a stripe of them at a time. What lies before the stripe is finished.
 //
 // Only what is plainly right is decoded. From the first window with a token that is not, the stream is left to the
-// decoder in order, which has the last word on what liblz4 accepts at the edges of the format. So a damaged stream
-// takes little longer than a good one.
+// decoder in order, which has the last word on what liblz4 accepts at the edges of the format. So what comes before
+// damage is not decoded again, one token after the other.
 #pragma once
 
 #include "lz4_small_tokens_device.cuh"
