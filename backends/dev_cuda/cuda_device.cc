@@ -100,6 +100,14 @@ class CudaDevice final : public Device {
 
   const DeviceInfo& info() const noexcept override { return info_; }
 
+  std::optional<std::uint64_t> free_bytes() noexcept override {
+    if (generation_ != base::fork_generation()) return std::nullopt;
+    Current current(ordinal_);
+    std::size_t free = 0, all = 0;
+    if (cudaMemGetInfo(&free, &all) == cudaSuccess) return free;
+    (void)cudaGetLastError();
+    return std::nullopt;
+  }
   Result<std::byte*> allocate(std::size_t bytes) override {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));

@@ -250,6 +250,7 @@ class HostDevice final : public Device, public StandIn {
 
   const DeviceInfo& info() const noexcept override { return info_; }
 
+  std::optional<std::uint64_t> free_bytes() noexcept override { return free_device_memory(); }
   Result<std::byte*> allocate(std::size_t bytes) override {
     HEADRACE_TRY(usable());
     HEADRACE_TRY_ASSIGN(std::byte* const memory, map_device_memory(bytes));

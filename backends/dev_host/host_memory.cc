@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -61,6 +62,7 @@ struct Ledger {
   std::mutex mutex;
   std::unordered_map<std::byte*, Mapping> device, pinned;  // guarded by mutex
   HostMemoryCounts counts;                                 // guarded by mutex
+  std::uint64_t device_limit = 0;                          // guarded by mutex
   // Address ranges of freed device memory, inaccessible: the oldest makes room for the newest.
   std::array<Mapping, 64> quarantine;
   std::size_t next_quarantined = 0;
@@ -130,8 +132,20 @@ HostMemoryCounts host_memory_counts() noexcept {
   return ledger().counts;
 }
 
+void limit_device_memory(std::uint64_t bytes) noexcept {
+  std::lock_guard lock(ledger().mutex);
+  ledger().device_limit = bytes;
+}
+
+std::optional<std::uint64_t> free_device_memory() noexcept {
+  std::lock_guard lock(ledger().mutex);
+  if (ledger().device_limit == 0) return std::nullopt;
+  return ledger().device_limit - std::min(ledger().device_limit, ledger().counts.device_bytes);
+}
+
 Result<std::byte*> map_device_memory(std::size_t bytes) {
   if (int error = injected("dev_host.allocate"); error != 0) return no_memory("device memory", bytes, error);
+  if (const auto free = free_device_memory(); free && *free < bytes) return no_memory("device memory", bytes, ENOMEM);
   const std::size_t page = page_bytes();
   if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)))
     return no_memory("device memory", bytes, ENOMEM);

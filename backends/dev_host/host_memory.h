@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace headrace::device {
 
@@ -24,6 +25,11 @@ struct HostMemoryCounts {
   std::uint64_t pinned_allocations = 0, pinned_bytes = 0;
 };
 HostMemoryCounts host_memory_counts() noexcept;
+
+// As if the process's device memory were so much, of which map_device_memory() gives no more. 0: no limit.
+void limit_device_memory(std::uint64_t bytes) noexcept;
+// Of that limit, what is not allocated; none: there is no limit.
+std::optional<std::uint64_t> free_device_memory() noexcept;
 
 Result<std::byte*> map_device_memory(std::size_t bytes);
 // False if `memory` was not mapped by map_device_memory with this size: nothing is freed then.

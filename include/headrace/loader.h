@@ -9,9 +9,9 @@
 // A batch's chunks are read and decoded once, however many of its samples they have a part in; with read_together, once
 // for several batches. Batches come in the order of positions (order.h, split.h), whatever is read first.
 //
-// Threads: cancel() and batches from any thread, all else by one thread at a time. A batch outlives its Loader.
-// fork(): a child has no use of a Loader or LoaderBatch of its parent's: calls say kForked.
-// Fails:   functions that allocate throw std::bad_alloc.
+// Threads: cancel(), release_cache() and batches from any thread, all else by one thread at a time. A batch outlives
+// its Loader. fork(): a child has no use of a Loader or LoaderBatch of its parent's: calls say kForked. Fails:
+// functions that allocate throw std::bad_alloc.
 #pragma once
 
 #include <headrace/array.h>
@@ -92,9 +92,13 @@ struct LoaderOptions {
   std::uint64_t memory_bytes = std::uint64_t{4} << 30;
   // Most device memory for chunks, which are then not read again: it fills in the first epoch and keeps what it has.
   // For chunks of files that the device decodes, all of which it decodes then, whoever is faster. Each array has a
-  // share by its size. 0: none are kept.
+  // share by its size. 0: none are kept. A read that finds no device memory gives it back as release_cache() does, and
+  // is made once more.
   std::uint64_t cache_bytes = 0;
   CacheForm cache_form = CacheForm::kDecoded;
+  // Device memory that the cache leaves to others, such as a model: it grows as long as so much stays free. Where less
+  // than half of it is free as a read begins, release_cache(). 0: the cache takes what it may.
+  std::uint64_t leave_free_bytes = 0;
   bool channels_last = false;  // the channels of a stack are a tensor's last dimension
   OnDamage on_damage = OnDamage::kFail;
   std::optional<LoaderState> state = {};  // goes on where the loader was that gave this
@@ -128,7 +132,10 @@ struct LoaderStats {
   std::uint64_t batches = 0;  // handed out
   std::uint64_t skipped = 0;  // passed over, as a chunk was damaged
   double wait_seconds = 0;    // next() waiting for what was not there yet
-  Stats reads;                // of batches that were handed out
+  // Device memory of chunks that are kept, as the last read was waited for. Once released: 0, and they are read again.
+  std::uint64_t kept_bytes = 0;
+  bool cache_released = false;
+  Stats reads;  // of batches that were handed out
 };
 
 class HEADRACE_API LoaderBatch {
@@ -185,6 +192,8 @@ class HEADRACE_API Loader {
   bool wait_for(std::chrono::nanoseconds timeout);
   // What is being read stops, and nothing more is read: next() gives kCancelled once no batch is left that is there.
   void cancel() noexcept;
+  // Gives the device memory of kept chunks back: now, or as the reads that use it end. None are kept any more.
+  void release_cache() noexcept;
 
   const std::vector<LoaderTensor>& tensors() const noexcept;
   std::uint64_t sample_count() const noexcept;

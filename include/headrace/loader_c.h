@@ -222,11 +222,14 @@ typedef struct hr_loader_options {
   int32_t channels_last;  /* not 0: the channels of a stack are a tensor's last dimension */
   uint32_t reserved;      /* 0 */
   const char* state;      /* goes on where the loader was that gave this (hr_loader_state), with its seed; null: none */
+  /* Device memory that kept chunks leave to others, such as a model: they take more as long as so much stays free.
+   * Where less than half of it is free as a read begins, hr_loader_release_cache. 0: they take what they may. */
+  uint64_t leave_free_bytes;
 } hr_loader_options;
 #define HR_LOADER_OPTIONS_INIT                                                                                        \
   {                                                                                                                   \
     sizeof(hr_loader_options), NULL, 0, 0, 0, 0, 0, HR_TAIL_DROP, 0, 0, 0, 0, 0, HR_CACHE_DECODED, HR_DAMAGE_FAIL, 0, \
-        0, NULL                                                                                                       \
+        0, NULL, 0                                                                                                    \
   }
 
 /* Begins to read. `arrays`: `count` pointers. options may be null.
@@ -248,6 +251,9 @@ HR_API hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** erro
 HR_API int hr_loader_wait_for(hr_loader* loader, uint64_t timeout_ns);
 /* What is being read stops, and nothing more is read. Returns at once. */
 HR_API void hr_loader_cancel(hr_loader* loader);
+/* Gives the device memory of kept chunks back: now, or as the reads that use it end. None are kept any more. From any
+ * thread. */
+HR_API void hr_loader_release_cache(hr_loader* loader);
 
 HR_API uint64_t hr_loader_sample_count(const hr_loader* loader);
 HR_API uint64_t hr_loader_batches(const hr_loader* loader);      /* of a whole epoch */
@@ -359,12 +365,15 @@ typedef struct hr_loader_totals {
   double assemble_seconds;
   double copy_seconds;
   double wall_seconds;
-  const char* path; /* one phrase: "buffered (page cache)"; until the next call of hr_loader_next or free */
+  const char* path;        /* one phrase: "buffered (page cache)"; until the next call of hr_loader_next or free */
+  uint64_t kept_bytes;     /* device memory of chunks that are kept */
+  uint64_t cache_released; /* 1: none are kept any more (hr_loader_release_cache) */
+  uint64_t cache_bytes;    /* of read_bytes: what a remote store's cache on disk had */
 } hr_loader_totals;
 #define HR_LOADER_TOTALS_INIT                                                                                        \
   {                                                                                                                  \
     sizeof(hr_loader_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        NULL                                                                                                         \
+        NULL, 0, 0, 0                                                                                                \
   }
 HR_API hr_code hr_loader_stats(const hr_loader* loader, hr_loader_totals* out, hr_error** error);
 

@@ -67,6 +67,8 @@ class Loader:
     memory_bytes: most memory of the device for batches.
     cache_bytes: most memory of the device for chunks, which are not read again: it fills in the first epoch and keeps what it
         has. For chunks of files that the device decodes. cache: "decoded", or "encoded": as they are stored, so that more fit.
+    leave_free_bytes: memory of the device that the cache leaves to others, such as the model: it grows as long as so much stays
+        free. Where less than half of it is free as a read begins, the cache is given back, as by release_cache().
     progress: a bar of each epoch's batches (tqdm, on a terminal or in a notebook), or a function of (done, in all).
 
     Used by one thread at a time. Pickled with its arguments and where it is; whoever unpickles it opens the arrays again.
@@ -86,7 +88,7 @@ class Loader:
                  mean: Any = None, std: Any = None,
                  normalise: Any = None, padding: Any = 0, stack: str | Mapping[str, Sequence[str]] | None = None,
                  channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int | None = None, read_ahead: int = 2,
-                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded", progress: Any = False,
+                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded", leave_free_bytes: int = 0, progress: Any = False,
                  storage_options: Mapping[str, Any] | None = None) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "source")}
         if not isinstance(input_dims, Mapping):
@@ -160,7 +162,8 @@ class Loader:
             "rank": args.count("rank", rank, 0), "world": args.count("world", world), "reader_group": args.count("reader_group", reader_group),
             "batch_size": args.count("batch_size", batch_size), "tail": args.choice("tail", args.TAILS, tail), "seed": args.count("seed", seed, 0),
             "read_together": 0 if read_together is None else args.count("read_together", read_together),
-            "read_ahead": args.count("read_ahead", read_ahead), "memory_bytes": args.count("memory_bytes", memory_bytes), "cache_bytes": args.count("cache_bytes", cache_bytes, 0), "state": None,
+            "read_ahead": args.count("read_ahead", read_ahead), "memory_bytes": args.count("memory_bytes", memory_bytes), "cache_bytes": args.count("cache_bytes", cache_bytes, 0),
+            "leave_free_bytes": args.count("leave_free_bytes", leave_free_bytes, 0), "state": None,
             "channels_last": bool(channels_last), "skip_damage": args.choice("on_damage", {"fail": 0, "skip": 1, "nan": 2}, on_damage) == 1,
             "cache_encoded": args.choice("cache", {"decoded": 0, "encoded": 1}, cache) == 1,
         }
@@ -298,10 +301,15 @@ class Loader:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Batches given, batches skipped for a damaged chunk, seconds that the consumer waited, and what was read, since the
-        loader was made or a state loaded."""
-        batches, skipped, wait, reads = self._core.stats
-        return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads}
+        """Batches given, batches skipped for a damaged chunk, seconds that the consumer waited, what was read, the device memory of
+        kept chunks and whether it was given back, since the loader was made or a state loaded."""
+        batches, skipped, wait, reads, kept, released = self._core.stats
+        return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads, "kept_bytes": kept, "cache_released": released}
+
+    def release_cache(self) -> None:
+        """Gives the device memory of kept chunks back, as the reads that use it end; none are kept until the loader is made anew.
+        From any thread: such as by a training loop whose model found no memory."""
+        self._core.release_cache()
 
     def summary(self) -> str:
         """In two sentences: whether the loop or the reading is the limit, and what was read, for as long as `stats` counts."""

@@ -255,6 +255,7 @@ std::unique_ptr<PythonLoader> make_loader(const Device& device, const nb::list& 
   options.on_damage = at<bool>(with, "skip_damage") ? OnDamage::kSkip : OnDamage::kFail;
   options.memory_bytes = at<std::uint64_t>(with, "memory_bytes");
   options.cache_bytes = at<std::uint64_t>(with, "cache_bytes");
+  options.leave_free_bytes = at<std::uint64_t>(with, "leave_free_bytes");
   options.cache_form = at<bool>(with, "cache_encoded") ? CacheForm::kEncoded : CacheForm::kDecoded;
   if (const auto state = at<std::optional<std::string>>(with, "state")) {
     options.state = take(LoaderState::from_json(*state));
@@ -268,6 +269,9 @@ void bind_loader(nb::module_& module) {
   nb::class_<BatchMemory, MemoryOnDevice>(module, "BatchMemory");
   nb::class_<PythonLoader>(module, "Loader")
       .def("next", &PythonLoader::next)
+      .def(
+          "release_cache", [](PythonLoader& self) { self.loader().release_cache(); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def("where", &PythonLoader::where, "array"_a, "sample"_a, "epoch"_a, "window"_a, "output"_a)
       .def(
           "state",
@@ -284,7 +288,8 @@ void bind_loader(nb::module_& module) {
       .def_prop_ro("stats",
                    [](PythonLoader& self) {
                      const LoaderStats& stats = self.loader().stats();
-                     return nb::make_tuple(stats.batches, stats.skipped, stats.wait_seconds, stats.reads);
+                     return nb::make_tuple(stats.batches, stats.skipped, stats.wait_seconds, stats.reads,
+                                           stats.kept_bytes, stats.cache_released);
                    })
       .def_prop_ro("tensors", [](PythonLoader& self) {
         nb::list out;

@@ -55,10 +55,10 @@ static_assert(static_cast<int>(headrace::Tail::kDrop) == HR_TAIL_DROP &&
               static_cast<int>(headrace::Tail::kWrap) == HR_TAIL_WRAP);
 
 constexpr std::size_t kArrayEnds[] = {field_end<std::size_t>(offsetof(hr_loader_array, scale_by_count))};
-constexpr std::size_t kLoaderEnds[] = {field_end<const char*>(offsetof(hr_loader_options, state))};
+constexpr std::size_t kLoaderEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_options, leave_free_bytes))};
 constexpr std::size_t kTensorEnds[] = {field_end<std::uint64_t>(offsetof(hr_tensor, data_bytes))};
 constexpr std::size_t kTimesEnds[] = {field_end<std::uint64_t>(offsetof(hr_batch_times, batches))};
-constexpr std::size_t kTotalsEnds[] = {field_end<const char*>(offsetof(hr_loader_totals, path))};
+constexpr std::size_t kTotalsEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_totals, cache_bytes))};
 static_assert(kArrayEnds[0] == sizeof(hr_loader_array) && kLoaderEnds[0] == sizeof(hr_loader_options) &&
               kTensorEnds[0] == sizeof(hr_tensor) && kTimesEnds[0] == sizeof(hr_batch_times) &&
               kTotalsEnds[0] == sizeof(hr_loader_totals));
@@ -135,6 +135,7 @@ Status take_loader_options(const hr_loader_options& from, headrace::LoaderOption
   if (from.read_ahead != 0) out.read_ahead = from.read_ahead;
   if (from.memory_bytes != 0) out.memory_bytes = from.memory_bytes;
   out.cache_bytes = from.cache_bytes;
+  out.leave_free_bytes = from.leave_free_bytes;
   HEADRACE_TRY(require_choice(from.cache_form, HR_CACHE_ENCODED, "options->cache_form", "HR_CACHE_"));
   out.cache_form = from.cache_form == HR_CACHE_ENCODED ? headrace::CacheForm::kEncoded : headrace::CacheForm::kDecoded;
   HEADRACE_TRY(require_choice(from.on_damage, HR_DAMAGE_SKIP, "options->on_damage", "HR_DAMAGE_"));
@@ -257,6 +258,10 @@ int hr_loader_wait_for(hr_loader* loader, uint64_t timeout_ns) {
 
 void hr_loader_cancel(hr_loader* loader) {
   if (loader != nullptr) loader->value.cancel();
+}
+
+void hr_loader_release_cache(hr_loader* loader) {
+  if (loader != nullptr) loader->value.release_cache();
 }
 
 uint64_t hr_loader_sample_count(const hr_loader* loader) {
@@ -421,6 +426,9 @@ hr_code hr_loader_stats(const hr_loader* loader, hr_loader_totals* out, hr_error
     made.copy_seconds = reads.copy_seconds;
     made.wall_seconds = reads.wall_seconds;
     made.path = reads.path.c_str();
+    made.kept_bytes = stats.kept_bytes;
+    made.cache_released = stats.cache_released ? 1 : 0;
+    made.cache_bytes = reads.cache_bytes;
     return give_struct(made, kTotalsEnds, out);
   });
 }

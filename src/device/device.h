@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +76,8 @@ class Device {
   const std::string& note() const noexcept { return note_; }
   void set_note(std::string note) { note_ = std::move(note); }  // by who opens it, before others have it
 
+  // Device memory that nobody has, now; none: not known.
+  virtual std::optional<std::uint64_t> free_bytes() noexcept { return std::nullopt; }
   virtual Result<std::byte*> allocate(std::size_t bytes) = 0;  // device memory, aligned to 256 bytes or more
   virtual void deallocate(std::byte* memory, std::size_t bytes) noexcept = 0;
   virtual Result<std::byte*> allocate_pinned(

@@ -40,6 +40,7 @@ class Loader::Impl {
   Result<std::optional<LoaderBatch>> next();
   bool wait_for(std::chrono::nanoseconds timeout);
   void cancel() noexcept;
+  bool release_cache() noexcept;
 
   const std::vector<LoaderTensor>& tensors() const noexcept { return ring_->layout.tensors(); }
   std::uint64_t sample_count() const noexcept { return ring_->layout.sample_count(); }
@@ -68,18 +69,20 @@ class Loader::Impl {
   };
 
   void keep_chunks();
+  std::shared_ptr<transfer::ChunkCache> kept(std::size_t array) const;
   Result<std::optional<LoaderBatch>> next_read();
   Status finish(Reading& reading);
+  Status read_again(Reading& reading);
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
   // `reading` has slots for batches `first` and on; what cannot be begun is its Status.
   void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-             Reading& reading) const noexcept;
-  Status begin_all(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-                   Reading& reading) const;
+             Reading& reading) noexcept;
+  Status begin_all(std::uint64_t epoch, Reading& reading);
   Status grow(std::size_t count);
   Status fill(const loader::BatchReads& reads) const;
   void drop_locked(const Reading& reading);
+  void note_cache_locked() noexcept;
   // next() has no read to wait for: there is one, none comes any more, or none can be begun.
   bool may_go_on_locked() const noexcept {
     return !readings_.empty() || planned_all_ ||
@@ -93,8 +96,7 @@ class Loader::Impl {
   const Order order_;
   LoaderSchema schema_;
   std::uint64_t batches_ = 0;
-  std::uint64_t together_ = 1;                               // most batches of a read
-  std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
+  std::uint64_t together_ = 1;  // most batches of a read
   std::shared_ptr<loader::Ring> ring_;
   base::ProcessOwn<std::thread> thread_;
 
@@ -106,6 +108,8 @@ class Loader::Impl {
   std::unique_ptr<device::Stream> scaling_;  // where there is something to scale by index
 
   // Guarded by the ring's mutex.
+  std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
+  bool released_ = false;                                    // kept_ has been
   std::deque<Reading> readings_;
   std::size_t begun_ = 0;   // of readings_: not an epoch's end
   std::size_t needed_ = 0;  // free slots that the planner waits for; 0: it does something else
@@ -219,9 +223,29 @@ void Loader::Impl::keep_chunks() {
     const std::uint64_t chunk_bytes =
         std::max<std::uint64_t>(info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / ratio, 1);
     kept_[i] = std::make_shared<transfer::ChunkCache>(
-        ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded, bytes,
-        std::min(info.chunk_count, bytes / chunk_bytes + 1));
+        ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded,
+        transfer::ChunkCache::Limits{bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1),
+                                     options_.leave_free_bytes});
   }
+}
+
+std::shared_ptr<transfer::ChunkCache> Loader::Impl::kept(std::size_t array) const {
+  std::lock_guard lock(*ring_->mutex);
+  return kept_[array];
+}
+
+// Whether there was something to release.
+bool Loader::Impl::release_cache() noexcept {
+  if (ring_->mutex.inherited()) return false;
+  bool any = false;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    std::shared_ptr<transfer::ChunkCache> cache;  // freed without the mutex: that takes milliseconds
+    std::lock_guard lock(*ring_->mutex);
+    cache.swap(kept_[i]);
+    any = any || cache != nullptr;
+    released_ = released_ || any;
+  }
+  return any;
 }
 
 Status Loader::Impl::grow(std::size_t count) {
@@ -313,29 +337,36 @@ void Loader::Impl::plan() noexcept {
 }
 
 void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-                         Reading& reading) const noexcept {
+                         Reading& reading) noexcept {
   reading.timing.planned_ns = now_ns();
   reading.timing.batches = reading.batches.size();
   try {
-    reading.begun = begin_all(order, split, epoch, first, reading);
+    for (std::size_t i = 0; i < reading.batches.size(); ++i) {
+      Planned& planned = reading.batches[i];
+      const RankBatch batch = split.batch(first + i);
+      planned.valid = batch.valid;
+      planned.number = first + i;
+      for (std::uint64_t place = 0; place < batch.size; ++place) {
+        planned.samples.push_back(order.sample(batch.position(place)));
+      }
+    }
+    reading.begun = begin_all(epoch, reading);
   } catch (const std::bad_alloc&) {
     reading.begun = Status::out_of_memory();
   }
   reading.timing.begun_ns = now_ns();
 }
 
-Status Loader::Impl::begin_all(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-                               Reading& reading) const {
+Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading) {
   reading.reads.reserve(arrays_.size());  // whatever has begun is waited for
+  if (options_.leave_free_bytes != 0) {
+    const std::optional<std::uint64_t> free = ring_->device->free_bytes();
+    if (free && *free < options_.leave_free_bytes / 2) release_cache();
+  }
   loader::BatchReads reads;
-  for (std::size_t i = 0; i < reading.batches.size(); ++i) {
-    Planned& planned = reading.batches[i];
-    const RankBatch batch = split.batch(first + i);
-    planned.valid = batch.valid;
-    planned.number = first + i;
-    for (std::uint64_t place = 0; place < batch.size; ++place) {
-      planned.samples.push_back(order.sample(batch.position(place)));
-      HEADRACE_TRY(ring_->layout.add(arrays_, options_.seed, epoch, planned.samples.back(), place,
+  for (const Planned& planned : reading.batches) {
+    for (std::size_t place = 0; place < planned.samples.size(); ++place) {
+      HEADRACE_TRY(ring_->layout.add(arrays_, options_.seed, epoch, planned.samples[place], place,
                                      planned.slot->bytes(), reads));
     }
   }
@@ -346,7 +377,7 @@ Status Loader::Impl::begin_all(const EpochOrder& order, const Split& split, std:
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
     HEADRACE_TRY_ASSIGN(Completion read,
-                        zarr::read_many_kept(arrays_[i].array, reads.parts[i], device_, options, kept_[i]));
+                        zarr::read_many_kept(arrays_[i].array, reads.parts[i], device_, options, kept(i)));
     reading.reads.push_back(std::move(read));
   }
   return {};
@@ -374,6 +405,12 @@ void Loader::Impl::drop_locked(const Reading& reading) {
   for (std::size_t i = reading.given; i < reading.batches.size(); ++i) {
     reading.batches[i].slot->use = Slot::Use::kFree;
   }
+}
+
+void Loader::Impl::note_cache_locked() noexcept {
+  stats_.kept_bytes = 0;
+  for (const auto& cache : kept_) stats_.kept_bytes += cache == nullptr ? 0 : cache->used_bytes();
+  stats_.cache_released = released_;
 }
 
 bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
@@ -444,6 +481,22 @@ Status Loader::Impl::finish(Reading& reading) {
   return status;
 }
 
+// With the device memory that kept chunks had: none of the reads that use it is under way any more.
+Status Loader::Impl::read_again(Reading& reading) {
+  std::vector<const Completion*> others;
+  {
+    std::lock_guard lock(*ring_->mutex);
+    for (const Reading& other : readings_) {
+      for (const Completion& read : other.reads) others.push_back(&read);  // stays where it is, as next() takes none
+    }
+  }
+  for (const Completion* const read : others) static_cast<void>(read->wait());
+  reading.reads.clear();
+  reading.scaled.clear();
+  reading.begun = begin_all(epoch_, reading);
+  return finish(reading);
+}
+
 Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (ring_->mutex.inherited()) return loader::forked();
   const auto begin = std::chrono::steady_clock::now();
@@ -476,8 +529,10 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (!reading.waited) {
     lock.unlock();
     status = finish(reading);
+    if (status.code() == Code::kResourceExhausted && release_cache()) status = read_again(reading);
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     lock.lock();
+    note_cache_locked();
     reading.waited = true;
     --begun_;
   }
@@ -530,6 +585,7 @@ Loader::~Loader() = default;
 Result<std::optional<LoaderBatch>> Loader::next() { return impl_->next(); }
 bool Loader::wait_for(std::chrono::nanoseconds timeout) { return impl_->wait_for(timeout); }
 void Loader::cancel() noexcept { impl_->cancel(); }
+void Loader::release_cache() noexcept { impl_->release_cache(); }
 const std::vector<LoaderTensor>& Loader::tensors() const noexcept { return impl_->tensors(); }
 std::uint64_t Loader::sample_count() const noexcept { return impl_->sample_count(); }
 std::uint64_t Loader::batches() const noexcept { return impl_->batches(); }

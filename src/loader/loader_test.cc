@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 
-#include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
 #include "device/device.h"
 #include "loader/loader_testing.h"
@@ -350,44 +349,6 @@ TEST_P(LoaderTest, ArraysOfAStackAreChannels) {
 }
 
 // However many ranks go on, what is left of the epoch comes once each.
-// Of two arrays of one size, each with room for all of its chunks: later epochs read nothing.
-TEST_P(LoaderTest, ChunksAreKeptForTheNextEpoch) {
-  if (device_->host_addressable()) return;
-  device::staged_decode_model().any_codec = true;
-  const support::TempDir directory;
-  std::vector<LoaderArray> arrays;
-  std::vector<FlatArray> contents;
-  const Windows windows = Windows::create({{"x", 1000}}, {.input_dims = {{"x", 30}}}).value();
-  for (const Layout layout : {Layout::kZstd, Layout::kBlosc}) {
-    ASSERT_TRUE(std::filesystem::create_directory(directory / layout_name(layout)));
-    const Store store = Store::open(*context_, directory / layout_name(layout)).value();
-    contents.push_back({.layout = layout, .chunks = 10, .chunk_elements = 100, .seed = 7});
-    ASSERT_TRUE(write_flat_array(*Access::impl(store), "", contents.back()).ok());
-    arrays.push_back({layout_name(layout), Array::open(store).value(), windows, {}, {}});
-  }
-  support::wait_until_unchanged();
-  LoaderOptions how;
-  how.order = Order::full_shuffle(windows.sample_count()).value();
-  how.split.batch_size = 4;
-  how.epochs = 3;
-  how.cache_bytes = 10'240;  // two arrays, ten chunks, 512 bytes each
-  Loader loader = Loader::create(*device_, arrays, how).value();
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    const Stats before = loader.stats().reads;
-    while (const std::optional<LoaderBatch> batch = loader.next().value()) {
-      for (std::size_t tensor = 0; tensor < 2; ++tensor) {
-        const std::vector<std::uint32_t> got = elements_of(*batch, tensor), all = contents[tensor].expected();
-        for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], all[batch->samples()[i / 30] * 30 + i % 30]);
-      }
-    }
-    if (epoch != 2) continue;  // reads that are under way together may decode a chunk twice
-    EXPECT_EQ(loader.stats().reads.chunks, before.chunks);
-    EXPECT_EQ(loader.stats().reads.bus_bytes, before.bus_bytes);
-    EXPECT_GT(loader.stats().reads.kept_chunks, before.kept_chunks);
-  }
-  device::staged_decode_model().any_codec = false;
-}
-
 TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}, {"lat", 3}}}).value();
   LoaderOptions how;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/dev_host/host_memory.h"
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
 #include "device/device.h"
@@ -450,6 +451,27 @@ TEST_P(CLoader, ChunksAreKept) {
     EXPECT_EQ(totals.direct_bytes + totals.engine_bytes + totals.buffered_bytes + totals.mapped_bytes,
               totals.read_bytes);
     EXPECT_EQ(totals.memory_bytes, 0u);
+    EXPECT_GT(totals.kept_bytes, 0u);
+    EXPECT_EQ(totals.cache_released, 0u);
+    hr_loader_release_cache(loader.get());
+    while (next_of(loader).get() != nullptr) continue;
+    ASSERT_EQ(hr_loader_stats(loader.get(), &totals, nullptr), HR_OK);
+    EXPECT_EQ(totals.kept_bytes, 0u);
+    EXPECT_EQ(totals.cache_released, 1u);
+  }
+  {
+    // No GPU has so much: nothing is kept.
+    device::limit_device_memory(std::uint64_t{1} << 30);
+    hr_loader_options how = HR_LOADER_OPTIONS_INIT;
+    how.cache_bytes = 1 << 20;
+    how.leave_free_bytes = std::uint64_t{1} << 30;
+    how.epochs = 1;
+    const auto loader = loader_of({&c_one_}, how);
+    while (next_of(loader).get() != nullptr) continue;
+    device::limit_device_memory(0);
+    hr_loader_totals totals = HR_LOADER_TOTALS_INIT;
+    ASSERT_EQ(hr_loader_stats(loader.get(), &totals, nullptr), HR_OK);
+    EXPECT_EQ(totals.kept_bytes, 0u);
   }
   // Who decodes is the caller's choice, too.
   c_one_.placement = HR_PLACEMENT_CPU;

@@ -57,7 +57,8 @@ class KeptChunks : public ::testing::TestWithParam<Way> {
     array_ = std::make_unique<Array>(Array::open(*store_).value());
   }
   std::shared_ptr<ChunkCache> cache(std::uint64_t chunks) const {
-    return std::make_shared<ChunkCache>(Access::impl(*device_), GetParam().form, chunks * kPlaceBytes, kChunks);
+    return std::make_shared<ChunkCache>(Access::impl(*device_), GetParam().form,
+                                        ChunkCache::Limits{chunks * kPlaceBytes, kChunks});
   }
 
   struct Range {
@@ -183,7 +184,8 @@ TEST_P(KeptChunks, AFullCacheKeepsWhatItHas) {
     for (std::uint64_t i = 0; i < kChunks; i += 4) {
       most_bytes += encoded() ? (content_.encoded(i).size() + 255) / 256 * 256 : kPlaceBytes;
     }
-    const auto cache = std::make_shared<ChunkCache>(Access::impl(*device_), GetParam().form, most_bytes, kChunks);
+    const auto cache =
+        std::make_shared<ChunkCache>(Access::impl(*device_), GetParam().form, ChunkCache::Limits{most_bytes, kChunks});
     Stats stats;
     for (int i = 0; i < 12; ++i) {
       ASSERT_TRUE(read(random_ranges(1 + random_() % 8), cache, &stats).ok());
@@ -290,7 +292,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
   const Device device = Device::open("host-staged").value();
   constexpr std::uint64_t kKeys = 64, kRoom = 40;
   for (int round = 0; round < 100; ++round) {
-    ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, kRoom * 256, kKeys);
+    ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, {kRoom * 256, kKeys});
     std::vector<std::atomic<int>> decoded(kKeys);
     std::atomic<std::uint64_t> kept{0}, found{0};
     std::vector<std::thread> threads;
@@ -326,7 +328,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
 // A dropped chunk stays dropped; one of another file, or of another size, is not found.
 TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   const Device device = Device::open("host-staged").value();
-  ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, std::uint64_t{10} * 256, 10);
+  ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, {std::uint64_t{10} * 256, 10});
   using What = ChunkCache::Found::What;
   os::FileIdentity file{1, 2, 3, 4, 5};
   const ChunkCache::Found first = cache.find({1, 0, file}, 100);

@@ -8,6 +8,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 
@@ -82,6 +83,19 @@ def test_statistics_that_do_not_fit_are_refused(path):
     assert len(headrace.Loader(wide, input_dims={"time": 1, "lat": 20}, normalise=each)) == 4
     with pytest.raises(headrace.UnsupportedError, match="float32 or float64"):
         headrace.Loader(path, input_dims={"time": 2}, normalise=good, dtype="float16")
+
+
+def test_the_cache_is_given_back(path):
+    loader = headrace.Loader(path, input_dims={"time": 1}, cache_bytes=1 << 20, leave_free_bytes=1 << 20, device="host-staged")
+    assert [len(list(loader)) for _ in range(2)] == [len(DATA)] * 2
+    assert not loader.stats["cache_released"]
+    other = threading.Thread(target=loader.release_cache)
+    other.start()
+    assert [len(list(loader)) for _ in range(2)] == [len(DATA)] * 2
+    other.join()
+    assert loader.stats["cache_released"] and loader.stats["kept_bytes"] == 0
+    with pytest.raises(headrace.InvalidArgumentError, match="leave_free_bytes"):
+        headrace.Loader(path, input_dims={"time": 1}, leave_free_bytes=-1)
 
 
 def test_epochs_in_figures(path):

@@ -24,12 +24,12 @@ std::size_t hash_of(const ChunkCache::Key& key) noexcept {
 
 }  // namespace
 
-ChunkCache::ChunkCache(std::shared_ptr<device::Device> device, Form form, std::uint64_t memory_bytes,
-                       std::uint64_t chunks)
+ChunkCache::ChunkCache(std::shared_ptr<device::Device> device, Form form, const Limits& limits)
     : device_(std::move(device)),
       form_(form),
-      memory_bytes_(memory_bytes),
-      entries_(static_cast<std::size_t>(std::bit_ceil(2 * std::clamp<std::uint64_t>(chunks, 1, kMostEntries)))) {}
+      limits_(limits),
+      entries_(static_cast<std::size_t>(std::bit_ceil(2 * std::clamp<std::uint64_t>(limits.chunks, 1, kMostEntries)))) {
+}
 
 ChunkCache::~ChunkCache() {
   for (const std::span<std::byte> block : blocks_) device_->deallocate(block.data(), block.size());
@@ -91,18 +91,25 @@ void ChunkCache::drop(std::uint32_t entry) noexcept {
   entries_[entry].state.store(State::kDropped, std::memory_order_release);
 }
 
+// Not known: nothing says that it does not.
+bool ChunkCache::leaves_enough(std::uint64_t bytes) const noexcept {
+  if (limits_.leave_free_bytes == 0) return true;
+  const std::optional<std::uint64_t> free = device_->free_bytes();
+  return !free || (*free >= bytes && *free - bytes >= limits_.leave_free_bytes);
+}
+
 // Empty: there is none left.
 std::span<std::byte> ChunkCache::take(std::uint64_t bytes) noexcept {
   const std::uint64_t room = base::align_up(bytes, kAlignment);
   const std::lock_guard lock(mutex_);
   if (bytes == 0 || room < bytes) return {};
   if (blocks_.empty() || room > blocks_.back().size() - block_used_) {
-    const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed), left = memory_bytes_ - used;
+    const std::uint64_t used = used_bytes_.load(std::memory_order_relaxed), left = limits_.memory_bytes - used;
     const std::uint64_t block = std::min(std::max(kBlockBytes / room * room, room), left / room * room);
     Result<std::byte*> memory(Status::out_of_memory());
     try {
       blocks_.reserve(blocks_.size() + 1);
-      if (block >= room) memory = device_->allocate(static_cast<std::size_t>(block));
+      if (block >= room && leaves_enough(block)) memory = device_->allocate(static_cast<std::size_t>(block));
     } catch (const std::bad_alloc&) {
     }
     if (!memory.ok()) {

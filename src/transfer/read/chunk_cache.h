@@ -31,8 +31,13 @@ class ChunkCache {
  public:
   enum class Form : std::uint8_t { kDecoded, kEncoded };  // kEncoded: as they are stored
 
-  // At most so many bytes of the device, for at most so many chunks. Throws std::bad_alloc.
-  ChunkCache(std::shared_ptr<device::Device> device, Form form, std::uint64_t memory_bytes, std::uint64_t chunks);
+  struct Limits {
+    std::uint64_t memory_bytes = 0;  // of the device
+    std::uint64_t chunks = 0;
+    std::uint64_t leave_free_bytes = 0;  // of the device: no memory is taken that would leave less
+  };
+  // Throws std::bad_alloc.
+  ChunkCache(std::shared_ptr<device::Device> device, Form form, const Limits& limits);
   ~ChunkCache();
   ChunkCache(const ChunkCache&) = delete;
   ChunkCache& operator=(const ChunkCache&) = delete;
@@ -75,10 +80,11 @@ class ChunkCache {
     std::size_t head_bytes = 0;
   };
   std::span<std::byte> take(std::uint64_t bytes) noexcept;
+  bool leaves_enough(std::uint64_t bytes) const noexcept;
 
   const std::shared_ptr<device::Device> device_;
   const Form form_;
-  const std::uint64_t memory_bytes_;
+  const Limits limits_;
   std::vector<Entry> entries_;  // open addressing, a power of two of them
   std::atomic<bool> full_{false};
   std::atomic<std::uint64_t> used_bytes_{0};

@@ -325,6 +325,9 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
     if (worker->memory != nullptr) resources_.give_worker_memory(std::move(worker->memory));
   }
   give_back_slabs();
+  // Whoever holds the read's Completion holds no memory of the device by it.
+  device_sink_.reset();
+  kept_.reset();
   plan_.reset();
   os::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
 }

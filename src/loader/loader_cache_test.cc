@@ -1,0 +1,202 @@
+// A loader's chunks that are kept in device memory: later epochs read nothing, and others get the memory that they
+// need.
+#include <gtest/gtest.h>
+#include <headrace/device.h>
+#include <headrace/loader.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/dev_host/host_memory.h"
+#include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
+#include "base/fault.h"
+#include "loader/loader_testing.h"
+#include "support/flat_array.h"
+#include "support/temp_dir.h"
+
+namespace headrace {
+namespace {
+
+using namespace testing;
+
+// Two arrays of ten chunks of 400 bytes, in samples of 30 elements.
+class LoaderCache : public LoaderTest {
+ protected:
+  static constexpr std::uint64_t kSample = 30;
+
+  void SetUp() override {
+    LoaderTest::SetUp();
+    if (IsSkipped()) return;
+    device::staged_decode_model().any_codec = true;
+    const Windows windows = Windows::create({{"x", 1000}}, {.input_dims = {{"x", kSample}}}).value();
+    for (const Layout layout : {Layout::kZstd, Layout::kBlosc}) {
+      ASSERT_TRUE(std::filesystem::create_directory(directory_ / layout_name(layout)));
+      const Store store = Store::open(*context_, directory_ / layout_name(layout)).value();
+      contents_.push_back({.layout = layout, .chunks = 10, .chunk_elements = 100, .seed = 7});
+      ASSERT_TRUE(write_flat_array(*Access::impl(store), "", contents_.back()).ok());
+      arrays_.push_back({layout_name(layout), Array::open(store).value(), windows, {}, {}});
+    }
+    support::wait_until_unchanged();
+    how_.order = Order::full_shuffle(windows.sample_count()).value();
+    how_.split.batch_size = 4;
+    how_.epochs = 0;
+    how_.cache_bytes = 10'240;  // two arrays, ten chunks, 512 bytes each
+  }
+  void TearDown() override {
+    device::staged_decode_model().any_codec = false;
+    device::limit_device_memory(0);
+    base::disarm_faults();
+  }
+
+  Loader make() { return Loader::create(*device_, arrays_, how_).value(); }
+  void check_batch(const LoaderBatch& batch) const {
+    for (std::size_t tensor = 0; tensor < contents_.size(); ++tensor) {
+      const std::vector<std::uint32_t> got = elements_of(batch, tensor), all = contents_[tensor].expected();
+      ASSERT_FALSE(got.empty());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i], all[batch.samples()[i / kSample] * kSample + i % kSample]) << "tensor " << tensor;
+      }
+    }
+  }
+  // To the end of the epoch: every sample once.
+  void run_epoch(Loader& loader) const {
+    std::uint64_t samples = 0;
+    for (;;) {
+      auto batch = loader.next();
+      ASSERT_TRUE(batch.ok()) << batch.status().to_string();
+      if (!batch->has_value()) break;
+      samples += (*batch)->valid();
+      check_batch(**batch);
+    }
+    EXPECT_EQ(samples, loader.sample_count() / how_.split.batch_size * how_.split.batch_size);
+  }
+  // Chunks of an epoch that were kept, and those that were not.
+  struct Found {
+    std::uint64_t kept = 0, read = 0;
+  };
+  Found found_in_epoch(Loader& loader) const {
+    const Stats before = loader.stats().reads;
+    run_epoch(loader);
+    const Stats& after = loader.stats().reads;
+    return {after.kept_chunks - before.kept_chunks, after.bus_bytes - before.bus_bytes};
+  }
+
+  const support::TempDir directory_;
+  std::vector<FlatArray> contents_;
+  std::vector<LoaderArray> arrays_;
+  LoaderOptions how_;
+};
+INSTANTIATE_TEST_SUITE_P(All, LoaderCache, ::testing::Values("host-staged", "cuda"), loader_device_name);
+
+TEST_P(LoaderCache, ChunksAreKeptForTheNextEpoch) {
+  Loader loader = make();
+  for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);  // reads under way together may decode a chunk twice
+  const Found found = found_in_epoch(loader);
+  EXPECT_EQ(found.read, 0u);
+  EXPECT_GT(found.kept, 0u);
+  EXPECT_EQ(loader.stats().kept_bytes, 10'240u);
+  EXPECT_FALSE(loader.stats().cache_released);
+}
+
+TEST_P(LoaderCache, WhatIsReleasedIsReadAgain) {
+  how_.cache_bytes = std::uint64_t{128} << 20;  // a block for each array; far more than reads take
+  Loader loader = make();
+  run_epoch(loader);
+  run_epoch(loader);
+  const std::uint64_t before = device::host_memory_counts().device_bytes;
+  loader.release_cache();
+  run_epoch(loader);  // the reads that were under way
+  const Found found = found_in_epoch(loader);
+  EXPECT_EQ(found.kept, 0u);
+  EXPECT_GT(found.read, 0u);
+  EXPECT_EQ(loader.stats().kept_bytes, 0u);
+  EXPECT_TRUE(loader.stats().cache_released);
+  if (std::string(GetParam()) == "host-staged") {
+    EXPECT_LT(device::host_memory_counts().device_bytes + (std::uint64_t{100} << 20), before);
+  }
+  loader.release_cache();  // a second time: nothing
+  run_epoch(loader);
+}
+
+TEST_P(LoaderCache, AnyThreadReleases) {
+  for (int round = 0; round < 20; ++round) {
+    Loader loader = make();
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
+      loader.release_cache();
+    });
+    for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);
+    other.join();
+    run_epoch(loader);
+    EXPECT_TRUE(loader.stats().cache_released);
+  }
+}
+
+TEST_P(LoaderCache, ItLeavesWhatOthersNeed) {
+  if (std::string(GetParam()) == "cuda") return;  // nobody says there how much memory is free
+  how_.read_ahead = 1;
+  {
+    Loader without = make();  // so that the device has what reads need
+    run_epoch(without);
+  }
+  // Room for one array's chunks beside what is left to others, and for what reads take.
+  constexpr std::uint64_t kModel = std::uint64_t{64} << 20;
+  device::limit_device_memory(device::host_memory_counts().device_bytes + 8'000 + kModel + 3 * 4096);
+  how_.leave_free_bytes = kModel;
+  Loader loader = make();
+  run_epoch(loader);
+  run_epoch(loader);
+  const std::uint64_t kept = loader.stats().kept_bytes;
+  EXPECT_GT(kept, 0u);
+  EXPECT_LE(kept, 8'000u + 3 * 4096);
+  EXPECT_FALSE(loader.stats().cache_released);
+  const std::uint64_t free = device::free_device_memory().value();
+  EXPECT_GE(free, kModel);
+  {
+    const Buffer first_step = Buffer::allocate(*device_, free - kModel / 2 - 1).value();
+    run_epoch(loader);
+    EXPECT_FALSE(loader.stats().cache_released);
+  }
+  const Buffer model = Buffer::allocate(*device_, free - kModel / 2 + 1).value();
+  run_epoch(loader);
+  EXPECT_TRUE(loader.stats().cache_released);
+  EXPECT_EQ(loader.stats().kept_bytes, 0u);
+}
+
+TEST_P(LoaderCache, AReadWithoutMemoryIsMadeAgain) {
+  if (!base::kFaultPointsCompiled || std::string(GetParam()) == "cuda") return;
+  for (const std::uint64_t nth : {0u, 1u, 5u}) {
+    base::arm_fault({.point = "dev_host.assemble", .error = ENOMEM, .nth = nth});
+    Loader loader = make();
+    run_epoch(loader);
+    base::disarm_faults();
+    run_epoch(loader);
+    EXPECT_TRUE(loader.stats().cache_released) << nth;
+  }
+  // Nothing to give back: the read has failed, and the next call goes on.
+  how_.cache_bytes = 0;
+  base::arm_fault({.point = "dev_host.assemble", .error = ENOMEM});
+  Loader loader = make();
+  std::uint64_t failed = 0, given = 0;
+  for (;;) {
+    const auto batch = loader.next();
+    if (batch.ok() && !batch->has_value()) break;
+    if (batch.ok()) {
+      ++given;
+      check_batch(**batch);
+    } else {
+      ++failed;
+      EXPECT_EQ(batch.status().code(), Code::kResourceExhausted) << batch.status().to_string();
+    }
+  }
+  EXPECT_EQ(failed, 1u);
+  EXPECT_EQ(given, loader.batches() - 1);
+}
+
+}  // namespace
+}  // namespace headrace
