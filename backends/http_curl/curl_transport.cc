@@ -91,6 +91,7 @@ class CurlLoop {
     curl_slist* headers = nullptr;
     CurlLoop* loop = nullptr;
     Exchange* exchange = nullptr;
+    std::uint64_t begun_ns = 0;
     std::uint64_t moved_ns = 0;  // when the last byte came
     bool answering = false, stopped = false;
     char error[CURL_ERROR_SIZE] = {};
@@ -104,6 +105,13 @@ class CurlLoop {
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* user) {
     auto& transfer = *static_cast<Transfer*>(user);
     transfer.moved_ns = base::now_ns();
+    if (!transfer.answering) {
+      curl_off_t microseconds = 0;
+      (void)transfer.loop->curl_.easy_getinfo(transfer.easy, CURLINFO_PRETRANSFER_TIME_T, &microseconds);
+      transfer.exchange->asked_ns =
+          std::min(transfer.begun_ns + static_cast<std::uint64_t>(std::max<curl_off_t>(microseconds, 0)) * 1000,
+                   transfer.moved_ns);
+    }
     transfer.answering = true;
     const std::size_t bytes = size * count;
     if (transfer.exchange->on_line({data, bytes})) return bytes;
@@ -199,7 +207,7 @@ class CurlLoop {
     Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
     if (transfer == nullptr) return exchange.on_end(ExchangeEnd::kNoMemory, {});
     transfer->exchange = &exchange;
-    transfer->moved_ns = now;
+    transfer->begun_ns = transfer->moved_ns = base::now_ns();
     transfer->answering = transfer->stopped = false;
     transfer->error[0] = '\0';
     bool good = true;

@@ -72,7 +72,8 @@ class RangeClient::Job final : public Exchange {
   // Of the answer that comes.
   AnswerHead head_;
   std::optional<BodyPlan> plan_;
-  Status failed_;  // by a callback
+  Status failed_;               // by a callback
+  std::uint64_t first_ns_ = 0;  // when its first line came
   std::uint64_t received_ = 0;
   bool surplus_ = false;
   std::string error_body_;
@@ -128,6 +129,7 @@ void RangeClient::Job::begin_answer() {
   head_.clear();
   plan_.reset();
   failed_ = {};
+  asked_ns = first_ns_ = 0;
   received_ = 0;
   surplus_ = false;
   error_body_.clear();
@@ -135,6 +137,7 @@ void RangeClient::Job::begin_answer() {
 }
 
 bool RangeClient::Job::on_line(std::string_view line) noexcept {
+  if (first_ns_ == 0) first_ns_ = base::now_ns();
   try {
     if (plan_ || !failed_.ok() || !head_.line(line)) return failed_.ok();
     return plan();
@@ -230,6 +233,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
   client_.policy_.answered();
+  client_.link_.note({asked_ns, first_ns_, base::now_ns(), received_});
   if (measuring_) {
     again = learn_size(plan);
     return again ? Status() : say(Code::kUnsupported, "the server does not tell how long the object is");
@@ -300,12 +304,12 @@ Status RangeClient::Job::retry(Status status, bool& again) {
   random ^= random << 13;
   random ^= random >> 7;
   random ^= random << 17;
-  std::uint64_t asked_ns = 0;
+  std::uint64_t patience_ns = 0;
   if (const auto seconds = parse_retry_after(head_.retry_after, client_.server_now())) {
-    asked_ns = *seconds * std::uint64_t{1'000'000'000};
+    patience_ns = *seconds * std::uint64_t{1'000'000'000};
   }
   const std::uint64_t left = deadline_ns == 0 ? ~std::uint64_t{0} : deadline_ns - std::min(deadline_ns, now);
-  const auto wait = client_.policy_.wait_ns(++attempts_, asked_ns, left, random);
+  const auto wait = client_.policy_.wait_ns(++attempts_, patience_ns, left, random);
   if (!wait) return status;
   not_before_ns = now + *wait;
   at_ = place_;  // a redirect is asked for anew: what it led to may be what failed
@@ -338,6 +342,7 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
       generation_(base::fork_generation()),
       policy_(options.retry),
       random_(base::now_ns() | 1),
+      link_(options.link),
       transport_(std::move(transport)) {}
 
 RangeClient::~RangeClient() { transport_.reset(); }

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "http/link_model.h"
 #include "http/retry_policy.h"
 #include "http/transport.h"
 #include "http/url.h"
@@ -48,6 +49,7 @@ class RangeService {
 struct ClientOptions {
   TransportOptions transport;
   RetryLimits retry;
+  LinkLimits link;
   std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
 };
 
@@ -65,6 +67,11 @@ class RangeClient {
 
   // The service knows who asks, or why it does not: what waits for that goes on, or ends so.
   void resume(const Status& status) noexcept;
+
+  // As base::ReadShaper has it: from what the answers so far have cost.
+  base::ReadShape read_shape(bool steady) const noexcept {
+    return steady ? link_.first_shape(options_.transport.connections) : link_.shape(options_.transport.connections);
+  }
 
   // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
   // has learnt where it is.
@@ -84,6 +91,7 @@ class RangeClient {
   const std::uint64_t generation_;            // of the process that it works in
   RetryPolicy policy_;                        // the transport's thread alone
   std::uint64_t random_;                      // the transport's thread alone
+  LinkModel link_;                            // learns on the transport's thread
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;
   std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all there are

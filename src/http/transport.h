@@ -40,6 +40,7 @@ class Exchange {
   std::uint64_t not_before_ns = 0;   // base::now_ns() when it may begin
   std::uint64_t total_ns = 0;        // from its first beginning on; 0: no limit
   std::uint64_t deadline_ns = 0;     // set by the transport when it first begins
+  std::uint64_t asked_ns = 0;        // set before the first on_line(): the connection stood, and the request went out
   std::atomic<bool> cancel_wanted{false};
 
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
