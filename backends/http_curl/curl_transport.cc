@@ -203,6 +203,7 @@ class CurlLoop {
   void begin_transfer(Exchange& exchange, std::uint64_t now) noexcept {
     if (exchange.deadline_ns == 0) {
       exchange.deadline_ns = exchange.total_ns == 0 ? ~std::uint64_t{0} : now + exchange.total_ns;
+      exchange.on_begin();
     }
     Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
     if (transfer == nullptr) return exchange.on_end(ExchangeEnd::kNoMemory, {});

@@ -1,5 +1,6 @@
 // RangeClient: ranges of a service's objects over a Transport: requests, redirects, retries and the verdict on what
-// comes. Stores of HTTP servers and of S3 are a RangeService and one of these.
+// comes. Stores of HTTP servers and of S3 are a RangeService and one of these. A long range is asked for in parts by
+// several requests at a time, each straight into its place and all of one version; it ends once, with the last of them.
 //
 // Threads: every call from any thread. RangeListener::done() is called on the transport's thread, with no lock held.
 // Owns:    its transport. Goes when all reads have ended, and then waits for the transport's thread.
@@ -79,9 +80,19 @@ class RangeClient {
 
  private:
   class Job;
+  struct Split;
   struct Whole;
   Job* take_job();
   void recycle(Job* job) noexcept;
+  void recycle_locked(Job* job) noexcept;
+  std::uint32_t parts_of(const RangeRead& read, std::size_t busy) const;
+  void begin_split(RangeRead& read, Job& lead, std::uint32_t parts, std::vector<Job*>& jobs);
+  void add_parts(Split& split, std::uint64_t begin, std::uint64_t end, const Url& place, std::vector<Job*>& jobs);
+  Status begin_rest(Job& lead, std::uint64_t object_bytes);
+  void keep_whole(Job& lead) noexcept;
+  void ended(Job& job) noexcept;
+  bool part_ended(Job& job) noexcept;
+  static void join(Split& split) noexcept;
   std::int64_t server_now() const noexcept;
   Status check_own() const;
   Status go(std::span<Job* const> jobs);
@@ -92,6 +103,7 @@ class RangeClient {
   RetryPolicy policy_;                        // the transport's thread alone
   std::uint64_t random_;                      // the transport's thread alone
   LinkModel link_;                            // learns on the transport's thread
+  std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;
   std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all there are

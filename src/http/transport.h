@@ -43,6 +43,7 @@ class Exchange {
   std::uint64_t asked_ns = 0;        // set before the first on_line(): the connection stood, and the request went out
   std::atomic<bool> cancel_wanted{false};
 
+  virtual void on_begin() noexcept {}                        // deadline_ns was set
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
   virtual void on_end(ExchangeEnd end, std::string_view detail) noexcept = 0;
