@@ -153,10 +153,19 @@ class CurlLoop {
   bool take_incoming() noexcept {
     std::lock_guard lock(mutex_);
     if (stopping_) return false;
+    std::ptrdiff_t taken = 0;
     try {
-      waiting_.insert(waiting_.end(), incoming_.begin(), incoming_.end());
+      for (Exchange* const exchange : incoming_) {
+        if (exchange->urgent) {
+          waiting_.push_front(exchange);
+        } else {
+          waiting_.push_back(exchange);
+        }
+        ++taken;
+      }
       incoming_.clear();
     } catch (const std::bad_alloc&) {
+      incoming_.erase(incoming_.begin(), incoming_.begin() + taken);
       starved_ = true;  // once more after the next wait
     }
     return true;
@@ -203,8 +212,8 @@ class CurlLoop {
   void begin_transfer(Exchange& exchange, std::uint64_t now) noexcept {
     if (exchange.deadline_ns == 0) {
       exchange.deadline_ns = exchange.total_ns == 0 ? ~std::uint64_t{0} : now + exchange.total_ns;
-      exchange.on_begin();
     }
+    exchange.on_begin();
     Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
     if (transfer == nullptr) return exchange.on_end(ExchangeEnd::kNoMemory, {});
     transfer->exchange = &exchange;
@@ -374,11 +383,22 @@ class CurlLoop {
       const std::uint64_t late_at = std::min(transfer->exchange->deadline_ns, idle_at);
       if (now < late_at) {
         next_late_ns_ = std::min(next_late_ns_, late_at);
+        tell_late(*transfer->exchange, now);
         continue;
       }
       end(transfer, late_at == transfer->exchange->deadline_ns ? ExchangeEnd::kTotalTimeout : ExchangeEnd::kIdleTimeout,
           {});
     }
+  }
+
+  void tell_late(Exchange& exchange, std::uint64_t now) noexcept {
+    if (exchange.late_ns == 0) return;
+    if (now < exchange.late_ns) {
+      next_late_ns_ = std::min(next_late_ns_, exchange.late_ns);
+      return;
+    }
+    exchange.late_ns = 0;
+    exchange.on_late();  // may start others, which come later
   }
 
   void wait() noexcept {

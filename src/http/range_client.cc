@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -14,7 +15,8 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kPartUnit = 64 << 10;  // parts begin at multiples of it
+constexpr std::uint64_t kPartUnit = 64 << 10;         // parts begin at multiples of it
+constexpr std::uint64_t kMostHedgesBytes = 32 << 20;  // memory of second requests at a time
 
 Status changed(const char* what) { return Status(Code::kAgainExhausted, Layer::kStore, what); }
 
@@ -188,8 +190,103 @@ void RangeClient::keep_whole(Job& lead) noexcept {
   lead.leave_split();
 }
 
+// With the lock.
+void RangeClient::give_up_locked(Job& job) noexcept {
+  job.cancel_wanted.store(true, std::memory_order_relaxed);
+  if (job.rival != nullptr) job.rival->cancel_wanted.store(true, std::memory_order_relaxed);
+}
+
+// It is late: asks a second time, where there is budget and memory for it. On the transport's thread.
+void RangeClient::hedge(Job& job) noexcept {
+  const std::size_t bytes = job.out().size();
+  {
+    std::lock_guard lock(mutex_);
+    if (!job.can_be_hedged() || job.rival != nullptr || job.cancel_wanted.load(std::memory_order_relaxed) ||
+        hedged_bytes_ + bytes > kMostHedgesBytes || !hedging_.take(base::now_ns())) {
+      return;
+    }
+    hedged_bytes_ += bytes;
+  }
+  Job* second = nullptr;
+  bool begun = false;
+  try {
+    second = take_job();
+    second->prepare_hedge(job);
+    bool prepared = false;
+    {
+      std::lock_guard lock(mutex_);
+      const Result<bool> known = service_.prepared();
+      prepared = known.ok() && *known && !job.cancel_wanted.load(std::memory_order_relaxed);
+      if (prepared) {
+        second->rival = &job;
+        job.rival = second;
+      }
+    }
+    if (prepared) {
+      second->ask();
+      Exchange* const one[] = {second};
+      begun = transport_->start(one).ok();
+    }
+  } catch (const std::bad_alloc&) {  // then it is not asked a second time
+  }
+  if (begun) return;
+  std::lock_guard lock(mutex_);
+  job.rival = nullptr;
+  hedged_bytes_ -= bytes;
+  if (second == nullptr) return;
+  second->drop_own();
+  recycle_locked(second);
+}
+
+// Whether the second request for the same bytes has them.
+bool RangeClient::is_beaten(Job& job) {
+  std::lock_guard lock(mutex_);
+  return !job.hedges && job.rival != nullptr && job.rival->over && job.rival->outcome().status.ok();
+}
+
+// Of two requests for the same bytes one has ended. The first that comes right wins, and the range ends when both have:
+// so the other writes nothing after that. Gives the job that the range is to be ended by; null: not yet.
+RangeClient::Job* RangeClient::settle(Job& job) noexcept {
+  Job* first = nullptr;
+  Job* parked = nullptr;
+  bool stop = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (job.rival == nullptr) return &job;
+    job.over = true;
+    if (job.rival->over) {
+      first = job.hedges ? job.rival : &job;
+    } else if (job.outcome().status.ok()) {
+      job.rival->cancel_wanted.store(true, std::memory_order_relaxed);
+      stop = true;
+      if (std::erase(parked_, job.rival) != 0) parked = job.rival;
+    }
+  }
+  if (parked != nullptr) {
+    parked->finish(status_of(ExchangeEnd::kCancelled, {}));  // and with it the range
+  } else if (stop) {
+    transport_->look_for_cancelled();
+  }
+  if (first == nullptr) return nullptr;
+  // Both have ended: nobody else has either of them.
+  Job* const second = first->rival;
+  if (!first->outcome().status.ok() && second->outcome().status.ok()) {
+    std::memcpy(first->out().data(), second->out().data(), static_cast<std::size_t>(second->outcome().bytes));
+    std::swap(first->outcome(), second->outcome());
+  }
+  std::lock_guard lock(mutex_);
+  hedged_bytes_ -= second->out().size();
+  first->rival = second->rival = nullptr;
+  second->drop_own();
+  recycle_locked(second);
+  return first;
+}
+
 // A job has ended: so has its read, or, where that was split, when this was the last of its parts.
-void RangeClient::ended(Job& job) noexcept {
+void RangeClient::ended(Job& one) noexcept {
+  Job* const settled = settle(one);
+  if (settled == nullptr) return;
+  Job& job = *settled;
   RangeRead* const read = job.read();
   Split* const split = job.split();
   if (split == nullptr) {
@@ -226,7 +323,7 @@ bool RangeClient::part_ended(Job& job) noexcept {
     if (!status.ok() && !split.failed) {
       split.failed = true;
       split.failure = std::move(status);
-      for (Job* const part : split.parts) part->cancel_wanted.store(true, std::memory_order_relaxed);
+      for (Job* const part : split.parts) give_up_locked(*part);
       stop = !last;
     }
   }
@@ -341,9 +438,9 @@ void RangeClient::cancel(std::span<RangeRead* const> reads) noexcept {
       if (found == running_.end()) continue;
       any = true;
       Job& job = *found->second;
-      job.cancel_wanted.store(true, std::memory_order_relaxed);
+      give_up_locked(job);
       if (job.split() == nullptr) continue;
-      for (Job* const part : job.split()->parts) part->cancel_wanted.store(true, std::memory_order_relaxed);
+      for (Job* const part : job.split()->parts) give_up_locked(*part);
     }
     // Those that wait for resume() end now: it may take seconds. Without memory for that they end then.
     try {

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "http/hedge_policy.h"
 #include "http/link_model.h"
 #include "http/retry_policy.h"
 #include "http/transport.h"
@@ -51,6 +52,7 @@ struct ClientOptions {
   TransportOptions transport;
   RetryLimits retry;
   LinkLimits link;
+  bool hedge = false;                        // late answers are asked for a second time, as HedgePolicy has it
   std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
 };
 
@@ -90,7 +92,11 @@ class RangeClient {
   void add_parts(Split& split, std::uint64_t begin, std::uint64_t end, const Url& place, std::vector<Job*>& jobs);
   Status begin_rest(Job& lead, std::uint64_t object_bytes);
   void keep_whole(Job& lead) noexcept;
-  void ended(Job& job) noexcept;
+  void ended(Job& one) noexcept;
+  void hedge(Job& job) noexcept;
+  Job* settle(Job& job) noexcept;
+  bool is_beaten(Job& job);
+  static void give_up_locked(Job& job) noexcept;
   bool part_ended(Job& job) noexcept;
   static void join(Split& split) noexcept;
   std::int64_t server_now() const noexcept;
@@ -103,6 +109,7 @@ class RangeClient {
   RetryPolicy policy_;                        // the transport's thread alone
   std::uint64_t random_;                      // the transport's thread alone
   LinkModel link_;                            // learns on the transport's thread
+  HedgePolicy hedging_;                       // the transport's thread alone
   std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;
@@ -110,6 +117,7 @@ class RangeClient {
   std::vector<Job*> free_;                              // guarded by mutex_
   std::unordered_map<const RangeRead*, Job*> running_;  // guarded by mutex_
   std::vector<Job*> parked_;                            // guarded by mutex_: until it is known who asks
+  std::uint64_t hedged_bytes_ = 0;                      // guarded by mutex_: of second requests, their own memory
   std::unique_ptr<Transport> transport_;                // the last: it goes first, and nothing calls any more
 };
 

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kMostErrorBytes = 16 << 10;
 constexpr std::uint32_t kMostRedirects = 5;
 constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
+constexpr std::size_t kMostHedgedBytes = 8 << 20;
 
 Status say(Code code, const char* what) { return Status(code, Layer::kStore, what); }
 
@@ -61,13 +62,39 @@ void RangeClient::Job::prepare_any(const Url& place) {
   asked_ = {};
   attempts_ = redirects_ = 0;
   region_told_ = clock_told_ = renewed_ = measuring_ = unsplit_ = false;
-  not_before_ns = deadline_ns = 0;
+  rival = nullptr;
+  hedges = over = urgent = false;
+  not_before_ns = deadline_ns = late_ns = 0;
   total_ns = client_.options_.total_ns;
   cancel_wanted.store(false, std::memory_order_relaxed);
 }
 
-// A range has its time from when its first part begins.
+void RangeClient::Job::prepare_hedge(Job& late) {
+  own_ = std::make_unique_for_overwrite<std::byte[]>(late.out_.size());
+  prepare_any(late.place_);
+  read_ = late.read_;
+  out_ = {own_.get(), late.out_.size()};
+  asked_ = late.asked_;
+  deadline_ns = late.deadline_ns;
+  urgent = true;
+  hedges = true;
+}
+
+// The first time that it is asked for. What finds out which version the others of its range are of is not asked twice:
+// there could be two.
+bool RangeClient::Job::can_be_hedged() const noexcept {
+  return read_ != nullptr && !hedges && attempts_ == 0 && !measuring_ && !out_.empty() &&
+         (split_ == nullptr || split_->begun) && out_.size() <= kMostHedgedBytes;
+}
+
 void RangeClient::Job::on_begin() noexcept {
+  if (client_.options_.hedge) {
+    begun_ns_ = base::now_ns();
+    expected_ns_ = client_.link_.expected_ns(asked_.count);
+    const auto late = can_be_hedged() ? client_.hedging_.late_after(expected_ns_) : std::nullopt;
+    late_ns = late ? begun_ns_ + *late : 0;
+  }
+  // A range has its time from when its first part begins.
   if (split_ == nullptr) return;
   for (Job* const part : split_->parts) {
     if (part->deadline_ns == 0) part->deadline_ns = deadline_ns;
@@ -189,7 +216,11 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 }
 
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
-  if (end == ExchangeEnd::kCancelled) return status_of(end, {});
+  if (end == ExchangeEnd::kCancelled) {
+    // It would have taken longer yet, which the next ones are compared with.
+    if (client_.is_beaten(*this)) client_.hedging_.answered(base::now_ns() - begun_ns_, expected_ns_);
+    return status_of(end, {});
+  }
   if (!failed_.ok()) return std::move(failed_);
   if (unsplit_) {
     client_.keep_whole(*this);
@@ -225,7 +256,9 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
   client_.policy_.answered();
-  client_.link_.note({asked_ns, first_ns_, base::now_ns(), received_});
+  const std::uint64_t now = base::now_ns();
+  client_.link_.note({asked_ns, first_ns_, now, received_});
+  if (client_.options_.hedge) client_.hedging_.answered(now - begun_ns_, expected_ns_);
   if (measuring_) {
     again = learn_size(plan);
     return again ? Status() : say(Code::kUnsupported, "the server does not tell how long the object is");
@@ -293,6 +326,8 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
 
 Status RangeClient::Job::retry(Status status, bool& again) {
   const std::uint64_t now = base::now_ns();
+  if (head_.status == 429 || head_.status == 503) client_.hedging_.throttled(now);
+  if (hedges) return status;  // the first request goes on by itself
   std::uint64_t& random = client_.random_;
   random ^= random << 13;
   random ^= random >> 7;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -61,8 +62,15 @@ class RangeClient::Job final : public Exchange {
   // The same, of bytes [begin, begin + out.size()) of the split range alone.
   void prepare_part(Split& split, const Url& place, std::uint64_t begin, std::span<std::byte> out);
   Split& own_split() noexcept { return own_split_; }  // of the range whose first part this is
+  // Asks for what `late` asks for once more, into memory of its own: until the other has ended nobody may write where
+  // both would. Throws std::bad_alloc.
+  void prepare_hedge(Job& late);
+  void drop_own() noexcept { own_.reset(); }  // that memory
+  // Whether a second request for it would be worth something.
+  bool can_be_hedged() const noexcept;
 
   void on_begin() noexcept override;
+  void on_late() noexcept override { client_.hedge(*this); }
   bool on_line(std::string_view line) noexcept override;
   bool on_body(std::span<const std::byte> bytes) noexcept override;
   void on_end(ExchangeEnd end, std::string_view detail) noexcept override;
@@ -81,6 +89,11 @@ class RangeClient::Job final : public Exchange {
   }
   void leave_split() noexcept { split_ = nullptr; }
 
+  // Of two requests for the same bytes. Guarded by the client's mutex:
+  Job* rival = nullptr;  // the other one, until both have ended
+  bool hedges = false;   // this is the second
+  bool over = false;     // it has ended; outcome() says how
+
  private:
   void prepare_any(const Url& place);
   void begin_answer();
@@ -97,6 +110,7 @@ class RangeClient::Job final : public Exchange {
   Split* split_ = nullptr;
   Split own_split_;
   std::span<std::byte> out_;
+  std::unique_ptr<std::byte[]> own_;  // of a second request
   Outcome outcome_;
   Url place_, at_;  // where the object is, and where this request goes
   RangeAsked asked_;
@@ -110,8 +124,9 @@ class RangeClient::Job final : public Exchange {
   // Of the answer that comes.
   AnswerHead head_;
   std::optional<BodyPlan> plan_;
-  Status failed_;               // by a callback
-  std::uint64_t first_ns_ = 0;  // when its first line came
+  Status failed_;                                 // by a callback
+  std::uint64_t begun_ns_ = 0, expected_ns_ = 0;  // of the request: when it began, and how long it may take
+  std::uint64_t first_ns_ = 0;                    // when its first line came
   std::uint64_t received_ = 0;
   bool surplus_ = false;
   std::string error_body_;

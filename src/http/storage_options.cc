@@ -118,6 +118,7 @@ constexpr NameRow kNames[] = {
     {"coalesce", StorageName::kMostGap, kAll, Kind::kBytes},
     {"max_block", StorageName::kMostBlock, kAll, Kind::kBytes},
     {"part_size", StorageName::kPartBytes, kAll, Kind::kBytes},
+    {"hedge", StorageName::kHedge, kAll, Kind::kFlag},
     {"cache_dir", StorageName::kCacheDirectory, kAll},
     {"cache_bytes", StorageName::kCacheBytes, kAll},
     {"cache_trust", StorageName::kCacheTrust, kAll},

@@ -52,6 +52,7 @@ enum class StorageName : std::uint8_t {
   kMostGap,  // how ranges are asked for: link_model.h
   kMostBlock,
   kPartBytes,
+  kHedge,
   kCacheDirectory,  // these are src/cache's: cache_options.h
   kCacheBytes,
   kCacheTrust,

@@ -126,6 +126,9 @@ TEST(StorageOptions, SayHowRangesAreAskedFor) {
   EXPECT_EQ(options->link.group_bytes, 2u << 20);
   EXPECT_EQ(options->link.part_bytes, 1048577u);
   EXPECT_EQ(link({{"coalesce", "0"}})->link.gap_bytes, 0u);
+  EXPECT_FALSE(link({})->hedge);
+  EXPECT_TRUE(link({{"hedge", "true"}})->hedge);
+  EXPECT_EQ(parse({{"hedge", "5"}}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(link({{"part_size", "0"}})->link.part_bytes, 0u);
   for (const Given& given : {Given{{"max_gap", "65M"}}, Given{{"part_size", "65535"}}, Given{{"max_block", "1"}}}) {
     EXPECT_EQ(link(given).status().code(), Code::kInvalidArgument) << given[0].name;

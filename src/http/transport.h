@@ -41,9 +41,12 @@ class Exchange {
   std::uint64_t total_ns = 0;        // from its first beginning on; 0: no limit
   std::uint64_t deadline_ns = 0;     // set by the transport when it first begins
   std::uint64_t asked_ns = 0;        // set before the first on_line(): the connection stood, and the request went out
+  std::uint64_t late_ns = 0;         // not 0: on_late() is called once, when it is under way and has not ended then
+  bool urgent = false;               // begins before those that wait
   std::atomic<bool> cancel_wanted{false};
 
-  virtual void on_begin() noexcept {}                        // deadline_ns was set
+  virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set
+  virtual void on_late() noexcept {}
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
   virtual void on_end(ExchangeEnd end, std::string_view detail) noexcept = 0;

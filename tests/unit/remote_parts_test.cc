@@ -49,6 +49,8 @@ class RemoteParts : public ::testing::Test {
   static ClientOptions in_parts() {
     ClientOptions options = impatient();
     options.link.part_bytes = 64 << 10;
+    options.transport.idle_ns = 2'000'000'000;
+    options.total_ns = 20'000'000'000;
     return options;
   }
   // A short read, which tells that the server has ETags.
@@ -173,7 +175,9 @@ TEST_F(RemoteParts, OneThatLiesIsAnErrorOfAll) {
         if (first_byte(request) == begin) return row.answer(wire, request);
         honest_parts().answer(wire, request);
       });
-      RangeReader reader(server.url(), ServiceKind::kHttp, in_parts());
+      ClientOptions options = in_parts();
+      if (row.code == Code::kTimeout) options.total_ns = 3'000'000'000;
+      RangeReader reader(server.url(), ServiceKind::kHttp, options);
       const std::string version = learn(reader);
       const auto got = reader.read(0, kLong, false, known ? version : "");
       EXPECT_EQ(got.read.status.code(), row.code) << got.read.status.to_string();
