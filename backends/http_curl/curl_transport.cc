@@ -32,7 +32,8 @@ bool is_loopback(std::string_view url) noexcept {
 
 class CurlLoop {
  public:
-  CurlLoop(const CurlLibrary& curl, const TransportOptions& options) : curl_(curl), options_(options) {
+  CurlLoop(const CurlLibrary& curl, const TransportOptions& options)
+      : curl_(curl), options_(options), most_active_(options.connections) {
     active_.reserve(options.connections);
     idle_.reserve(options.connections);
   }
@@ -79,6 +80,11 @@ class CurlLoop {
     if (std::this_thread::get_id() != thread_.get_id()) wake();
     return {};
   }
+
+  void use_connections(std::uint32_t count) noexcept {
+    most_active_.store(std::clamp(count, 1u, options_.connections), std::memory_order_relaxed);
+  }
+  bool any_waits() const noexcept { return !waiting_.empty(); }
 
   void look_for_cancelled() noexcept {
     cancels_.store(true, std::memory_order_release);
@@ -199,7 +205,7 @@ class CurlLoop {
         exchange->on_end(ExchangeEnd::kCancelled, {});
         continue;
       }
-      if (active_.size() >= options_.connections) return;
+      if (active_.size() >= most_active_.load(std::memory_order_relaxed)) return;
       if (exchange->not_before_ns > now) {
         ++i;
         continue;
@@ -403,7 +409,7 @@ class CurlLoop {
 
   void wait() noexcept {
     std::uint64_t until = next_late_ns_;
-    if (active_.size() < options_.connections) {
+    if (active_.size() < most_active_.load(std::memory_order_relaxed)) {
       for (const Exchange* const exchange : waiting_) until = std::min(until, exchange->not_before_ns);
     }
     {
@@ -431,6 +437,7 @@ class CurlLoop {
   int wake_ = -1;
   std::thread thread_;
   std::atomic<bool> cancels_{false};
+  std::atomic<std::uint32_t> most_active_;
   std::mutex mutex_;
   std::vector<Exchange*> incoming_;  // guarded by mutex_
   bool stopping_ = false;            // guarded by mutex_
@@ -452,6 +459,10 @@ class CurlTransport final : public Transport {
     }
     return loop_->start(exchanges);
   }
+  void use_connections(std::uint32_t count) noexcept override {
+    if (!loop_.inherited()) loop_->use_connections(count);
+  }
+  bool any_waits() const noexcept override { return loop_->any_waits(); }
   void look_for_cancelled() noexcept override {
     if (!loop_.inherited()) loop_->look_for_cancelled();
   }

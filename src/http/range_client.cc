@@ -29,7 +29,10 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
       policy_(options.retry),
       random_(base::now_ns() | 1),
       link_(options.link),
-      transport_(std::move(transport)) {}
+      connections_(options.transport.connections),
+      transport_(std::move(transport)) {
+  transport_->use_connections(connections_.limit());
+}
 
 RangeClient::~RangeClient() { transport_.reset(); }
 
@@ -111,7 +114,7 @@ std::uint32_t RangeClient::parts_of(const RangeRead& read, std::size_t busy) con
       read.version.empty() ? tells_etags_.load(std::memory_order_relaxed) : strong_etag(read.version) == read.version;
   if (!pinned) return 1;
   return link_.parts(read.out.size(),
-                     static_cast<std::uint32_t>(options_.transport.connections / std::max<std::size_t>(busy, 1)));
+                     static_cast<std::uint32_t>(connections_.limit() / std::max<std::size_t>(busy, 1)));
 }
 
 // All parts where the version is known; else the first, whose answer tells it. What it throws leaves the jobs it has
@@ -188,6 +191,20 @@ Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
 void RangeClient::keep_whole(Job& lead) noexcept {
   std::lock_guard lock(mutex_);
   lead.leave_split();
+}
+
+// On the transport's thread, as the next.
+void RangeClient::note_answer(const LinkAnswer& answer) noexcept {
+  policy_.answered();
+  link_.note(answer);
+  connections_.answered(answer.end_ns, answer.bytes + link_.request_bytes(), link_.latency_ns(),
+                        transport_->any_waits());
+  transport_->use_connections(connections_.limit());
+}
+
+void RangeClient::note_refusal() noexcept {
+  connections_.refused(base::now_ns(), link_.latency_ns());
+  transport_->use_connections(connections_.limit());
 }
 
 // With the lock.

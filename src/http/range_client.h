@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "http/connection_limit.h"
 #include "http/hedge_policy.h"
 #include "http/link_model.h"
 #include "http/retry_policy.h"
@@ -73,7 +74,7 @@ class RangeClient {
 
   // As base::ReadShaper has it: from what the answers so far have cost.
   base::ReadShape read_shape(bool steady) const noexcept {
-    return steady ? link_.first_shape(options_.transport.connections) : link_.shape(options_.transport.connections);
+    return steady ? link_.first_shape(options_.transport.connections) : link_.shape(connections_.limit());
   }
 
   // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
@@ -96,6 +97,8 @@ class RangeClient {
   void hedge(Job& job) noexcept;
   Job* settle(Job& job) noexcept;
   bool is_beaten(Job& job);
+  void note_answer(const LinkAnswer& answer) noexcept;
+  void note_refusal() noexcept;
   static void give_up_locked(Job& job) noexcept;
   bool part_ended(Job& job) noexcept;
   static void join(Split& split) noexcept;
@@ -110,6 +113,7 @@ class RangeClient {
   std::uint64_t random_;                      // the transport's thread alone
   LinkModel link_;                            // learns on the transport's thread
   HedgePolicy hedging_;                       // the transport's thread alone
+  ConnectionLimit connections_;               // learns on the transport's thread
   std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;

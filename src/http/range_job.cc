@@ -237,6 +237,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     Status status = status_of(end, detail);
     const bool worth = end == ExchangeEnd::kNoConnection || end == ExchangeEnd::kBroken ||
                        end == ExchangeEnd::kConnectTimeout || end == ExchangeEnd::kIdleTimeout;
+    if (worth && end != ExchangeEnd::kBroken) client_.note_refusal();
     return worth ? retry(std::move(status), again) : status;
   }
   if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
@@ -255,9 +256,8 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     return {};
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
-  client_.policy_.answered();
   const std::uint64_t now = base::now_ns();
-  client_.link_.note({asked_ns, first_ns_, now, received_});
+  client_.note_answer({asked_ns, first_ns_, now, received_});
   if (client_.options_.hedge) client_.hedging_.answered(now - begun_ns_, expected_ns_);
   if (measuring_) {
     again = learn_size(plan);
@@ -326,7 +326,10 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
 
 Status RangeClient::Job::retry(Status status, bool& again) {
   const std::uint64_t now = base::now_ns();
-  if (head_.status == 429 || head_.status == 503) client_.hedging_.throttled(now);
+  if (head_.status == 429 || head_.status == 503) {
+    client_.hedging_.throttled(now);
+    client_.note_refusal();
+  }
   if (hedges) return status;  // the first request goes on by itself
   std::uint64_t& random = client_.random_;
   random ^= random << 13;

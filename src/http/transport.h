@@ -56,7 +56,7 @@ class Exchange {
 };
 
 struct TransportOptions {
-  std::uint32_t connections = 64;  // at a time
+  std::uint32_t connections = 128;  // at a time
   std::uint64_t connect_ns = 10'000'000'000;
   std::uint64_t idle_ns = 30'000'000'000;
   std::string ca_file;  // certificates to trust; empty: the system's
@@ -74,6 +74,11 @@ class Transport {
   virtual Status start(std::span<Exchange* const> exchanges) = 0;
   // Somebody has set cancel_wanted.
   virtual void look_for_cancelled() noexcept = 0;
+  // Begins none as long as so many are under way; never more than TransportOptions::connections. Of no effect on those
+  // that are.
+  virtual void use_connections(std::uint32_t count) noexcept = 0;
+  // Whether some wait for a connection. On the transport's thread.
+  virtual bool any_waits() const noexcept = 0;
 };
 
 struct TransportRow {

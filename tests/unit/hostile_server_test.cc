@@ -542,5 +542,45 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
   for (const RangeRead& read : again) EXPECT_TRUE(read.status.ok()) << read.status.to_string();
 }
 
+// A server that refuses what is more than five at a time: all are answered, and soon few are refused.
+TEST_F(RemoteReads, AServerIsAskedForAsMuchAsItTakes) {
+  std::atomic<int> now{0}, refused{0}, answered{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    const int here = ++now;
+    wire.pause(5);
+    if (here > 5) {
+      ++refused;
+      wire.reply("429 Too Many Requests", "", "");
+    } else {
+      ++answered;
+      honest().answer(wire, request);
+    }
+    --now;
+  });
+  ClientOptions options = impatient();
+  options.transport.connections = 64;
+  options.transport.idle_ns = options.total_ns = 60'000'000'000;
+  options.retry = {50, 2'000'000, 50'000'000, 5000};
+  RangeReader reader(server.url(), ServiceKind::kHttp, options);
+  constexpr std::size_t kReads = 2000;
+  store::Bytes memory(kReads * 10);
+  std::vector<RangeRead> all(kReads);
+  std::vector<RangeRead*> pointers;
+  for (std::size_t i = 0; i < kReads; ++i) {
+    all[i].key = "x";
+    all[i].offset = i % 900;
+    all[i].out = std::span(memory).subspan(i * 10, 10);
+    all[i].listener = reader.listener();
+    pointers.push_back(&all[i]);
+  }
+  reader.done_ = 0;
+  ASSERT_TRUE(reader.client().start(pointers).ok());
+  reader.wait(kReads);
+  for (const RangeRead& read : all) ASSERT_TRUE(read.status.ok()) << read.status.to_string();
+  EXPECT_EQ(answered, static_cast<int>(kReads));
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, static_cast<int>(kReads) / 4);
+}
+
 }  // namespace
 }  // namespace headrace::http
