@@ -83,11 +83,12 @@ struct ShapedStore final : ByteStore, base::ReadShaper {
   base::ReadShape shape;
 };
 
-// Of 64 chunks of 256 bytes every second is wanted.
+// Of 64 chunks of 256 bytes the first element of every second is wanted; of one that is read alone, no more than that.
 TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
   const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 64, .chunk_elements = 64, .shard_chunks = 64};
   std::atomic<std::size_t> chunks{0}, bytes{0};
   RangeHabits habits;
+  habits.tells_version = true;  // else the index is looked at again
   habits.change = [&](RangeRead& read) {
     if (read.from_end || is_metadata(read)) return;
     ++chunks;
@@ -100,12 +101,12 @@ TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
   const struct {
     std::uint64_t gap, group;
     std::size_t requests, bytes;
-  } rows[] = {{255, 1 << 20, 32, 32 * 256},
-              {0, 1 << 20, 32, 32 * 256},
+  } rows[] = {{255, 1 << 20, 32, 32 * 4},
+              {0, 1 << 20, 32, 32 * 4},
               {256, 1 << 20, 1, 63 * 256},
               {256, 1024, 16, 32 * 256 + 16 * 256},
               {~std::uint64_t{0}, ~std::uint64_t{0}, 1, 63 * 256},
-              {1 << 20, 0, 32, 32 * 256}};
+              {1 << 20, 0, 32, 32 * 4}};
   for (const auto& row : rows) {
     store->shape.gap_bytes = row.gap;
     store->shape.group_bytes = row.group;
