@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <functional>
+#include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -383,6 +386,101 @@ TEST_F(RemoteParts, WaitForWhoAsks) {
       EXPECT_EQ(got.read.status.code(), Code::kPermission);
     }
   }
+}
+
+// Whatever comes, by chance, of a server that has two versions of an object: each range ends once, and is an error or
+// all of one version, and nobody writes to it afterwards.
+TEST_F(RemoteParts, WhateverComesIsAnErrorOrOneVersion) {
+  const store::Bytes other = pattern(kLong, 12);
+  const ObjectService versions[2] = {honest_parts(), ObjectService({{"x", other}})};
+  const store::Bytes* const contents[2] = {&long_object(), &other};
+  std::mutex mutex;
+  std::mt19937_64 dice(20240607);
+  const auto roll = [&](std::uint64_t sides) {
+    std::lock_guard lock(mutex);
+    return dice() % sides;
+  };
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    const std::uint64_t what = roll(60);
+    const ObjectService& version = versions[what % 10 == 9 ? 1 : 0];
+    switch (what) {
+      case 0:
+        return wire.reply("500 X", "", "");
+      case 1:
+        return wire.reset();
+      case 2:
+        return wire.reply("503 X", "Retry-After: 0\r\n", "");
+      case 3:
+        return wire.reply("206 X", "ETag: \"z\"\r\nContent-Range: bytes 999983-999992/999993\r\n", "0123456789");
+      case 4:  // garbage, then nothing
+        wire.send("HTTP/1.1 206 X\r\nETag: " + ObjectService::etag(long_object()) + "\r\nContent-Range: " +
+                  request.header("range").replace(0, 6, "bytes ") + "/1000000\r\n\r\n" + std::string(5000, '\x7e'));
+        return wire.close();
+      case 5:
+        wire.pause(300);
+        break;
+      case 6:
+      case 7:
+        wire.pause(40);
+        break;
+      default:
+        break;
+    }
+    version.answer(wire, request);
+  });
+  ClientOptions options = in_parts();
+  options.hedge = true;
+  options.total_ns = 2'000'000'000;
+  RangeReader reader(server.url(), ServiceKind::kHttp, options);
+  constexpr std::size_t kReads = 6;
+  std::vector<store::Bytes> memory(kReads, store::Bytes(kLong));
+  std::size_t good = 0, wrong = 0, cancelled = 0;
+  const auto began = steady_clock::now();
+  const auto enough = [&] {
+    const double seconds = std::chrono::duration<double>(steady_clock::now() - began).count();
+    return seconds > 60 || (seconds > 3 && good > 20 && wrong > 0 && cancelled > 0);
+  };
+  while (!enough()) {
+    const std::string pinned = ObjectService::etag(long_object());
+    std::vector<RangeRead> reads(kReads);
+    std::vector<RangeRead*> pointers;
+    for (std::size_t i = 0; i < kReads; ++i) {
+      reads[i].key = "x";
+      reads[i].offset = roll(2) == 0 ? 0 : roll(kLong);
+      reads[i].out = std::span(memory[i]).first(roll(3) == 0 ? 1 + roll(5000) : 1 + roll(kLong));
+      if (roll(2) == 0) reads[i].version = pinned;
+      reads[i].listener = reader.listener();
+      pointers.push_back(&reads[i]);
+    }
+    reader.done_ = 0;
+    ASSERT_TRUE(reader.client().start(pointers).ok());
+    if (roll(3) == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(roll(20'000)));
+      reader.client().cancel(std::span(pointers).first(1 + roll(kReads)));
+    }
+    reader.wait(kReads);
+    for (const RangeRead& read : reads) {
+      if (!read.status.ok()) {
+        ++(read.status.code() == Code::kCancelled ? cancelled : wrong);
+        continue;
+      }
+      ++good;
+      const bool second = read.found_version == ObjectService::etag(other);
+      ASSERT_TRUE(second || read.found_version == pinned) << read.found_version;
+      ASSERT_TRUE(!second || read.version.empty());
+      ASSERT_EQ(read.bytes, std::min<std::uint64_t>(read.out.size(), kLong - read.offset));
+      ASSERT_EQ(std::memcmp(read.out.data(), contents[second ? 1 : 0]->data() + read.offset, read.bytes), 0);
+    }
+    // Nobody writes any more.
+    for (store::Bytes& bytes : memory) std::fill(bytes.begin(), bytes.end(), std::byte{0x33});
+    std::this_thread::sleep_for(milliseconds(roll(4)));
+    for (const store::Bytes& bytes : memory) {
+      ASSERT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{0x33}), static_cast<std::ptrdiff_t>(kLong));
+    }
+  }
+  EXPECT_GT(good, 20u);
+  EXPECT_GT(wrong, 0u);
+  EXPECT_GT(cancelled, 0u);
 }
 
 }  // namespace
