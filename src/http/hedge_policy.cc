@@ -49,7 +49,7 @@ std::uint64_t HedgePolicy::ratio_at(std::uint32_t per_thousand) const noexcept {
 
 std::optional<std::uint64_t> HedgePolicy::late_after(std::uint64_t expected_ns) const noexcept {
   if (seen_ < kLeastAnswers) return std::nullopt;
-  const std::uint64_t ratio = std::min(ratio_at(950), 3 * ratio_at(500));
+  const std::uint64_t ratio = std::min(ratio_at(950), std::max(ratio_at(900), 2 * ratio_at(500)));
   return std::max(std::min(expected_ns, kMostTime) / kOne * ratio, kLeastNs);
 }
 

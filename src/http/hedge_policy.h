@@ -1,8 +1,8 @@
 // HedgePolicy: when an answer is so late that it is worth asking a second time, and how often that may be.
 //
 // Times are compared with what answers of that length are expected to take, so that one distribution serves all
-// lengths: late is what takes longer than 95 of 100 answers do, or three times as long as half of them, whichever is
-// sooner. The second holds where just those 5 of 100 are the slow ones.
+// lengths: late is what takes longer than 95 of 100 answers do; or sooner, than 90 of them and twice as long as half of
+// them, which holds where just those 5 of 100 are the slow ones.
 //
 // Threads: one at a time.
 #pragma once

@@ -9,8 +9,10 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMostNs = 100 * kSecond, kMostRate = std::uint64_t{100} << 30, kLeastRate = 1000;
-constexpr std::uint64_t kMostTimes = 4;    // one sample counts as no more than so many times what was known
-constexpr std::uint64_t kWeight = 8;       // and moves that by an eighth of the difference
+constexpr std::uint64_t kMostTimes = 4;  // one sample counts as no more than so many times what was known
+constexpr std::uint64_t kWeight = 8;     // and moves that by an eighth of the difference
+// Where answers wait for each other, at the server or here, that is no latency: the smaller ones are nearer to it.
+constexpr std::uint64_t kSlower = 4;
 constexpr std::uint64_t kGroupTimes = 4;   // a group costs a fifth of its time for having been asked for
 constexpr std::uint64_t kWindowTimes = 2;  // one that comes for each connection, and one to follow it
 
@@ -20,9 +22,11 @@ std::uint64_t carried(std::uint64_t rate, std::uint64_t ns) noexcept {
 }
 
 // The mean, in which those that are far off count little: 5 % of answers that take ten times as long are no latency.
-std::uint64_t moved(std::uint64_t known, std::uint64_t sample) noexcept {
+// `upwards`: what a larger sample weighs less than a smaller one.
+std::uint64_t moved(std::uint64_t known, std::uint64_t sample, std::uint64_t upwards) noexcept {
   const std::uint64_t kept = std::clamp(sample, known / kMostTimes, known * kMostTimes);
-  return kept >= known ? known + (kept - known + kWeight - 1) / kWeight : known - (known - kept) / kWeight;
+  const std::uint64_t slower = kWeight * upwards;
+  return kept >= known ? known + (kept - known + slower - 1) / slower : known - (known - kept) / kWeight;
 }
 
 }  // namespace
@@ -31,15 +35,19 @@ void LinkModel::note(const LinkAnswer& answer) noexcept {
   if (answer.asked_ns == 0 || answer.first_ns < answer.asked_ns || answer.end_ns < answer.first_ns) return;
   const std::uint64_t latency = std::clamp<std::uint64_t>(answer.first_ns - answer.asked_ns, 1000, kMostNs);
   const bool first = !latency_known_.load(std::memory_order_relaxed);
-  latency_ns_.store(first ? latency : std::clamp<std::uint64_t>(moved(latency_ns(), latency), 1000, kMostNs),
+  latency_ns_.store(first ? latency : std::clamp<std::uint64_t>(moved(latency_ns(), latency, kSlower), 1000, kMostNs),
                     std::memory_order_relaxed);
   latency_known_.store(true, std::memory_order_relaxed);
   if (answer.bytes < kLeastSample) return;
   const std::uint64_t body_ns = std::max<std::uint64_t>(answer.end_ns - answer.first_ns, 1000);
-  const std::uint64_t bytes = std::min(answer.bytes, std::uint64_t{1} << 32);
+  // What lay ready when the answer began says nothing of how fast it came, unless that was all.
+  const bool at_once = body_ns < 2 * kEarlyNs;
+  if (!at_once && answer.late_bytes < kLeastSample / 2) return;
+  const std::uint64_t bytes =
+      std::min({at_once ? answer.bytes : answer.late_bytes, answer.bytes, std::uint64_t{1} << 32});
   const std::uint64_t rate = std::clamp(bytes * (kSecond / 1000) / (body_ns / 1000), kLeastRate, kMostRate);
   const bool first_rate = !rate_known_.load(std::memory_order_relaxed);
-  rate_.store(first_rate ? rate : std::clamp(moved(bytes_per_second(), rate), kLeastRate, kMostRate),
+  rate_.store(first_rate ? rate : std::clamp(moved(bytes_per_second(), rate, 1), kLeastRate, kMostRate),
               std::memory_order_relaxed);
   rate_known_.store(true, std::memory_order_relaxed);
 }

@@ -28,6 +28,7 @@ struct LinkAnswer {
   std::uint64_t first_ns = 0;  // the answer began
   std::uint64_t end_ns = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t late_bytes = 0;  // of these, what came kEarlyNs after it began, and later
 };
 
 class LinkModel {
@@ -41,6 +42,7 @@ class LinkModel {
   static constexpr std::uint64_t kLeastGroup = 1 << 20, kMostGroup = 8 << 20;
   static constexpr std::uint64_t kLeastPart = 1 << 20, kMostPart = 16 << 20;
   static constexpr std::uint64_t kLeastSample = 128 << 10;  // of fewer bytes nothing is learned of the rate
+  static constexpr std::uint64_t kEarlyNs = 1'000'000;      // what comes sooner had been waiting to be read
 
   explicit LinkModel(const LinkLimits& limits) noexcept : limits_(limits) {}
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kMs = 1'000'000, kMiB = 1 << 20;
 LinkAnswer answer(std::uint64_t latency_ns, std::uint64_t rate, std::uint64_t bytes) {
   constexpr std::uint64_t kBegin = 1000 * kMs;
   const std::uint64_t body_ns = bytes * 1000 / (rate / kMs);
-  return {kBegin, kBegin + latency_ns, kBegin + latency_ns + body_ns, bytes};
+  return {kBegin, kBegin + latency_ns, kBegin + latency_ns + body_ns, bytes, bytes};
 }
 
 void expect_near(std::uint64_t value, std::uint64_t wanted) {
@@ -44,6 +44,25 @@ TEST(LinkModels, SmallAnswersSayNothingOfTheRate) {
   EXPECT_EQ(link.bytes_per_second(), LinkModel::kFirstRate);
 }
 
+TEST(LinkModels, WhatLayReadyIsNoRate) {
+  LinkModel link({});
+  for (int i = 0; i < 50; ++i) link.note({1000 * kMs, 1100 * kMs, 1120 * kMs, kMiB, 200'000});
+  expect_near(link.bytes_per_second(), 10'000'000);
+  LinkModel buffered({});
+  for (int i = 0; i < 50; ++i) buffered.note({1000 * kMs, 1100 * kMs, 1120 * kMs, kMiB, 1000});
+  EXPECT_EQ(buffered.bytes_per_second(), LinkModel::kFirstRate);
+  LinkModel fast({});
+  for (int i = 0; i < 50; ++i) fast.note({1000 * kMs, 1001 * kMs, 1002 * kMs, kMiB, 1000});
+  expect_near(fast.bytes_per_second(), kMiB * 1000);
+}
+
+TEST(LinkModels, LatencyIsWhatTheSoonerAnswersTake) {
+  LinkModel link({});
+  for (int i = 0; i < 2000; ++i) link.note(answer(i % 2 == 0 ? 100 * kMs : 200 * kMs, 50 * kMs, kMiB));
+  EXPECT_GE(link.latency_ns(), 95 * kMs);
+  EXPECT_LE(link.latency_ns(), 130 * kMs);
+}
+
 TEST(LinkModels, AFewSlowAnswersAreNoLatency) {
   LinkModel link({});
   for (int i = 0; i < 2000; ++i) link.note(answer(i % 20 == 3 ? 1000 * kMs : 100 * kMs, 50 * kMs, kMiB));
@@ -53,15 +72,16 @@ TEST(LinkModels, AFewSlowAnswersAreNoLatency) {
 
 TEST(LinkModels, BelieveNoClock) {
   LinkModel link({});
-  link.note({0, 1, 2, kMiB});
-  link.note({5, 4, 6, kMiB});
-  link.note({5, 6, 4, kMiB});
+  link.note({0, 1, 2, kMiB, kMiB});
+  link.note({5, 4, 6, kMiB, kMiB});
+  link.note({5, 6, 4, kMiB, kMiB});
   EXPECT_EQ(link.latency_ns(), LinkModel::kFirstLatencyNs);
   EXPECT_EQ(link.bytes_per_second(), LinkModel::kFirstRate);
   // Whatever comes is within bounds, and nothing wraps.
   constexpr std::uint64_t kEnd = ~std::uint64_t{0};
-  for (const LinkAnswer& odd : {LinkAnswer{1, 1, 1, kEnd}, LinkAnswer{1, 1, kEnd, kEnd}, LinkAnswer{1, kEnd, kEnd, 1},
-                                LinkAnswer{1, kEnd, kEnd, kEnd}, LinkAnswer{kEnd, kEnd, kEnd, kMiB}}) {
+  for (const LinkAnswer& odd :
+       {LinkAnswer{1, 1, 1, kEnd, kEnd}, LinkAnswer{1, 1, kEnd, kEnd, kEnd}, LinkAnswer{1, kEnd, kEnd, 1, kEnd},
+        LinkAnswer{1, kEnd, kEnd, kEnd, 0}, LinkAnswer{kEnd, kEnd, kEnd, kMiB, kEnd}}) {
     for (int i = 0; i < 200; ++i) link.note(odd);
     const base::ReadShape shape = link.shape(1024);
     EXPECT_GE(shape.gap_bytes, LinkModel::kLeastGap);

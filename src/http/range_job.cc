@@ -126,7 +126,7 @@ void RangeClient::Job::begin_answer() {
   plan_.reset();
   failed_ = {};
   asked_ns = first_ns_ = 0;
-  received_ = 0;
+  received_ = late_bytes_ = 0;
   surplus_ = false;
   error_body_.clear();
   if (whole_ != nullptr) whole_->text.clear();
@@ -189,6 +189,7 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
     } else if (!measuring_ && !out_.empty() && some > 0) {
       std::memcpy(out_.data() + received_, bytes.data(), some);
     }
+    if (base::now_ns() - first_ns_ >= LinkModel::kEarlyNs) late_bytes_ += some;
     received_ += some;
     surplus_ = surplus_ || some < bytes.size();
     // A cut answer is stopped as soon as it is complete.
@@ -257,7 +258,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
   const std::uint64_t now = base::now_ns();
-  client_.note_answer({asked_ns, first_ns_, now, received_});
+  client_.note_answer({asked_ns, first_ns_, now, received_, late_bytes_});
   if (client_.options_.hedge) client_.hedging_.answered(now - begun_ns_, expected_ns_);
   if (measuring_) {
     again = learn_size(plan);

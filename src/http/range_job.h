@@ -127,7 +127,7 @@ class RangeClient::Job final : public Exchange {
   Status failed_;                                 // by a callback
   std::uint64_t begun_ns_ = 0, expected_ns_ = 0;  // of the request: when it began, and how long it may take
   std::uint64_t first_ns_ = 0;                    // when its first line came
-  std::uint64_t received_ = 0;
+  std::uint64_t received_ = 0, late_bytes_ = 0;   // late: LinkAnswer
   bool surplus_ = false;
   std::string error_body_;
 };
