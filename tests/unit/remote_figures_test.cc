@@ -235,6 +235,27 @@ TEST_F(RemoteFigures, RandomChunksTakeFewMoreRequestsThanAnOracle) {
   }
 }
 
+// Whatever the server is like, a read stays within a small budget: fewer bytes are under way, and none is wrong.
+TEST_F(RemoteFigures, SmallBudgetsAreEnough) {
+  DistantArray distant;
+  distant.latency = milliseconds(2);
+  distant.rate = 1e9;
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) { distant.answer(wire, request); });
+  for (const std::size_t budget : {std::size_t{2} << 20, std::size_t{6} << 20, std::size_t{64} << 20}) {
+    ContextOptions options;
+    options.threads = 3;
+    options.host_budget_bytes = budget;
+    const Context context = Context::create(options).value();
+    for (const char* most : {"0", "64K", "64M"}) {
+      const std::vector<StorageOption> how = {
+          {"max_gap", most}, {"max_block", most}, {"part_size", most}, {"hedge", "true"}};
+      const Store store = Store::open(context, server.url(), how).value();
+      const Array array = Array::open(store).value();
+      (void)read(array, distant.content, random_chunks(300, 100, budget));
+    }
+  }
+}
+
 // 1 % of the answers fail or break, 5 % take ten times as long.
 TEST_F(RemoteFigures, AFewBadAnswersCostLittle) {
   const auto rate_of = [](bool disturbed, bool hedge) {

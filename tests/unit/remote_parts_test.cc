@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/child.h"
 #include "support/http_server.h"
 #include "support/range_reader.h"
 #include "support/temp_dir.h"
@@ -386,6 +387,61 @@ TEST_F(RemoteParts, WaitForWhoAsks) {
       EXPECT_EQ(got.read.status.code(), Code::kPermission);
     }
   }
+}
+
+// A server that is busy for ever: the waits between attempts end with the range's time.
+TEST_F(RemoteParts, WaitsEndWithTheTimeOfTheRange) {
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    if (request.header("range") == "bytes=0-9" || first_byte(request) == "0")
+      return honest_parts().answer(wire, request);
+    wire.reply("503 X", "", "");
+  });
+  ClientOptions options = in_parts();
+  options.total_ns = 1'000'000'000;
+  options.retry = {1000, 100'000'000, 400'000'000, 100'000};
+  RangeReader reader(server.url(), ServiceKind::kHttp, options);
+  learn(reader);
+  const auto began = steady_clock::now();
+  EXPECT_EQ(reader.read(0, kLong).read.status.code(), Code::kAgainExhausted);
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(6));
+}
+
+// A child has neither the threads nor the connections: it is told so at once, and the parent's range goes on.
+TEST_F(RemoteParts, AForkedChildIsToldSo) {
+  std::atomic<int> held{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    if (request.header("range") != "bytes=0-9") {
+      ++held;
+      wire.pause(300);
+    }
+    honest_parts().answer(wire, request);
+  });
+  RangeReader reader(server.url(), ServiceKind::kHttp, in_parts());
+  const std::string version = learn(reader);
+  store::Bytes memory(kLong), other(kLong);
+  RangeRead read, in_child;
+  for (RangeRead* one : {&read, &in_child}) {
+    one->key = "x";
+    one->version = version;
+    one->listener = reader.listener();
+  }
+  read.out = memory;
+  in_child.out = other;
+  RangeRead* const one[] = {&read};
+  RangeRead* const childs[] = {&in_child};
+  reader.done_ = 0;
+  ASSERT_TRUE(reader.client().start(one).ok());
+  while (held < 3) std::this_thread::sleep_for(milliseconds(1));
+  const int status = support::in_child([&] {
+    const bool told = reader.client().start(childs).code() == Code::kForked;
+    reader.client().cancel(one);
+    (void)reader.client().read_shape(false);
+    return told ? 0 : 1;
+  });
+  EXPECT_EQ(status, 0);
+  reader.wait(1);
+  EXPECT_TRUE(read.status.ok()) << read.status.to_string();
+  EXPECT_EQ(memory, long_object());
 }
 
 // Whatever comes, by chance, of a server that has two versions of an object: each range ends once, and is an error or
