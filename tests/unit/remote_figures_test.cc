@@ -15,9 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
+#include "support/byte_store_testing.h"
 #include "support/flat_array.h"
 #include "support/http_server.h"
 #include "support/range_reader.h"
+#include "support/temp_dir.h"
 
 namespace headrace {
 namespace {
@@ -33,6 +36,23 @@ using testing::RangeReader;
 
 double seconds_since(steady_clock::time_point begin) {
   return std::chrono::duration<double>(steady_clock::now() - begin).count();
+}
+
+// The bytes of a part of an object from `first` on, at so many bytes a second.
+void send_paced(HttpWire& wire, const std::string& etag, std::uint64_t first, std::string_view body, std::uint64_t all,
+                double rate) {
+  constexpr std::size_t kPiece = 64 << 10;
+  const auto begin = steady_clock::now();
+  wire.send("HTTP/1.1 206 X\r\nETag: " + etag + "\r\nContent-Range: bytes " + std::to_string(first) + "-" +
+            std::to_string(first + body.size() - 1) + "/" + std::to_string(all) +
+            "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
+  for (std::size_t at = 0; at < body.size() && wire.is_open(); at += kPiece) {
+    wire.send(body.substr(at, kPiece));
+    const auto due = std::chrono::duration<double>(static_cast<double>(at + kPiece) / rate);
+    if (at + kPiece < body.size()) {
+      std::this_thread::sleep_until(begin + std::chrono::duration_cast<steady_clock::duration>(due));
+    }
+  }
 }
 
 // An array whose shards are made when they are asked for, from far away: each answer takes a time to begin, and comes
@@ -71,7 +91,6 @@ struct DistantArray {
 
   void answer(HttpWire& wire, const HttpRequest& request) {
     const int number = count++;
-    const auto begin = steady_clock::now();
     const bool slow = slow_every != 0 && number % slow_every == 7;
     std::this_thread::sleep_for(slow ? 10 * latency : latency);
     if (fails_every != 0 && number % fails_every == 3) {
@@ -93,17 +112,7 @@ struct DistantArray {
     }
     last = std::min<unsigned long long>(last, shard_bytes() - 1);
     const std::string body = bytes_of(shard, first, last - first + 1);
-    wire.send("HTTP/1.1 206 X\r\nETag: \"" + std::to_string(shard) + "\"\r\nContent-Range: bytes " +
-              std::to_string(first) + "-" + std::to_string(last) + "/" + std::to_string(shard_bytes()) +
-              "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
-    constexpr std::size_t kPiece = 64 << 10;
-    for (std::size_t at = 0; at < body.size() && wire.is_open(); at += kPiece) {
-      wire.send(std::string_view(body).substr(at, kPiece));
-      const double due = static_cast<double>(std::min(at + kPiece, body.size())) / rate;
-      const auto until =
-          begin + latency + std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(due));
-      if (at + kPiece < body.size()) std::this_thread::sleep_until(until);
-    }
+    send_paced(wire, "\"" + std::to_string(shard) + "\"", first, body, shard_bytes(), rate);
   }
 };
 
@@ -254,6 +263,67 @@ TEST_F(RemoteFigures, SmallBudgetsAreEnough) {
       (void)read(array, distant.content, random_chunks(300, 100, budget));
     }
   }
+}
+
+// Chunks of 8 MiB, each an object of its own whose length nobody knows beforehand, at 20 MB/s a connection.
+TEST_F(RemoteFigures, ALongChunkComesByManyConnections) {
+  const FlatArray content{.layout = Layout::kRaw, .chunks = 2, .chunk_elements = 2 << 20};
+  const testing::Objects objects = testing::objects_of(content);
+  std::atomic<int> count{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    const auto found = objects.find(request.path.substr(1));
+    if (found == objects.end()) return wire.reply("404 Not Found", "", "");
+    unsigned long long first = 0, last = 0;
+    const std::string range = request.header("range");
+    ASSERT_EQ(std::sscanf(range.c_str(), "bytes=%llu-%llu", &first, &last), 2) << range;
+    count += request.path.find(".z") == std::string::npos ? 1 : 0;
+    const std::string_view all(reinterpret_cast<const char*>(found->second.data()), found->second.size());
+    last = std::min<unsigned long long>(last, all.size() - 1);
+    std::this_thread::sleep_for(milliseconds(20));
+    send_paced(wire, "\"v\"", first, all.substr(first, last - first + 1), all.size(), 20e6);
+  });
+  const Context context = Context::create({}).value();
+  double alone = 0;
+  for (const char* part : {"0", "1M"}) {
+    const std::vector<StorageOption> how = {{"part_size", part}};
+    const Store store = Store::open(context, server.url(), how).value();
+    const Array array = Array::open(store).value();
+    count = 0;
+    const double seconds = read(array, content, {0});
+    std::printf("BENCH long_chunk part_size=%s requests=%d seconds=%.3f\n", part, count.load(), seconds);
+    if (alone == 0) {
+      alone = seconds;
+      EXPECT_EQ(count, 1);
+    } else {
+      EXPECT_EQ(count, 9) << "there is room for a little more than the chunk";
+      EXPECT_LT(seconds, alone);
+    }
+    EXPECT_LT(read(array, content, {0, 1}), 20);
+  }
+}
+
+// With a cache on disk a second pass asks for the same ranges, whatever was learned of the server meanwhile.
+TEST_F(RemoteFigures, WhatIsLearnedChangesNothingForACache) {
+  DistantArray distant;
+  distant.latency = milliseconds(50);
+  distant.rate = 2e6;
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) { distant.answer(wire, request); });
+  support::TempDir directory;
+  const Context context = Context::create({}).value();
+  const std::vector<StorageOption> how = {{"cache_dir", directory / "cache"}};
+  const Store store = Store::open(context, server.url(), how).value();
+  const Array array = Array::open(store).value();
+  const base::ReadShape before = Access::impl(store)->read_shape();
+  const std::vector<std::uint64_t> chunks = random_chunks(500, 40, 7);
+  (void)read(array, distant.content, chunks);
+  distant.count = 0;
+  (void)read(array, distant.content, chunks);
+  EXPECT_EQ(distant.count, 0);
+  EXPECT_EQ(Access::impl(store)->read_shape().gap_bytes, before.gap_bytes);
+  // Without one it is learned.
+  const Store plain = Store::open(context, server.url()).value();
+  (void)read(Array::open(plain).value(), distant.content, chunks);
+  EXPECT_LT(Access::impl(plain)->read_shape().gap_bytes, before.gap_bytes);
 }
 
 // 1 % of the answers fail or break, 5 % take ten times as long.
