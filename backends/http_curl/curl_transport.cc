@@ -32,7 +32,8 @@ bool is_loopback(std::string_view url) noexcept {
 
 class CurlLoop {
  public:
-  CurlLoop(const CurlLibrary& curl, const TransportOptions& options) : curl_(curl), options_(options) {
+  CurlLoop(const CurlLibrary& curl, const TransportOptions& options)
+      : curl_(curl), options_(options), most_active_(options.connections) {
     active_.reserve(options.connections);
     idle_.reserve(options.connections);
   }
@@ -80,6 +81,11 @@ class CurlLoop {
     return {};
   }
 
+  void use_connections(std::uint32_t count) noexcept {
+    most_active_.store(std::clamp(count, 1u, options_.connections), std::memory_order_relaxed);
+  }
+  bool any_waits() const noexcept { return !waiting_.empty(); }
+
   void look_for_cancelled() noexcept {
     cancels_.store(true, std::memory_order_release);
     wake();
@@ -91,6 +97,7 @@ class CurlLoop {
     curl_slist* headers = nullptr;
     CurlLoop* loop = nullptr;
     Exchange* exchange = nullptr;
+    std::uint64_t begun_ns = 0;
     std::uint64_t moved_ns = 0;  // when the last byte came
     bool answering = false, stopped = false;
     char error[CURL_ERROR_SIZE] = {};
@@ -104,6 +111,13 @@ class CurlLoop {
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* user) {
     auto& transfer = *static_cast<Transfer*>(user);
     transfer.moved_ns = base::now_ns();
+    if (!transfer.answering) {
+      curl_off_t microseconds = 0;
+      (void)transfer.loop->curl_.easy_getinfo(transfer.easy, CURLINFO_PRETRANSFER_TIME_T, &microseconds);
+      transfer.exchange->asked_ns =
+          std::min(transfer.begun_ns + static_cast<std::uint64_t>(std::max<curl_off_t>(microseconds, 0)) * 1000,
+                   transfer.moved_ns);
+    }
     transfer.answering = true;
     const std::size_t bytes = size * count;
     if (transfer.exchange->on_line({data, bytes})) return bytes;
@@ -145,10 +159,19 @@ class CurlLoop {
   bool take_incoming() noexcept {
     std::lock_guard lock(mutex_);
     if (stopping_) return false;
+    std::ptrdiff_t taken = 0;
     try {
-      waiting_.insert(waiting_.end(), incoming_.begin(), incoming_.end());
+      for (Exchange* const exchange : incoming_) {
+        if (exchange->urgent) {
+          waiting_.push_front(exchange);
+        } else {
+          waiting_.push_back(exchange);
+        }
+        ++taken;
+      }
       incoming_.clear();
     } catch (const std::bad_alloc&) {
+      incoming_.erase(incoming_.begin(), incoming_.begin() + taken);
       starved_ = true;  // once more after the next wait
     }
     return true;
@@ -182,7 +205,7 @@ class CurlLoop {
         exchange->on_end(ExchangeEnd::kCancelled, {});
         continue;
       }
-      if (active_.size() >= options_.connections) return;
+      if (active_.size() >= most_active_.load(std::memory_order_relaxed)) return;
       if (exchange->not_before_ns > now) {
         ++i;
         continue;
@@ -196,10 +219,11 @@ class CurlLoop {
     if (exchange.deadline_ns == 0) {
       exchange.deadline_ns = exchange.total_ns == 0 ? ~std::uint64_t{0} : now + exchange.total_ns;
     }
+    exchange.on_begin();
     Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
     if (transfer == nullptr) return exchange.on_end(ExchangeEnd::kNoMemory, {});
     transfer->exchange = &exchange;
-    transfer->moved_ns = now;
+    transfer->begun_ns = transfer->moved_ns = base::now_ns();
     transfer->answering = transfer->stopped = false;
     transfer->error[0] = '\0';
     bool good = true;
@@ -365,6 +389,7 @@ class CurlLoop {
       const std::uint64_t late_at = std::min(transfer->exchange->deadline_ns, idle_at);
       if (now < late_at) {
         next_late_ns_ = std::min(next_late_ns_, late_at);
+        tell_late(*transfer->exchange, now);
         continue;
       }
       end(transfer, late_at == transfer->exchange->deadline_ns ? ExchangeEnd::kTotalTimeout : ExchangeEnd::kIdleTimeout,
@@ -372,9 +397,19 @@ class CurlLoop {
     }
   }
 
+  void tell_late(Exchange& exchange, std::uint64_t now) noexcept {
+    if (exchange.late_ns == 0) return;
+    if (now < exchange.late_ns) {
+      next_late_ns_ = std::min(next_late_ns_, exchange.late_ns);
+      return;
+    }
+    exchange.late_ns = 0;
+    exchange.on_late();  // may start others, which come later
+  }
+
   void wait() noexcept {
     std::uint64_t until = next_late_ns_;
-    if (active_.size() < options_.connections) {
+    if (active_.size() < most_active_.load(std::memory_order_relaxed)) {
       for (const Exchange* const exchange : waiting_) until = std::min(until, exchange->not_before_ns);
     }
     {
@@ -402,6 +437,7 @@ class CurlLoop {
   int wake_ = -1;
   std::thread thread_;
   std::atomic<bool> cancels_{false};
+  std::atomic<std::uint32_t> most_active_;
   std::mutex mutex_;
   std::vector<Exchange*> incoming_;  // guarded by mutex_
   bool stopping_ = false;            // guarded by mutex_
@@ -423,6 +459,10 @@ class CurlTransport final : public Transport {
     }
     return loop_->start(exchanges);
   }
+  void use_connections(std::uint32_t count) noexcept override {
+    if (!loop_.inherited()) loop_->use_connections(count);
+  }
+  bool any_waits() const noexcept override { return loop_->any_waits(); }
   void look_for_cancelled() noexcept override {
     if (!loop_.inherited()) loop_->look_for_cancelled();
   }

@@ -14,7 +14,7 @@
 namespace headrace::store {
 namespace {
 
-class HttpObjects final : public ByteStore, private http::RangeService {
+class HttpObjects final : public ByteStore, public base::ReadShaper, private http::RangeService {
  public:
   HttpObjects(http::Url base, std::vector<std::string> headers, const http::ClientOptions& options,
               std::unique_ptr<http::Transport> transport)
@@ -23,6 +23,7 @@ class HttpObjects final : public ByteStore, private http::RangeService {
   std::string url() const override { return base_.without_secrets(); }
   Status start(std::span<RangeRead* const> reads) override { return client_.start(reads); }
   void cancel(std::span<RangeRead* const> reads) noexcept override { client_.cancel(reads); }
+  base::ReadShape read_shape(bool steady) const noexcept override { return client_.read_shape(steady); }
   Result<std::vector<ListedName>> list(std::string_view) override {
     return Status(Code::kUnsupported, Layer::kStore, "an HTTP server does not list its objects")
         .with_cause("arrays are opened by their path; groups need consolidated metadata");

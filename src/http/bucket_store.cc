@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMostPageBytes = 16 << 20;  // 5,000 names of 1,024 bytes, each escaped threefold
 constexpr std::size_t kMostNames = 10'000'000;
 
-class BucketStore final : public ByteStore, private RangeService {
+class BucketStore final : public ByteStore, public base::ReadShaper, private RangeService {
  public:
   BucketStore(std::unique_ptr<BucketDialect> dialect, std::string prefix, const ClientOptions& options,
               std::unique_ptr<Transport> transport, Credentials first, ObtainCredentials obtain,
@@ -28,6 +28,7 @@ class BucketStore final : public ByteStore, private RangeService {
   std::string url() const override { return dialect_->url() + (prefix_.empty() ? "" : "/" + prefix_); }
   Status start(std::span<RangeRead* const> reads) override { return client_.start(reads); }
   void cancel(std::span<RangeRead* const> reads) noexcept override { client_.cancel(reads); }
+  base::ReadShape read_shape(bool steady) const noexcept override { return client_.read_shape(steady); }
 
   Result<std::vector<ListedName>> list(std::string_view prefix) override {
     std::string below = prefix_;

@@ -2,6 +2,7 @@
 // do each in their own way is a BucketDialect.
 //
 // Threads: a dialect's calls come from several threads.
+// It is a base::ReadShaper as well.
 // Owns:    its dialect, who asks, and the thread that finds that out anew.
 // Fails:   opening waits for credentials, and fails with why there are none.
 #pragma once

@@ -1,6 +1,8 @@
 #include "http/client_options.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "http/answer_head.h"
 
@@ -21,6 +23,22 @@ Status take(const char* name, std::uint64_t least, std::uint64_t most, std::uint
   return {};
 }
 
+constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 64 << 20;
+
+// At least `least` bytes, or 0, which means none.
+Status take_size(const StorageOptions& given, StorageName name, const char* called, std::uint64_t least,
+                 std::optional<std::uint64_t>& bytes) {
+  const auto number = given.number(name);
+  if (!number) return {};
+  if ((*number < least && *number != 0) || *number > kMostBytes) {
+    return refuse_option(std::string("the storage option '") + called + "' is 0, or from " +
+                         std::to_string(std::max(least, std::uint64_t{1})) + " to " + std::to_string(kMostBytes) +
+                         " bytes");
+  }
+  bytes = *number;
+  return {};
+}
+
 Status take_given(const StorageOptions& given, ClientOptions& options) {
   options.transport.connect_ns = given.number(StorageName::kConnectSeconds).value_or(options.transport.connect_ns);
   options.transport.idle_ns = given.number(StorageName::kIdleSeconds).value_or(options.transport.idle_ns);
@@ -35,6 +53,10 @@ Status take_given(const StorageOptions& given, ClientOptions& options) {
     if (*count > 99) return refuse_option("the storage option 'retries' is from 0 to 99");
     options.retry.attempts = static_cast<std::uint32_t>(*count + 1);
   }
+  HEADRACE_TRY(take_size(given, StorageName::kMostGap, "max_gap", 0, options.link.gap_bytes));
+  HEADRACE_TRY(take_size(given, StorageName::kMostBlock, "max_block", kLeastBytes, options.link.group_bytes));
+  HEADRACE_TRY(take_size(given, StorageName::kPartBytes, "part_size", kLeastBytes, options.link.part_bytes));
+  options.hedge = given.is_on(StorageName::kHedge);
   const std::string& verify = given.text(StorageName::kCertificates);
   if (said_yes(verify)) {
     options.transport.ca_file.clear();

@@ -3,334 +3,24 @@
 #include <time.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <new>
-#include <optional>
+#include <utility>
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "http/range_job.h"
 
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostErrorBytes = 16 << 10;
-constexpr std::uint32_t kMostRedirects = 5;
-constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
+constexpr std::uint64_t kPartUnit = 64 << 10;         // parts begin at multiples of it
+constexpr std::uint64_t kMostHedgesBytes = 32 << 20;  // memory of second requests at a time
 
-Status say(Code code, const char* what) { return Status(code, Layer::kStore, what); }
+Status changed(const char* what) { return Status(Code::kAgainExhausted, Layer::kStore, what); }
 
 }  // namespace
-
-struct RangeClient::Whole {
-  const std::function<Url()>& place;
-  std::uint64_t limit = 0;
-  std::string text;
-  Status status;
-  std::mutex mutex;
-  std::condition_variable came;
-  bool done = false;  // guarded by mutex
-};
-
-// One range from its first request to its end. The transport's, but for what prepare() does.
-class RangeClient::Job final : public Exchange {
- public:
-  explicit Job(RangeClient& client) noexcept : client_(client) {}
-  virtual ~Job() = default;
-
-  void prepare(RangeRead* read, Whole* whole, const Url& place);
-
-  bool on_line(std::string_view line) noexcept override;
-  bool on_body(std::span<const std::byte> bytes) noexcept override;
-  void on_end(ExchangeEnd end, std::string_view detail) noexcept override;
-
-  void ask();
-  void finish(Status status) noexcept;
-  RangeRead* read() const noexcept { return read_; }
-  void forget() noexcept { read_ = nullptr; }
-
- private:
-  void begin_answer();
-  bool plan();
-  Status judge_end(ExchangeEnd end, std::string_view detail, bool& again);
-  Status follow(const Verdict& verdict, bool& again);
-  Status retry(Status status, bool& again);
-  bool learn_size(const BodyPlan& plan);
-
-  RangeClient& client_;
-  RangeRead* read_ = nullptr;
-  Whole* whole_ = nullptr;
-  Url place_, at_;  // where the object is, and where this request goes
-  RangeAsked asked_;
-  std::uint32_t attempts_ = 0, redirects_ = 0;
-  bool region_told_ = false, clock_told_ = false, renewed_ = false;
-  std::uint64_t generation_ = 0;  // of what said who asks
-  // Of a range from the end, of services that have none: the first byte tells the size, then the range is asked for.
-  bool measuring_ = false;
-  std::string measured_etag_;
-  // Of the answer that comes.
-  AnswerHead head_;
-  std::optional<BodyPlan> plan_;
-  Status failed_;  // by a callback
-  std::uint64_t received_ = 0;
-  bool surplus_ = false;
-  std::string error_body_;
-};
-
-void RangeClient::Job::prepare(RangeRead* read, Whole* whole, const Url& place) {
-  read_ = read;
-  whole_ = whole;
-  place_ = at_ = place;
-  asked_ = {};
-  attempts_ = redirects_ = 0;
-  region_told_ = clock_told_ = renewed_ = measuring_ = false;
-  not_before_ns = deadline_ns = 0;
-  total_ns = client_.options_.total_ns;
-  cancel_wanted.store(false, std::memory_order_relaxed);
-  if (read != nullptr) {
-    // No answer has a byte at such an offset: whether there is such an object, any beyond the end tells.
-    asked_.first = std::min(read->offset, kMostOffset);
-    // Of a read without room one byte is asked for, and dropped: it tells whether there is such an object.
-    asked_.count = std::clamp<std::uint64_t>(read->out.size(), 1, kMostOffset);
-    asked_.from_end = read->from_end;
-    asked_.etag = read->version;
-    measuring_ = read->from_end && !client_.service_.has_suffix_ranges();
-    if (measuring_) {
-      asked_.first = 0;
-      asked_.count = 1;
-      asked_.from_end = false;
-    }
-  }
-}
-
-void RangeClient::Job::ask() {
-  url = at_.to_string();
-  headers.clear();
-  if (read_ != nullptr) {
-    std::string range = "Range: bytes=";
-    if (!asked_.from_end) range += std::to_string(asked_.first);
-    range += "-" + std::to_string(asked_.from_end ? asked_.count : asked_.first + asked_.count - 1);
-    headers.push_back(std::move(range));
-    // What is no ETag of ours no answer matches.
-    if (!asked_.etag.empty() && strong_etag(asked_.etag) == asked_.etag) {
-      headers.push_back("If-Match: " + std::string(asked_.etag));
-    }
-  }
-  headers.push_back("Accept-Encoding: identity");
-  if (at_.origin() == place_.origin()) {
-    generation_ = client_.service_.authorize(at_, client_.server_now(), headers);
-  }
-  begin_answer();
-}
-
-void RangeClient::Job::begin_answer() {
-  head_.clear();
-  plan_.reset();
-  failed_ = {};
-  received_ = 0;
-  surplus_ = false;
-  error_body_.clear();
-  if (whole_ != nullptr) whole_->text.clear();
-}
-
-bool RangeClient::Job::on_line(std::string_view line) noexcept {
-  try {
-    if (plan_ || !failed_.ok() || !head_.line(line)) return failed_.ok();
-    return plan();
-  } catch (const std::bad_alloc&) {
-    failed_ = Status::out_of_memory();
-    return false;
-  }
-}
-
-// The head is complete.
-bool RangeClient::Job::plan() {
-  if (!head_.malformed.empty()) {
-    failed_ = say(Code::kIo, "the server's answer is malformed").with_cause(head_.malformed);
-    return false;
-  }
-  const bool good = head_.status == 200 || (head_.status == 206 && read_ != nullptr);
-  if (!good || plan_) return true;
-  auto plan = read_ != nullptr ? plan_body(head_, asked_) : plan_whole_body(head_, whole_->limit);
-  if (!plan.ok()) {
-    failed_ = std::move(plan).status();
-    return false;
-  }
-  plan_ = *plan;
-  return true;
-}
-
-bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
-  try {
-    if (!head_.is_complete() || !failed_.ok()) return false;
-    if (!plan_) {
-      const std::size_t room = kMostErrorBytes - std::min(error_body_.size(), kMostErrorBytes);
-      error_body_.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
-      return room > bytes.size();
-    }
-    const std::uint64_t left = plan_->bytes - received_;
-    const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
-    if (whole_ != nullptr) {
-      whole_->text.append(reinterpret_cast<const char*>(bytes.data()), some);
-    } else if (!measuring_ && !read_->out.empty() && some > 0) {
-      std::memcpy(read_->out.data() + received_, bytes.data(), some);
-    }
-    received_ += some;
-    surplus_ = surplus_ || some < bytes.size();
-    // A cut answer is stopped as soon as it is complete.
-    return !surplus_ && !(plan_->cut && received_ == plan_->bytes);
-  } catch (const std::bad_alloc&) {
-    failed_ = Status::out_of_memory();
-    return false;
-  }
-}
-
-void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept {
-  Status status;
-  bool again = false;
-  try {
-    status = judge_end(end, detail, again);
-    if (again) {
-      Job* const one[] = {this};
-      status = client_.go(one);
-      if (status.ok()) return;
-    }
-  } catch (const std::bad_alloc&) {
-    status = Status::out_of_memory();
-  }
-  finish(std::move(status));
-}
-
-Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
-  if (end == ExchangeEnd::kCancelled) return status_of(end, {});
-  if (!failed_.ok()) return std::move(failed_);
-  // A server that closes is done with an error's text.
-  const bool stopped = end == ExchangeEnd::kStopped;
-  if (end != ExchangeEnd::kComplete && !stopped && (plan_ || !head_.is_complete())) {
-    Status status = status_of(end, detail);
-    const bool worth = end == ExchangeEnd::kNoConnection || end == ExchangeEnd::kBroken ||
-                       end == ExchangeEnd::kConnectTimeout || end == ExchangeEnd::kIdleTimeout;
-    return worth ? retry(std::move(status), again) : status;
-  }
-  if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
-  if (!plan_) return follow(judge(head_, asked_, client_.service_.kind(), error_body_), again);
-  BodyPlan& plan = *plan_;
-  if (plan.exact && surplus_) return say(Code::kIo, "the server sends more bytes than it says");
-  if (plan.exact && received_ < plan.bytes) {
-    return retry(say(Code::kShort, "the server's answer ends before its end"), again);
-  }
-  if (plan.cut && received_ < plan.bytes) {
-    return retry(say(Code::kShort, "the server's answer ends before its end"), again);
-  }
-  if (whole_ != nullptr) {
-    if (surplus_) return say(Code::kResourceExhausted, "the server's answer is too long");
-    client_.policy_.answered();
-    return {};
-  }
-  if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
-  client_.policy_.answered();
-  if (measuring_) {
-    again = learn_size(plan);
-    return again ? Status() : say(Code::kUnsupported, "the server does not tell how long the object is");
-  }
-  read_->bytes = read_->out.empty() ? 0 : received_;
-  read_->object_bytes = plan.object_bytes;
-  read_->found_version = strong_etag(head_.etag);
-  return {};
-}
-
-// Of the answer to the first byte: the range from the end is one from the start now.
-bool RangeClient::Job::learn_size(const BodyPlan& plan) {
-  if (plan.object_bytes == BodyPlan::kUnknown || plan.object_bytes == 0) return false;
-  measuring_ = false;
-  asked_.count = std::clamp<std::uint64_t>(read_->out.size(), 1, plan.object_bytes);
-  asked_.first = plan.object_bytes - asked_.count;
-  if (asked_.etag.empty()) {
-    measured_etag_ = strong_etag(head_.etag);
-    asked_.etag = measured_etag_;
-  }
-  return true;
-}
-
-Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
-  switch (verdict.next) {
-    case Verdict::Next::kDone:
-      if (!verdict.status.ok() || whole_ != nullptr) {
-        return verdict.status.ok() ? say(Code::kIo, "the server answers something else") : verdict.status;
-      }
-      read_->bytes = 0;
-      read_->object_bytes = verdict.object_bytes;
-      read_->found_version = strong_etag(head_.etag);
-      return {};
-    case Verdict::Next::kRetry:
-      return retry(verdict.status, again);
-    case Verdict::Next::kRedirect: {
-      if (++redirects_ > kMostRedirects) return say(Code::kIo, "the server redirects too often");
-      HEADRACE_TRY_ASSIGN(at_, resolve_redirect(at_, head_.location));
-      again = true;
-      return {};
-    }
-    case Verdict::Next::kRegion:
-      if (region_told_) return Status(verdict.status);
-      client_.service_.learn_region(verdict.region);
-      region_told_ = again = true;
-      place_ = at_ = read_ != nullptr ? client_.service_.place(read_->key) : whole_->place();
-      return {};
-    case Verdict::Next::kCredentials:
-      if (renewed_ || at_.origin() != place_.origin() || !client_.service_.renew(generation_)) {
-        return Status(verdict.status);
-      }
-      renewed_ = again = true;
-      return {};
-    case Verdict::Next::kClock: {
-      const auto date = parse_http_date(head_.date);
-      if (clock_told_ || !date) return Status(verdict.status);
-      client_.clock_ahead_ = *date - static_cast<std::int64_t>(::time(nullptr));
-      clock_told_ = again = true;
-      return {};
-    }
-  }
-  return say(Code::kInternal, "an answer without a verdict");
-}
-
-Status RangeClient::Job::retry(Status status, bool& again) {
-  const std::uint64_t now = base::now_ns();
-  std::uint64_t& random = client_.random_;
-  random ^= random << 13;
-  random ^= random >> 7;
-  random ^= random << 17;
-  std::uint64_t asked_ns = 0;
-  if (const auto seconds = parse_retry_after(head_.retry_after, client_.server_now())) {
-    asked_ns = *seconds * std::uint64_t{1'000'000'000};
-  }
-  const std::uint64_t left = deadline_ns == 0 ? ~std::uint64_t{0} : deadline_ns - std::min(deadline_ns, now);
-  const auto wait = client_.policy_.wait_ns(++attempts_, asked_ns, left, random);
-  if (!wait) return status;
-  not_before_ns = now + *wait;
-  at_ = place_;  // a redirect is asked for anew: what it led to may be what failed
-  redirects_ = 0;
-  again = true;
-  return status;
-}
-
-void RangeClient::Job::finish(Status status) noexcept {
-  RangeRead* const read = read_;
-  Whole* const whole = whole_;
-  if (read != nullptr) {
-    read->status = std::move(status);
-  } else {
-    whole->status = std::move(status);
-  }
-  client_.recycle(this);
-  if (read != nullptr) {
-    read->listener->done({&read, 1});
-  } else {
-    std::lock_guard lock(whole->mutex);
-    whole->done = true;
-    whole->came.notify_one();  // with the lock: whoever waits frees this
-  }
-}
 
 RangeClient::RangeClient(RangeService& service, const ClientOptions& options, std::unique_ptr<Transport> transport)
     : service_(service),
@@ -338,7 +28,11 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
       generation_(base::fork_generation()),
       policy_(options.retry),
       random_(base::now_ns() | 1),
-      transport_(std::move(transport)) {}
+      link_(options.link),
+      connections_(options.transport.connections),
+      transport_(std::move(transport)) {
+  transport_->use_connections(connections_.limit());
+}
 
 RangeClient::~RangeClient() { transport_.reset(); }
 
@@ -361,9 +55,12 @@ RangeClient::Job* RangeClient::take_job() {
 
 void RangeClient::recycle(Job* job) noexcept {
   std::lock_guard lock(mutex_);
-  if (job->read() != nullptr) running_.erase(job->read());
+  recycle_locked(job);
+}
+
+void RangeClient::recycle_locked(Job* job) noexcept {
   job->forget();
-  free_.push_back(job);
+  free_.push_back(job);  // has room
 }
 
 // Before the first lock: one of the parent's may be held for ever.
@@ -378,10 +75,20 @@ Status RangeClient::start(std::span<RangeRead* const> reads) {
   Status status;
   try {
     jobs.reserve(reads.size());
+    std::size_t busy = reads.size();
+    {
+      std::lock_guard lock(mutex_);
+      busy += running_.size();
+    }
     for (RangeRead* const read : reads) {
       Job* const job = take_job();
       jobs.push_back(job);
-      job->prepare(read, nullptr, service_.place(read->key));
+      const std::uint32_t parts = parts_of(*read, busy);
+      if (parts > 1) {
+        begin_split(*read, *job, parts, jobs);
+      } else {
+        job->prepare(*read, service_.place(read->key));
+      }
       std::lock_guard lock(mutex_);
       running_[read] = job;
     }
@@ -390,9 +97,305 @@ Status RangeClient::start(std::span<RangeRead* const> reads) {
     status = Status::out_of_memory();
   }
   if (!status.ok()) {
-    for (Job* const job : jobs) recycle(job);
+    std::lock_guard lock(mutex_);
+    for (Job* const job : jobs) {
+      running_.erase(job->read());
+      recycle_locked(job);
+    }
   }
   return status;
+}
+
+// Each of the reads under way has its share of the connections. What has no version that can be asked for is not
+// split: its parts could be of two.
+std::uint32_t RangeClient::parts_of(const RangeRead& read, std::size_t busy) const {
+  if (read.from_end || read.out.size() <= kPartUnit) return 1;
+  const bool pinned =
+      read.version.empty() ? tells_etags_.load(std::memory_order_relaxed) : strong_etag(read.version) == read.version;
+  if (!pinned) return 1;
+  return link_.parts(read.out.size(),
+                     static_cast<std::uint32_t>(connections_.limit() / std::max<std::size_t>(busy, 1)));
+}
+
+// All parts where the version is known; else the first, whose answer tells it. What it throws leaves the jobs it has
+// made in `jobs`.
+void RangeClient::begin_split(RangeRead& read, Job& lead, std::uint32_t parts, std::vector<Job*>& jobs) {
+  Split& split = lead.own_split();
+  split.read = &read;
+  split.part_bytes = base::align_up(base::ceil_div<std::uint64_t>(read.out.size(), parts), kPartUnit);
+  split.etag = read.version;
+  split.begun = !read.version.empty();
+  split.failed = false;
+  split.failure = {};
+  split.parts.clear();
+  split.parts.reserve(parts);
+  const std::uint64_t first = std::min<std::uint64_t>(split.part_bytes, read.out.size());
+  lead.prepare_part(split, service_.place(read.key), 0, read.out.first(static_cast<std::size_t>(first)));
+  split.parts.push_back(&lead);
+  const std::size_t before = jobs.size();
+  if (split.begun) add_parts(split, first, read.out.size(), lead.place(), jobs);
+  split.parts.insert(split.parts.end(), jobs.begin() + static_cast<std::ptrdiff_t>(before), jobs.end());
+  split.left = split.parts.size();
+}
+
+// Of the range's bytes from `begin` to `end`.
+void RangeClient::add_parts(Split& split, std::uint64_t begin, std::uint64_t end, const Url& place,
+                            std::vector<Job*>& jobs) {
+  if (begin < end) jobs.reserve(jobs.size() + static_cast<std::size_t>(base::ceil_div(end - begin, split.part_bytes)));
+  while (begin < end) {
+    const std::uint64_t bytes = std::min(split.part_bytes, end - begin);
+    jobs.push_back(take_job());
+    jobs.back()->prepare_part(
+        split, place, begin, split.read->out.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes)));
+    begin += bytes;
+  }
+}
+
+// The first part's answer has told which version the object is of, and how long it is. On the transport's thread.
+Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
+  Split& split = *lead.split();
+  const std::uint64_t there = object_bytes - std::min(object_bytes, split.read->offset);
+  const std::uint64_t end = std::min<std::uint64_t>(split.read->out.size(), there);
+  std::vector<Job*> jobs;
+  Status status;
+  try {
+    add_parts(split, lead.out().size(), end, lead.place(), jobs);
+    for (Job* const part : jobs) part->deadline_ns = lead.deadline_ns;
+    bool wanted = true;
+    {
+      // With the lock: cancel() finds all of them, or they are not asked for.
+      std::lock_guard lock(mutex_);
+      wanted = !lead.cancel_wanted.load(std::memory_order_relaxed);
+      if (wanted) {
+        split.parts.insert(split.parts.end(), jobs.begin(), jobs.end());
+        split.left += jobs.size();
+      }
+    }
+    if (!wanted) {
+      status = status_of(ExchangeEnd::kCancelled, {});
+    } else if (!jobs.empty()) {
+      status = go(jobs);
+    }
+    if (status.ok()) return {};
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
+  std::lock_guard lock(mutex_);
+  split.parts.resize(1);
+  split.left = 1;
+  for (Job* const part : jobs) recycle_locked(part);
+  return status;
+}
+
+// Its answer shows that the range is better asked for by one request.
+void RangeClient::keep_whole(Job& lead) noexcept {
+  std::lock_guard lock(mutex_);
+  lead.leave_split();
+}
+
+// On the transport's thread, as the next.
+void RangeClient::note_answer(const LinkAnswer& answer) noexcept {
+  policy_.answered();
+  link_.note(answer);
+  connections_.answered(answer.end_ns, answer.bytes + link_.request_bytes(), link_.latency_ns(),
+                        transport_->any_waits());
+  transport_->use_connections(connections_.limit());
+}
+
+void RangeClient::note_refusal() noexcept {
+  connections_.refused(base::now_ns(), link_.latency_ns());
+  transport_->use_connections(connections_.limit());
+}
+
+// With the lock.
+void RangeClient::give_up_locked(Job& job) noexcept {
+  job.cancel_wanted.store(true, std::memory_order_relaxed);
+  if (job.rival != nullptr) job.rival->cancel_wanted.store(true, std::memory_order_relaxed);
+}
+
+// It is late: asks a second time, where there is budget and memory for it. On the transport's thread.
+void RangeClient::hedge(Job& job) noexcept {
+  const std::size_t bytes = job.out().size();
+  {
+    std::lock_guard lock(mutex_);
+    if (!job.can_be_hedged() || job.rival != nullptr || job.cancel_wanted.load(std::memory_order_relaxed) ||
+        hedged_bytes_ + bytes > kMostHedgesBytes || !hedging_.take(base::now_ns())) {
+      return;
+    }
+    hedged_bytes_ += bytes;
+  }
+  Job* second = nullptr;
+  bool begun = false;
+  try {
+    second = take_job();
+    second->prepare_hedge(job);
+    bool prepared = false;
+    {
+      std::lock_guard lock(mutex_);
+      const Result<bool> known = service_.prepared();
+      prepared = known.ok() && *known && !job.cancel_wanted.load(std::memory_order_relaxed);
+      if (prepared) {
+        second->rival = &job;
+        job.rival = second;
+      }
+    }
+    if (prepared) {
+      second->ask();
+      Exchange* const one[] = {second};
+      begun = transport_->start(one).ok();
+    }
+  } catch (const std::bad_alloc&) {  // then it is not asked a second time
+  }
+  if (begun) return;
+  std::lock_guard lock(mutex_);
+  job.rival = nullptr;
+  hedged_bytes_ -= bytes;
+  if (second == nullptr) return;
+  second->drop_own();
+  recycle_locked(second);
+}
+
+// Whether the second request for the same bytes has them.
+bool RangeClient::is_beaten(Job& job) {
+  std::lock_guard lock(mutex_);
+  return !job.hedges && job.rival != nullptr && job.rival->over && job.rival->outcome().status.ok();
+}
+
+// Of two requests for the same bytes one has ended. The first that comes right wins, and the range ends when both have:
+// so the other writes nothing after that. Gives the job that the range is to be ended by; null: not yet.
+RangeClient::Job* RangeClient::settle(Job& job) noexcept {
+  Job* first = nullptr;
+  Job* parked = nullptr;
+  bool stop = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (job.rival == nullptr) return &job;
+    job.over = true;
+    if (job.rival->over) {
+      first = job.hedges ? job.rival : &job;
+    } else if (job.outcome().status.ok()) {
+      job.rival->cancel_wanted.store(true, std::memory_order_relaxed);
+      stop = true;
+      if (std::erase(parked_, job.rival) != 0) parked = job.rival;
+    }
+  }
+  if (parked != nullptr) {
+    parked->finish(status_of(ExchangeEnd::kCancelled, {}));  // and with it the range
+  } else if (stop) {
+    transport_->look_for_cancelled();
+  }
+  if (first == nullptr) return nullptr;
+  // Both have ended: nobody else has either of them.
+  Job* const second = first->rival;
+  if (!first->outcome().status.ok() && second->outcome().status.ok()) {
+    std::memcpy(first->out().data(), second->out().data(), static_cast<std::size_t>(second->outcome().bytes));
+    std::swap(first->outcome(), second->outcome());
+  }
+  std::lock_guard lock(mutex_);
+  hedged_bytes_ -= second->out().size();
+  first->rival = second->rival = nullptr;
+  second->drop_own();
+  recycle_locked(second);
+  return first;
+}
+
+// A job has ended: so has its read, or, where that was split, when this was the last of its parts.
+void RangeClient::ended(Job& one) noexcept {
+  Job* const settled = settle(one);
+  if (settled == nullptr) return;
+  Job& job = *settled;
+  RangeRead* const read = job.read();
+  Split* const split = job.split();
+  if (split == nullptr) {
+    Job::Outcome& outcome = job.outcome();
+    read->status = std::move(outcome.status);
+    read->bytes = outcome.bytes;
+    read->object_bytes = outcome.object_bytes;
+    read->found_version.swap(outcome.version);
+  } else if (!part_ended(job)) {
+    return;
+  } else {
+    join(*split);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    running_.erase(read);
+    if (split == nullptr) {
+      recycle_locked(&job);
+    } else {
+      for (Job* const part : split->parts) recycle_locked(part);
+    }
+  }
+  read->listener->done({&read, 1});
+}
+
+// Whether it was the last. Where one fails, the others are not wanted any more.
+bool RangeClient::part_ended(Job& job) noexcept {
+  Split& split = *job.split();
+  bool last = false, stop = false;
+  {
+    std::lock_guard lock(mutex_);
+    Status& status = job.outcome().status;
+    last = --split.left == 0;
+    if (!status.ok() && !split.failed) {
+      split.failed = true;
+      split.failure = std::move(status);
+      for (Job* const part : split.parts) give_up_locked(*part);
+      stop = !last;
+    }
+  }
+  if (stop) transport_->look_for_cancelled();
+  return last;
+}
+
+// What came of a range whose parts have all ended: all of it, to where the object ends, or an error.
+void RangeClient::join(Split& split) noexcept {
+  RangeRead& read = *split.read;
+  read.bytes = 0;
+  try {
+    if (split.failed) {
+      // There was such an object: it is not a chunk that was never written.
+      const bool removed = split.begun && split.failure.code() == Code::kNotFound;
+      read.status =
+          removed ? changed("the object was removed while it was read: read it again") : std::move(split.failure);
+      return;
+    }
+    std::uint64_t size = RangeRead::kUnknown;
+    for (Job* const part : split.parts) {
+      const std::uint64_t told = part->outcome().object_bytes;
+      if (told == RangeRead::kUnknown) continue;
+      if (size != RangeRead::kUnknown && size != told) {
+        read.status =
+            Status(Code::kIo, Layer::kStore, "the server says of parts of one object that it has different sizes");
+        return;
+      }
+      size = told;
+    }
+    std::uint64_t begin = 0;
+    for (Job* const part : split.parts) {
+      const std::uint64_t room = part->out().size(), from = std::min(size, read.offset);
+      const std::uint64_t there = std::min(room, size - from - std::min(size - from, begin));
+      if (part->outcome().bytes != there) {
+        read.status =
+            Status(Code::kShort, Layer::kStore, "the server's answer to a part of a range ends before its end");
+        read.bytes = 0;
+        return;
+      }
+      read.bytes += there;
+      begin += room;
+    }
+    if (begin < std::min<std::uint64_t>(read.out.size(), size - std::min(size, read.offset))) {
+      read.bytes = 0;
+      read.status = Status(Code::kInternal, Layer::kStore, "a part of a range was not asked for");
+      return;
+    }
+    read.object_bytes = size;
+    read.found_version = split.etag;
+    read.status = {};
+  } catch (const std::bad_alloc&) {
+    read.bytes = 0;
+    read.status = Status::out_of_memory();
+  }
 }
 
 // All of them, or none. Where it is not known who asks they wait for resume().
@@ -450,8 +453,11 @@ void RangeClient::cancel(std::span<RangeRead* const> reads) noexcept {
     for (RangeRead* const read : reads) {
       const auto found = running_.find(read);
       if (found == running_.end()) continue;
-      found->second->cancel_wanted.store(true, std::memory_order_relaxed);
       any = true;
+      Job& job = *found->second;
+      give_up_locked(job);
+      if (job.split() == nullptr) continue;
+      for (Job* const part : job.split()->parts) give_up_locked(*part);
     }
     // Those that wait for resume() end now: it may take seconds. Without memory for that they end then.
     try {
@@ -474,7 +480,7 @@ Result<std::string> RangeClient::get_whole(const std::function<Url()>& place, st
   Job* const one[] = {job};
   Status status;
   try {
-    job->prepare(nullptr, &whole, place());
+    job->prepare(whole, place());
     status = go(one);
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();

@@ -1,5 +1,6 @@
 // RangeClient: ranges of a service's objects over a Transport: requests, redirects, retries and the verdict on what
-// comes. Stores of HTTP servers and of S3 are a RangeService and one of these.
+// comes. Stores of HTTP servers and of S3 are a RangeService and one of these. A long range is asked for in parts by
+// several requests at a time, each straight into its place and all of one version; it ends once, with the last of them.
 //
 // Threads: every call from any thread. RangeListener::done() is called on the transport's thread, with no lock held.
 // Owns:    its transport. Goes when all reads have ended, and then waits for the transport's thread.
@@ -18,6 +19,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "http/connection_limit.h"
+#include "http/hedge_policy.h"
+#include "http/link_model.h"
 #include "http/retry_policy.h"
 #include "http/transport.h"
 #include "http/url.h"
@@ -48,6 +52,8 @@ class RangeService {
 struct ClientOptions {
   TransportOptions transport;
   RetryLimits retry;
+  LinkLimits link;
+  bool hedge = false;                        // late answers are asked for a second time, as HedgePolicy has it
   std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
 };
 
@@ -66,15 +72,36 @@ class RangeClient {
   // The service knows who asks, or why it does not: what waits for that goes on, or ends so.
   void resume(const Status& status) noexcept;
 
+  // As base::ReadShaper has it: from what the answers so far have cost.
+  base::ReadShape read_shape(bool steady) const noexcept {
+    return steady ? link_.first_shape(options_.transport.connections) : link_.shape(connections_.limit());
+  }
+
   // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
   // has learnt where it is.
   Result<std::string> get_whole(const std::function<Url()>& place, std::uint64_t limit);
 
  private:
   class Job;
+  struct Split;
   struct Whole;
   Job* take_job();
   void recycle(Job* job) noexcept;
+  void recycle_locked(Job* job) noexcept;
+  std::uint32_t parts_of(const RangeRead& read, std::size_t busy) const;
+  void begin_split(RangeRead& read, Job& lead, std::uint32_t parts, std::vector<Job*>& jobs);
+  void add_parts(Split& split, std::uint64_t begin, std::uint64_t end, const Url& place, std::vector<Job*>& jobs);
+  Status begin_rest(Job& lead, std::uint64_t object_bytes);
+  void keep_whole(Job& lead) noexcept;
+  void ended(Job& one) noexcept;
+  void hedge(Job& job) noexcept;
+  Job* settle(Job& job) noexcept;
+  bool is_beaten(Job& job);
+  void note_answer(const LinkAnswer& answer) noexcept;
+  void note_refusal() noexcept;
+  static void give_up_locked(Job& job) noexcept;
+  bool part_ended(Job& job) noexcept;
+  static void join(Split& split) noexcept;
   std::int64_t server_now() const noexcept;
   Status check_own() const;
   Status go(std::span<Job* const> jobs);
@@ -84,12 +111,17 @@ class RangeClient {
   const std::uint64_t generation_;            // of the process that it works in
   RetryPolicy policy_;                        // the transport's thread alone
   std::uint64_t random_;                      // the transport's thread alone
+  LinkModel link_;                            // learns on the transport's thread
+  HedgePolicy hedging_;                       // the transport's thread alone
+  ConnectionLimit connections_;               // learns on the transport's thread
+  std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;
   std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all there are
   std::vector<Job*> free_;                              // guarded by mutex_
   std::unordered_map<const RangeRead*, Job*> running_;  // guarded by mutex_
   std::vector<Job*> parked_;                            // guarded by mutex_: until it is known who asks
+  std::uint64_t hedged_bytes_ = 0;                      // guarded by mutex_: of second requests, their own memory
   std::unique_ptr<Transport> transport_;                // the last: it goes first, and nothing calls any more
 };
 

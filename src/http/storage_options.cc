@@ -5,10 +5,12 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/checked.h"
+
 namespace headrace::http {
 namespace {
 
-enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount };
+enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount, kBytes };
 
 constexpr unsigned kH = 1, kS = 2, kG = 4, kA = 8, kAll = 15;
 constexpr std::size_t kMostOptionBytes = 32 << 10;
@@ -112,6 +114,11 @@ constexpr NameRow kNames[] = {
     {"config_kwargs.proxies.https", StorageName::kProxy, kS},
     {"config_kwargs.proxies.http", StorageName::kProxy, kS},
     {"client_kwargs.proxy", StorageName::kProxy, kH},
+    {"max_gap", StorageName::kMostGap, kAll, Kind::kBytes},
+    {"coalesce", StorageName::kMostGap, kAll, Kind::kBytes},
+    {"max_block", StorageName::kMostBlock, kAll, Kind::kBytes},
+    {"part_size", StorageName::kPartBytes, kAll, Kind::kBytes},
+    {"hedge", StorageName::kHedge, kAll, Kind::kFlag},
     {"cache_dir", StorageName::kCacheDirectory, kAll},
     {"cache_bytes", StorageName::kCacheBytes, kAll},
     {"cache_trust", StorageName::kCacheTrust, kAll},
@@ -210,6 +217,33 @@ std::optional<std::uint64_t> count_of(std::string_view text) {
   return count;
 }
 
+// "1048576", or "1M" with K, M or G of 1,024 each.
+std::optional<std::uint64_t> bytes_of(std::string_view text) {
+  constexpr std::string_view kUnits = "KMG";
+  std::uint64_t unit = 1;
+  if (!text.empty()) {
+    const char last =
+        text.back() >= 'a' && text.back() <= 'z' ? static_cast<char>(text.back() - 'a' + 'A') : text.back();
+    if (const std::size_t power = kUnits.find(last); power != std::string_view::npos) {
+      unit = std::uint64_t{1024} << (10 * power);
+      text.remove_suffix(1);
+    }
+  }
+  const auto count = count_of(text);
+  return count ? base::checked_mul(*count, unit) : std::nullopt;
+}
+
+// What messages say that a value is.
+struct NumberKind {
+  std::optional<std::uint64_t> (*parse)(std::string_view text);
+  const char* what;
+};
+NumberKind number_kind(Kind kind) {
+  if (kind == Kind::kSeconds) return {seconds_of, "a time in seconds, at most a day"};
+  if (kind == Kind::kBytes) return {bytes_of, "a number of bytes, such as 1048576, or 1M with K, M or G of 1,024"};
+  return {count_of, "a number"};
+}
+
 }  // namespace
 
 bool is_printable(std::string_view text) noexcept {
@@ -253,12 +287,9 @@ Status StorageOptions::take(const StorageOption& option, StorageService service)
     value.number = no ? 0 : 1;
     value.text = no ? "false" : "true";
   } else if (row->kind != Kind::kText) {
-    const bool seconds = row->kind == Kind::kSeconds;
-    const auto number = seconds ? seconds_of(option.value) : count_of(option.value);
-    if (!number) {
-      return refuse_option(std::string("the storage option '") + row->name + "' is " +
-                           (seconds ? "a time in seconds, at most a day" : "a number"));
-    }
+    const NumberKind kind = number_kind(row->kind);
+    const auto number = kind.parse(option.value);
+    if (!number) return refuse_option(std::string("the storage option '") + row->name + "' is " + kind.what);
     value.number = *number;
     value.text = std::to_string(*number);
   }

@@ -49,6 +49,10 @@ enum class StorageName : std::uint8_t {
   kConnections,
   kRetries,  // after the first attempt
   kProxy,
+  kMostGap,  // how ranges are asked for: link_model.h
+  kMostBlock,
+  kPartBytes,
+  kHedge,
   kCacheDirectory,  // these are src/cache's: cache_options.h
   kCacheBytes,
   kCacheTrust,
@@ -68,7 +72,7 @@ class StorageOptions {
   const std::string& text(StorageName name) const noexcept;
   std::optional<bool> flag(StorageName name) const noexcept;
   bool is_on(StorageName name) const noexcept { return flag(name).value_or(false); }
-  // Nanoseconds of times, else a number.
+  // Nanoseconds of times, bytes of sizes, else a number.
   std::optional<std::uint64_t> number(StorageName name) const noexcept;
   // "Name: value", of plain HTTP.
   const std::vector<std::string>& headers() const noexcept { return headers_; }

@@ -117,6 +117,27 @@ TEST(StorageOptions, LimitTheClient) {
   }
 }
 
+TEST(StorageOptions, SayHowRangesAreAskedFor) {
+  const auto link = [](const Given& given) { return find_client_options(*parse(given)); };
+  EXPECT_FALSE(link({})->link.gap_bytes || link({})->link.group_bytes || link({})->link.part_bytes) << "as is learned";
+  const auto options = link({{"max_gap", "64K"}, {"max_block", "2m"}, {"part_size", "1048577"}});
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  EXPECT_EQ(options->link.gap_bytes, 64u << 10);
+  EXPECT_EQ(options->link.group_bytes, 2u << 20);
+  EXPECT_EQ(options->link.part_bytes, 1048577u);
+  EXPECT_EQ(link({{"coalesce", "0"}})->link.gap_bytes, 0u);
+  EXPECT_FALSE(link({})->hedge);
+  EXPECT_TRUE(link({{"hedge", "true"}})->hedge);
+  EXPECT_EQ(parse({{"hedge", "5"}}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(link({{"part_size", "0"}})->link.part_bytes, 0u);
+  for (const Given& given : {Given{{"max_gap", "65M"}}, Given{{"part_size", "65535"}}, Given{{"max_block", "1"}}}) {
+    EXPECT_EQ(link(given).status().code(), Code::kInvalidArgument) << given[0].name;
+  }
+  for (const char* value : {"M", "1T", "-1", "1.5M", "18446744073709551616", "18446744073709551615G", "1 M"}) {
+    EXPECT_EQ(parse({{"part_size", value}}).status().code(), Code::kInvalidArgument) << value;
+  }
+}
+
 TEST(S3Settings, ComeFromOptionsThenTheEnvironmentThenProfiles) {
   Machine machine;
   auto& [variables, files] = machine;

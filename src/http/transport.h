@@ -40,8 +40,13 @@ class Exchange {
   std::uint64_t not_before_ns = 0;   // base::now_ns() when it may begin
   std::uint64_t total_ns = 0;        // from its first beginning on; 0: no limit
   std::uint64_t deadline_ns = 0;     // set by the transport when it first begins
+  std::uint64_t asked_ns = 0;        // set before the first on_line(): the connection stood, and the request went out
+  std::uint64_t late_ns = 0;         // not 0: on_late() is called once, when it is under way and has not ended then
+  bool urgent = false;               // begins before those that wait
   std::atomic<bool> cancel_wanted{false};
 
+  virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set
+  virtual void on_late() noexcept {}
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
   virtual void on_end(ExchangeEnd end, std::string_view detail) noexcept = 0;
@@ -51,7 +56,7 @@ class Exchange {
 };
 
 struct TransportOptions {
-  std::uint32_t connections = 64;  // at a time
+  std::uint32_t connections = 128;  // at a time
   std::uint64_t connect_ns = 10'000'000'000;
   std::uint64_t idle_ns = 30'000'000'000;
   std::string ca_file;  // certificates to trust; empty: the system's
@@ -69,6 +74,11 @@ class Transport {
   virtual Status start(std::span<Exchange* const> exchanges) = 0;
   // Somebody has set cancel_wanted.
   virtual void look_for_cancelled() noexcept = 0;
+  // Begins none as long as so many are under way; never more than TransportOptions::connections. Of no effect on those
+  // that are.
+  virtual void use_connections(std::uint32_t count) noexcept = 0;
+  // Whether some wait for a connection. On the transport's thread.
+  virtual bool any_waits() const noexcept = 0;
 };
 
 struct TransportRow {

@@ -97,10 +97,12 @@ Status RangeStore::put(std::string_view key, std::span<const std::byte> bytes) {
 Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> behind, std::string_view identity,
                                                  const StoreOptions& options) {
   HEADRACE_TRY_ASSIGN(const auto cache, cache::find_cache_options(options.storage));
+  std::shared_ptr<const base::ReadShaper> shaper(behind, dynamic_cast<const base::ReadShaper*>(behind.get()));
+  if (shaper.get() == nullptr) shaper.reset();
   if (cache) {
     HEADRACE_TRY_ASSIGN(behind, cache::make_cached_ranges(std::move(behind), identity, *cache, options.memory));
   }
-  return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(behind)));
+  return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(behind), std::move(shaper), cache.has_value()));
 }
 
 }  // namespace headrace::store

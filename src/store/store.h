@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/memory_budget.h"
+#include "base/read_shape.h"
 #include "os/page_buffer.h"
 #include "store/byte_source.h"
 
@@ -74,6 +75,9 @@ class Store {
   virtual ByteStore* ranges() noexcept { return nullptr; }
   // Whether the answers of such a store have told versions of what they gave.
   virtual bool tells_versions() const noexcept { return false; }
+
+  // How ranges of its objects are best asked for. May be another one at every call, but for most_group_bytes.
+  virtual base::ReadShape read_shape() const noexcept { return {}; }
 
   // What it can do besides, where its objects are files; null where they are not.
   virtual FileOffers* files() noexcept { return nullptr; }

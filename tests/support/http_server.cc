@@ -293,8 +293,9 @@ void ObjectService::answer(HttpWire& wire, const HttpRequest& request) const {
   const auto found = objects_.find(key);
   if (found == objects_.end()) return error("404 Not Found", azure ? "BlobNotFound" : "NoSuchKey");
   const store::Bytes& bytes = found->second;
-  const std::string etag_line = "ETag: " + etag(bytes) + "\r\n";
-  if (const std::string match = request.header("if-match"); !match.empty() && match != etag(bytes)) {
+  const std::string& etag = etags_.at(key);
+  const std::string etag_line = "ETag: " + etag + "\r\n";
+  if (const std::string match = request.header("if-match"); !match.empty() && match != etag) {
     return error("412 Precondition Failed", "PreconditionFailed");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());

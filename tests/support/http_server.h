@@ -91,7 +91,9 @@ enum class ObjectStyle : std::uint8_t { kPlain, kS3, kAzure };
 class ObjectService {
  public:
   explicit ObjectService(Objects objects, ObjectStyle style = ObjectStyle::kPlain)
-      : objects_(std::move(objects)), style_(style) {}
+      : objects_(std::move(objects)), style_(style) {
+    for (const auto& [key, bytes] : objects_) etags_[key] = etag(bytes);
+  }
   void operator()(HttpWire& wire, const HttpRequest& request) const { answer(wire, request); }
   void answer(HttpWire& wire, const HttpRequest& request) const;
   static std::string etag(const store::Bytes& bytes);
@@ -99,6 +101,7 @@ class ObjectService {
  private:
   void list(HttpWire& wire, const HttpRequest& request, const std::string& bucket) const;
   const Objects objects_;
+  std::map<std::string, std::string> etags_;
   const ObjectStyle style_;
 };
 

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
+#include "store/range_store.h"
 #include "support/byte_store_testing.h"
 
 namespace headrace {
@@ -63,6 +65,60 @@ TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
     (void)timed_read("0:96", 0, 96);
     EXPECT_EQ(indexes, tells_version ? 0u : 3u);
     EXPECT_EQ(store->in_flight, 0u);
+  }
+}
+
+// Says how it is best asked.
+struct ShapedStore final : ByteStore, base::ReadShaper {
+  explicit ShapedStore(Objects objects, const RangeHabits& habits) : behind(std::move(objects), habits) {}
+  std::string url() const override { return behind.url(); }
+  Status start(std::span<RangeRead* const> reads) override { return behind.start(reads); }
+  void cancel(std::span<RangeRead* const> reads) noexcept override { behind.cancel(reads); }
+  base::ReadShape read_shape(bool steady) const noexcept override {
+    base::ReadShape out = shape;
+    if (steady) out.gap_bytes = 7;
+    return out;
+  }
+  RangeStoreInMemory behind;
+  base::ReadShape shape;
+};
+
+// Of 64 chunks of 256 bytes the first element of every second is wanted; of one that is read alone, no more than that.
+TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
+  const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 64, .chunk_elements = 64, .shard_chunks = 64};
+  std::atomic<std::size_t> chunks{0}, bytes{0};
+  RangeHabits habits;
+  habits.tells_version = true;  // else the index is looked at again
+  habits.change = [&](RangeRead& read) {
+    if (read.from_end || is_metadata(read)) return;
+    ++chunks;
+    bytes += read.out.size();
+  };
+  auto store = std::make_shared<ShapedStore>(objects_of(content), habits);
+  const auto ranges = std::make_shared<store::RangeStore>(store, store);
+  EXPECT_EQ(store::RangeStore(store, store, true).read_shape().gap_bytes, 7u);
+  const Array array = Array::open(Access::make<Store>(context_, ranges)).value();
+  const struct {
+    std::uint64_t gap, group;
+    std::size_t requests, bytes;
+  } rows[] = {{255, 1 << 20, 32, 32 * 4},
+              {0, 1 << 20, 32, 32 * 4},
+              {256, 1 << 20, 1, 63 * 256},
+              {256, 1024, 16, 32 * 256 + 16 * 256},
+              {~std::uint64_t{0}, ~std::uint64_t{0}, 1, 63 * 256},
+              {1 << 20, 0, 32, 32 * 4}};
+  for (const auto& row : rows) {
+    store->shape.gap_bytes = row.gap;
+    store->shape.group_bytes = row.group;
+    store->shape.most_group_bytes = std::max<std::uint64_t>(row.group, 1 << 20);
+    chunks = bytes = 0;
+    const ReadOutcome out = read(array, content, "host", "0:4096:128");
+    ASSERT_TRUE(out.status.ok()) << out.status.to_string();
+    for (std::size_t i = 0; i < out.elements.size(); ++i) {
+      ASSERT_EQ(out.elements[i], content.values(i * 128, 1)[0]) << i;
+    }
+    EXPECT_EQ(chunks, row.requests) << row.gap << " " << row.group;
+    EXPECT_EQ(bytes, row.bytes) << row.gap << " " << row.group;
   }
 }
 

@@ -12,117 +12,24 @@
 #include <mutex>
 #include <set>
 
-#include "http/range_client.h"
 #include "support/http_server.h"
+#include "support/range_reader.h"
 #include "support/temp_dir.h"
 
 namespace headrace::http {
 namespace {
 
 using support::pattern;
+using testing::CanaryService;
 using testing::HttpRequest;
 using testing::HttpServer;
 using testing::HttpWire;
+using testing::impatient;
+using testing::kCanary;
 using testing::ObjectService;
+using testing::RangeReader;
 
 constexpr std::size_t kSize = 1000;
-constexpr const char* kCanary = "geheim-canary";
-constexpr auto kInTime = std::chrono::seconds(20);  // of what may take three seconds: the machine may be busy
-
-class CanaryService final : public RangeService {
- public:
-  CanaryService(std::string base, ServiceKind kind) : base_(std::move(base)), kind_(kind) {}
-  ServiceKind kind() const noexcept override { return kind_; }
-  Url place(std::string_view key) const override {
-    Url url = *parse_url(base_ + (kind_ == ServiceKind::kS3 ? "/bucket/" : "/"));
-    append_escaped(url.path, key, true);
-    url.query = std::string("token=") + kCanary;
-    return url;
-  }
-  std::uint64_t authorize(const Url&, std::int64_t now, std::vector<std::string>& headers) override {
-    headers.push_back(std::string("Authorization: ") + kCanary);
-    headers.push_back(std::string("x-amz-security-token: ") + kCanary);
-    times.push_back(now);
-    return 0;
-  }
-  void learn_region(std::string_view region) override { regions.emplace_back(region); }
-  std::vector<std::string> regions;  // the transport's thread's, until a read has ended
-  std::vector<std::int64_t> times;
-
- private:
-  const std::string base_;
-  const ServiceKind kind_;
-};
-
-ClientOptions impatient() {
-  ClientOptions options;
-  options.transport.connections = 8;
-  options.transport.connect_ns = 300'000'000;
-  options.transport.idle_ns = 300'000'000;
-  options.total_ns = 3'000'000'000;
-  options.retry = {4, 2'000'000, 20'000'000, 500};
-  return options;
-}
-
-// Reads, with memory around `out` that nobody may write.
-class Reader final : RangeListener {
- public:
-  Reader(const std::string& base, ServiceKind kind = ServiceKind::kHttp, const ClientOptions& options = impatient())
-      : service_(base, kind), client_(service_, options, std::move(make_transport(options.transport)).value()) {}
-
-  struct Got {
-    RangeRead read;
-    store::Bytes bytes;
-  };
-  Got read(std::uint64_t offset, std::size_t size, bool from_end = false, const std::string& version = "",
-           const std::string& key = "x") {
-    constexpr std::size_t kGuard = 64;
-    store::Bytes memory(size + 2 * kGuard, std::byte{0x5a});
-    Got got;
-    got.read.key = key;
-    got.read.offset = offset;
-    got.read.from_end = from_end;
-    got.read.version = version;
-    got.read.out = std::span(memory).subspan(kGuard, size);
-    got.read.listener = this;
-    RangeRead* const one[] = {&got.read};
-    done_ = 0;
-    const auto began = std::chrono::steady_clock::now();
-    EXPECT_TRUE(client_.start(one).ok());
-    wait(1);
-    EXPECT_LT(std::chrono::steady_clock::now() - began, kInTime);
-    for (std::size_t i = 0; i < kGuard; ++i) {
-      EXPECT_EQ(memory[i], std::byte{0x5a});
-      EXPECT_EQ(memory[kGuard + size + i], std::byte{0x5a});
-    }
-    EXPECT_LE(got.read.bytes, size);
-    EXPECT_EQ(got.read.status.to_string().find(kCanary), std::string::npos) << got.read.status.to_string();
-    got.bytes.assign(memory.begin() + kGuard, memory.begin() + kGuard + static_cast<std::ptrdiff_t>(got.read.bytes));
-    got.read.version = {};
-    return got;
-  }
-  void wait(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kInTime, [&] { return done_ >= count; }));
-    EXPECT_EQ(done_.load(), count);
-  }
-  RangeListener* listener() { return this; }
-  RangeClient& client() { return client_; }
-  CanaryService& service() { return service_; }
-  std::atomic<std::size_t> done_{0};
-
- private:
-  void done(std::span<RangeRead* const> reads) noexcept override {
-    std::lock_guard lock(mutex_);
-    done_ += reads.size();
-    came_.notify_all();
-  }
-  std::mutex mutex_;
-  std::condition_variable came_;
-  CanaryService service_;
-  RangeClient client_;
-};
-
 const store::Bytes& object() {
   static const store::Bytes bytes = pattern(kSize, 7);
   return bytes;
@@ -404,7 +311,7 @@ class Misbehaving : public ::testing::TestWithParam<Misbehaviour> {
 TEST_P(Misbehaving, IsNotBelieved) {
   std::atomic<int> count{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { GetParam().answer(wire, request, count++); });
-  Reader reader(server.url());
+  RangeReader reader(server.url());
   const auto got = reader.read(5, 10);
   const Code code = got.read.status.code();
   EXPECT_TRUE(GetParam().codes.contains(code)) << got.read.status.to_string();
@@ -426,7 +333,7 @@ class RemoteReads : public ::testing::Test {
 
 TEST_F(RemoteReads, AllFormsOfRanges) {
   HttpServer server(ObjectService({{"x", object()}, {"empty", {}}}));
-  Reader reader(server.url());
+  RangeReader reader(server.url());
   const struct {
     std::uint64_t offset;
     std::size_t size;
@@ -458,7 +365,7 @@ TEST_F(RemoteReads, AServerWithoutRangesGivesWholeObjects) {
     wire.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n" + std::string(text_of(0, kSize)) +
               "\r\n0\r\n\r\n");
   });
-  Reader reader(server.url());
+  RangeReader reader(server.url());
   for (const bool way : {false, true}) {
     chunked = way;
     for (const std::size_t size : {kSize, kSize + 1, std::size_t{100'000}}) {
@@ -481,7 +388,7 @@ TEST_F(RemoteReads, AChangedObjectIsSaidToBe) {
     if (ignores == 0) return honest().answer(wire, request);
     part(wire, ignores == 1 ? "ETag: \"other\"\r\n" : "", text_of(5, 10));
   });
-  Reader reader(server.url());
+  RangeReader reader(server.url());
   const auto first = reader.read(5, 10);
   ASSERT_EQ(first.read.found_version, ObjectService::etag(object()));
   EXPECT_TRUE(reader.read(5, 10, false, first.read.found_version).read.status.ok());
@@ -501,7 +408,7 @@ TEST_F(RemoteReads, WhoAsksIsNotToldToOthers) {
   std::string location = other.url() + "/x";
   HttpServer server(
       [&](HttpWire& wire, const HttpRequest&) { wire.reply("302 Found", "Location: " + location + "\r\n", ""); });
-  Reader reader(server.url());
+  RangeReader reader(server.url());
   EXPECT_TRUE(reader.read(5, 10).read.status.ok());
   const std::vector<HttpRequest> seen = other.requests();
   ASSERT_EQ(seen.size(), 1u);
@@ -525,7 +432,7 @@ TEST_F(RemoteReads, WhatS3Says) {
     status = status_line;
     header = headers;
     answer = body;
-    Reader reader(server.url(), ServiceKind::kS3);
+    RangeReader reader(server.url(), ServiceKind::kS3);
     const auto got = reader.read(5, 10);
     return std::tuple(got.read.status.code(), reader.service().regions, reader.service().times);
   };
@@ -553,23 +460,24 @@ TEST_F(RemoteReads, NobodyThere) {
   ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
   ASSERT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length), 0);
   const std::string url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  EXPECT_EQ(Reader(url).read(5, 10).read.status.code(), Code::kIo);
+  EXPECT_EQ(RangeReader(url).read(5, 10).read.status.code(), Code::kIo);
   ASSERT_EQ(::listen(socket, 1), 0);
-  const auto hanging = Reader(url).read(5, 10);
+  const auto hanging = RangeReader(url).read(5, 10);
   EXPECT_EQ(hanging.read.status.code(), Code::kTimeout) << hanging.read.status.to_string();
   ::close(socket);
-  EXPECT_EQ(Reader("http://no-such-host.invalid").read(5, 10).read.status.code(), Code::kIo);
+  EXPECT_EQ(RangeReader("http://no-such-host.invalid").read(5, 10).read.status.code(), Code::kIo);
 }
 
 TEST_F(RemoteReads, CertificatesAreChecked) {
   support::TempDir folder;
   HttpServer server(honest(), folder / "certificate.pem");
-  EXPECT_EQ(Reader(server.url()).read(5, 10).read.status.code(), Code::kIo) << "nobody trusts it";
+  EXPECT_EQ(RangeReader(server.url()).read(5, 10).read.status.code(), Code::kIo) << "nobody trusts it";
   ClientOptions options = impatient();
   options.transport.ca_file = folder / "certificate.pem";
-  EXPECT_TRUE(Reader(server.url(), ServiceKind::kHttp, options).read(5, 10).read.status.ok());
+  EXPECT_TRUE(RangeReader(server.url(), ServiceKind::kHttp, options).read(5, 10).read.status.ok());
   const std::string other = "https://localhost:" + std::to_string(server.port());
-  EXPECT_EQ(Reader(other, ServiceKind::kHttp, options).read(5, 10).read.status.code(), Code::kIo) << "of another host";
+  EXPECT_EQ(RangeReader(other, ServiceKind::kHttp, options).read(5, 10).read.status.code(), Code::kIo)
+      << "of another host";
 }
 
 TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
@@ -585,7 +493,7 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
   });
   ClientOptions options = impatient();
   options.transport.idle_ns = options.total_ns = 30'000'000'000;
-  Reader reader(server.url(), ServiceKind::kHttp, options);
+  RangeReader reader(server.url(), ServiceKind::kHttp, options);
   constexpr std::size_t kReads = 300;
   store::Bytes memory(kReads * 10);
   const auto reads = [&] {
@@ -632,6 +540,46 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
   start(again);
   reader.wait(kReads);
   for (const RangeRead& read : again) EXPECT_TRUE(read.status.ok()) << read.status.to_string();
+}
+
+// A server that refuses what is more than five at a time: all are answered, and soon few are refused.
+TEST_F(RemoteReads, AServerIsAskedForAsMuchAsItTakes) {
+  std::atomic<int> now{0}, refused{0}, answered{0};
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    const int here = ++now;
+    wire.pause(5);
+    if (here > 5) {
+      ++refused;
+      wire.reply("429 Too Many Requests", "", "");
+    } else {
+      ++answered;
+      honest().answer(wire, request);
+    }
+    --now;
+  });
+  ClientOptions options = impatient();
+  options.transport.connections = 64;
+  options.transport.idle_ns = options.total_ns = 60'000'000'000;
+  options.retry = {50, 2'000'000, 50'000'000, 5000};
+  RangeReader reader(server.url(), ServiceKind::kHttp, options);
+  constexpr std::size_t kReads = 2000;
+  store::Bytes memory(kReads * 10);
+  std::vector<RangeRead> all(kReads);
+  std::vector<RangeRead*> pointers;
+  for (std::size_t i = 0; i < kReads; ++i) {
+    all[i].key = "x";
+    all[i].offset = i % 900;
+    all[i].out = std::span(memory).subspan(i * 10, 10);
+    all[i].listener = reader.listener();
+    pointers.push_back(&all[i]);
+  }
+  reader.done_ = 0;
+  ASSERT_TRUE(reader.client().start(pointers).ok());
+  reader.wait(kReads);
+  for (const RangeRead& read : all) ASSERT_TRUE(read.status.ok()) << read.status.to_string();
+  EXPECT_EQ(answered, static_cast<int>(kReads));
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, static_cast<int>(kReads) / 4);
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
 // Enough for the engine's whole depth in megabyte pieces; touching and pinning more would only delay the first read.
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
+// A network has its rate times its delay under way, 12 GB/s and 150 ms at most.
+constexpr std::size_t kLargestStoreSlab = std::size_t{2} << 30;
 // Of waves of many small chunks, each a file of its own, that stay open until they have been copied.
 constexpr std::uint64_t kOpenFiles = 8192;
 
@@ -92,6 +94,10 @@ std::size_t Resources::slab_bytes() const noexcept {
   return std::clamp<std::size_t>(options_.host_budget_bytes / 8, kSmallestSlab, kLargestSlab);
 }
 
+std::size_t Resources::store_slab_bytes() const noexcept {
+  return std::clamp<std::size_t>(options_.host_budget_bytes / 4, kSmallestSlab, kLargestStoreSlab);
+}
+
 Result<IoService*> Resources::io() {
   std::lock_guard lock(mutex_);
   if (io_ == nullptr) {
@@ -99,6 +105,7 @@ Result<IoService*> Resources::io() {
     io_options.engine = options_.engine;
     io_options.near = near_;
     io_options.slab_bytes = slab_bytes();
+    io_options.store_slab_bytes = store_slab_bytes();
     HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
   }
   return io_.get();

@@ -45,6 +45,8 @@ class Resources {
 
   // Of a read whose stored bytes are neither planned nor charged: several of them fit the I/O service's slab.
   std::uint64_t most_parked_bytes() const noexcept { return slab_bytes() / 4; }
+  // Of the I/O service's memory what users' stores read into: that bounds what is under way to them.
+  std::size_t store_slab_bytes() const noexcept;
   // Starts the service at its first use.
   Result<IoService*> io();
   // kForked in a child of the process that made this.

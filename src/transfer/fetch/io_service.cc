@@ -25,8 +25,23 @@ constexpr std::size_t kMaxBatch = 256;  // requests started, completions taken a
 
 class IoService::Impl {
  public:
-  Impl(std::unique_ptr<io::Engine> made, std::string refused_text, std::size_t slab_bytes)
-      : engine(std::move(made)), refused(std::move(refused_text)), slab_map(slab_bytes), slab_size(slab_bytes) {
+  // What jobs are given pieces of.
+  struct Area {
+    explicit Area(std::size_t bytes) : map(bytes), size(bytes) {}
+    std::span<std::byte> whole() const noexcept { return {slab.data(), static_cast<std::size_t>(size)}; }
+
+    os::PageBuffer slab;
+    SlabMap map;  // guarded by mutex
+    const std::uint64_t size;
+    bool dedicated_in_use = false;  // guarded by mutex: one read larger than the slab at a time
+    os::PageBuffer dedicated;       // guarded by dedicated_in_use
+  };
+
+  Impl(std::unique_ptr<io::Engine> made, std::string refused_text, const IoServiceOptions& options)
+      : engine(std::move(made)),
+        refused(std::move(refused_text)),
+        files(options.slab_bytes),
+        ranges(options.store_slab_bytes) {
     requests.reserve(kMaxBatch);
     done.reserve(kMaxBatch);
     from_stores.reserve(kMaxBatch);
@@ -36,23 +51,19 @@ class IoService::Impl {
 
   void run();
   bool place(ReadJob& job);
-  std::span<std::byte> whole_slab() const noexcept { return {slab.data(), static_cast<std::size_t>(slab_size)}; }
+  Area& area_of(const ReadJob& job) noexcept { return job.read != nullptr ? ranges : files; }
   void start_jobs();
   void report();
 
   const std::unique_ptr<io::Engine> engine;
   const std::string refused;
-  os::PageBuffer slab;
+  Area files, ranges;
 
   std::mutex mutex;
   std::vector<ReadJob*> waiting;  // guarded by mutex: not yet placed, from next_waiting on
   std::size_t next_waiting = 0;   // guarded by mutex
-  SlabMap slab_map;               // guarded by mutex
-  bool dedicated_in_use = false;  // guarded by mutex: one read larger than the slab at a time
-  os::PageBuffer dedicated;       // guarded by dedicated_in_use
   bool stopping = false;          // guarded by mutex
-  const std::uint64_t slab_size;
-  RegisterLater registering;  // the thread's own
+  RegisterLater registering;      // the thread's own
   // The thread's own, made before it starts: where memory is short the service fails to start and not while it runs.
   std::optional<io::RequestQueue> queue;
   std::vector<io::Request> requests;
@@ -77,14 +88,19 @@ bool IoService::Impl::place(ReadJob& job) {
   job.aligned_offset = range.offset_bytes;
   const std::uint64_t bytes = base::align_up(range.length_bytes, SlabMap::kUnit);
   std::uint64_t at = 0;
-  job.dedicated = bytes > slab_size;
+  Area& area = area_of(job);
+  job.dedicated = bytes > area.size;
   if (!job.dedicated) {
-    if (!slab_map.allocate(bytes, at)) return false;
-    job.slot = whole_slab().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(bytes));
+    if (area.slab.data() == nullptr && area.slab.reserve(static_cast<std::size_t>(area.size)).data() == nullptr) {
+      job.status = Status::out_of_memory();
+      return true;
+    }
+    if (!area.map.allocate(bytes, at)) return false;
+    job.slot = area.whole().subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(bytes));
   } else {
-    if (dedicated_in_use) return false;
-    job.slot = dedicated.reserve(static_cast<std::size_t>(bytes));
-    dedicated_in_use = true;
+    if (area.dedicated_in_use) return false;
+    job.slot = area.dedicated.reserve(static_cast<std::size_t>(bytes));
+    area.dedicated_in_use = true;
     if (job.slot.data() == nullptr) job.status = Status::out_of_memory();
   }
   return true;
@@ -150,7 +166,7 @@ void IoService::Impl::run() {
   NearThreads::Thread self(near);
   for (;;) {
     done.clear();
-    registering.before_submit(*engine, whole_slab());
+    registering.before_submit(*engine, files.whole());
     self.follow();
     start_jobs();
     if (!done.empty()) report();
@@ -199,9 +215,9 @@ Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& opt
   std::string refused;
   const NearThreads::StartsThreads starting;  // the engine's too
   HEADRACE_TRY_ASSIGN(auto engine, io::make_engine(options.engine, engine_options, &refused));
-  auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options.slab_bytes);
+  auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options);
   impl->near = options.near;
-  if (impl->slab.reserve(options.slab_bytes).data() == nullptr) return Status::out_of_memory();
+  if (impl->files.slab.reserve(options.slab_bytes).data() == nullptr) return Status::out_of_memory();
   try {
     impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   } catch (const std::exception& error) {
@@ -267,10 +283,11 @@ void IoService::release(std::span<ReadJob* const> jobs) noexcept {
   {
     std::lock_guard lock(impl_->mutex);
     for (ReadJob* job : jobs) {
+      Impl::Area& area = impl_->area_of(*job);
       if (job->dedicated) {
-        impl_->dedicated_in_use = false;
+        area.dedicated_in_use = false;
       } else if (!job->slot.empty()) {
-        impl_->slab_map.release(static_cast<std::uint64_t>(job->slot.data() - impl_->slab.data()), job->slot.size());
+        area.map.release(static_cast<std::uint64_t>(job->slot.data() - area.slab.data()), job->slot.size());
       }
       job->slot = {};
     }

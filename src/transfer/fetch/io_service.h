@@ -1,11 +1,12 @@
 // IoService: the one thread that owns a Context's I/O engine, and starts what users' stores read.
 //
-// Workers hand over a batch of jobs at a time; the service gives each a piece of its slab, submits them
+// Workers hand over a batch of jobs at a time; the service gives each a piece of a slab, submits them
 // together and reports each as it completes. A job that finds the slab full waits its turn, which is the back-pressure
-// that bounds memory. Direct reads are widened to the alignment the descriptor asks for.
+// that bounds memory. Files and users' stores have a slab each: what a network has under way is more than a disk
+// needs, and is not registered with an engine. Direct reads are widened to the alignment the descriptor asks for.
 //
 // Threads: every call from any thread; IoSink is called on the service's thread, and on those of users' stores.
-// Owns:    engine, slab, thread. A job and its sink stay the caller's and must live until on_io_done and, for the
+// Owns:    engine, slabs, thread. A job and its sink stay the caller's and must live until on_io_done and, for the
 //          bytes, until release().
 #pragma once
 
@@ -57,7 +58,8 @@ struct IoServiceOptions {
   std::string engine = "auto";
   unsigned depth = 64;
   std::size_t slab_bytes = std::size_t{64} << 20;
-  std::shared_ptr<NearThreads> near = nullptr;  // that the thread follows
+  std::size_t store_slab_bytes = std::size_t{64} << 20;  // of what users' stores read; made at the first such job
+  std::shared_ptr<NearThreads> near = nullptr;           // that the thread follows
 };
 
 class IoService {

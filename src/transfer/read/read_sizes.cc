@@ -95,7 +95,8 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
   sizes.waves = request.waves;
   sizes.wave_bytes = request.wave_bytes;
   std::uint64_t staging_bytes = 0;
-  const std::uint64_t budget = request.host_budget_bytes - request.host_budget_bytes / kIoShare;
+  const std::uint64_t io_bytes = std::max(request.host_budget_bytes / kIoShare, request.io_bytes);
+  const std::uint64_t budget = request.host_budget_bytes - std::min(request.host_budget_bytes, io_bytes);
   if (request.staged) {
     const std::uint64_t host_room = budget > request.lane_bytes ? budget - request.lane_bytes : 0;
     const auto fit = [&](std::uint64_t waves, std::uint64_t tasks) {

@@ -16,6 +16,7 @@ struct SizeRequest {
   std::uint64_t decoded_bytes = 1;  // of one chunk
   std::uint64_t lane_bytes = 0;     // working memory of one worker
   std::uint64_t host_budget_bytes = 0, device_budget_bytes = 0;
+  std::uint64_t io_bytes = 0;    // of the host budget, that the I/O service has; at least an eighth is left to it
   std::uint64_t wave_bytes = 0;  // decoded bytes a wave aims at
   unsigned waves = 1, threads = 1;
   bool staged = false;

@@ -62,6 +62,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
   request.waves = options.waves != 0 ? options.waves : kWaves;
+  if (plan_.store().ranges() != nullptr) add_window(request);
   request.threads = resources_.threads();
   if (!plans_rooms_) {
     request.decoded_bytes = std::max<std::uint64_t>(request.wave_bytes / kTasksOfOwnRooms, 1);
@@ -76,6 +77,18 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   add_lane_bytes(request, more_lane_bytes_);
   if (plan_.store().packs()) add_lane_bytes(request, store::Store::most_packed_bytes(encoded));
   return request;
+}
+
+// Of a store behind a network: as many waves as have under way what its connections carry while an answer takes.
+void WaveForms::add_window(SizeRequest& request) const {
+  constexpr std::uint64_t kShrinks = 2;  // chunks are stored in about half of what they decode to
+  constexpr std::uint64_t kMostWaves = 16;
+  const std::uint64_t room = resources_.store_slab_bytes();
+  request.io_bytes = room;
+  if (resources_.options().waves != 0) return;
+  const std::uint64_t window = std::min(plan_.store().read_shape().window_bytes, room);
+  request.waves =
+      static_cast<unsigned>(std::clamp<std::uint64_t>(kShrinks * window / request.wave_bytes, kWaves, kMostWaves));
 }
 
 SizeRequest WaveForms::with_decoder(SizeRequest request, const codec::Chain& chain, ChunkDecoding& decoding) const {

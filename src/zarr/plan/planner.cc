@@ -8,6 +8,7 @@
 #include "base/access.h"
 #include "base/checked.h"
 #include "os/file_read.h"
+#include "transfer/context/context_impl.h"
 #include "transfer/read/chunk_part.h"
 #include "zarr/grid/footprint.h"
 #include "zarr/shard/shard_units.h"
@@ -25,8 +26,13 @@ using transfer::TaskDetail;
 using transfer::TaskGroup;
 using transfer::WaveTasks;
 
-constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{1} << 20;  // a coalesced read stays in a core's cache
-constexpr std::uint64_t kMaxGapBytes = std::uint64_t{16} << 10;   // cheaper to read than to ask again
+// Of a store's groups, whatever it says: each worker has as much room for one, of half of the budget together.
+std::uint64_t most_group_bytes(const Array::Impl& array) {
+  constexpr std::uint64_t kAlways = std::uint64_t{1} << 20;  // stays in a core's cache
+  const transfer::Resources& resources = *Access::impl(array.store.context())->resources;
+  const std::uint64_t share = resources.options().host_budget_bytes / 2 / std::max(resources.threads(), 1u);
+  return std::min(Access::impl(array.store)->read_shape().most_group_bytes, std::max(kAlways, share));
+}
 
 std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec::Chain> chain,
                                                      const device::ElementOp& op, std::vector<std::byte> fill,
@@ -181,7 +187,8 @@ class ShardPlan final : public ArrayPlan {
       : ArrayPlan(std::move(array), std::move(footprint), std::move(form), parts),
         levels_(array_->sharding->grids.size()),
         open_(levels_),
-        next_shard_(footprint_->first_object()) {
+        next_shard_(footprint_->first_object()),
+        most_group_bytes_(most_group_bytes(*array_)) {
     for (ShardUnits& open : open_) open.memory = base::Charge(array_->memory.budget());
     key_.reserve(256);
     if (ByteStore* const ranges = store().ranges()) {
@@ -233,7 +240,7 @@ class ShardPlan final : public ArrayPlan {
                          task.ordinal & (kMaxUnitsPerShard - 1), detail);
   }
 
-  std::uint64_t max_group_bytes() const noexcept override { return kMaxGroupBytes; }
+  std::uint64_t max_group_bytes() const noexcept override { return most_group_bytes_; }
 
  private:
   static constexpr std::size_t kIndexesAhead = 128;
@@ -370,6 +377,8 @@ class ShardPlan final : public ArrayPlan {
       source = static_cast<std::uint32_t>(wave.sources.size());
       wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}, shard_});
     }
+    const base::ReadShape shape = store().read_shape();
+    const std::uint64_t most_bytes = std::min(shape.group_bytes, most_group_bytes_);
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
       if (!fits(pending_[cursor_])) {
         emit_misfit(wave, pending_[cursor_++]);
@@ -387,7 +396,8 @@ class ShardPlan final : public ArrayPlan {
         if ((task.length == 0) != absent || !fits(task)) break;
         const std::uint64_t task_end = std::max(end, task.offset + task.length);
         if (group.task_count > 0 && !absent &&
-            (wants_parts() || task.offset > end + kMaxGapBytes || task_end - group.offset > kMaxGroupBytes)) {
+            (wants_parts() || (task.offset > end && task.offset - end > shape.gap_bytes) ||
+             task_end - group.offset > most_bytes)) {
           break;
         }
         end = task_end;
@@ -403,6 +413,7 @@ class ShardPlan final : public ArrayPlan {
   const std::size_t levels_;
   std::vector<ShardUnits> open_;  // by level: one shard each, the chunks of the one in front of it
   std::uint64_t next_shard_;
+  const std::uint64_t most_group_bytes_;
   std::unique_ptr<ShardsAhead> ahead_;  // null: opening a shard costs no round trip
   // The shard being handed out
   std::uint64_t shard_object_ = 0;

@@ -1,0 +1,93 @@
+#include "http/connection_limit.h"
+
+#include <algorithm>
+
+namespace headrace::http {
+namespace {
+
+constexpr std::uint32_t kUnit = 32;         // answers that make up for one refusal
+constexpr std::uint32_t kMostRefusals = 2;  // that count for nothing
+constexpr double kWorth = 1.05;             // times the rate, or more connections are of no use
+constexpr std::uint32_t kMostHeld = 256;
+constexpr std::uint64_t kDeafNs = 10'000'000;
+
+// Two answers' time.
+std::uint64_t window_of(std::uint64_t latency_ns, std::uint64_t least_ns) noexcept {
+  constexpr std::uint64_t kMost = 10'000'000'000;
+  return std::max(least_ns, 2 * std::min(latency_ns, kMost));
+}
+
+}  // namespace
+
+void ConnectionLimit::answered(std::uint64_t now_ns, std::uint64_t work, std::uint64_t latency_ns,
+                               bool waits) noexcept {
+  if (refusals_ > 0) --refusals_;
+  if (answers_ == 0 || now_ns < begun_ns_) {
+    begun_ns_ = now_ns;
+    work_ = 0;
+    all_wait_ = true;
+    answers_ = 0;
+  }
+  work_ += std::min(work, std::uint64_t{1} << 40);
+  all_wait_ = all_wait_ && waits;
+  ++answers_;
+  // A window in which every connection has had its turn.
+  if (now_ns - begun_ns_ < window_of(latency_ns, kWindowNs) || answers_ <= limit()) return;
+  const double rate = static_cast<double>(work_) / static_cast<double>(now_ns - begun_ns_);
+  const bool busy = all_wait_;
+  answers_ = 0;
+  if (busy) {
+    end_window(rate);
+  } else if (state_ != State::kSteady) {
+    state_ = State::kSteady;  // it was not found out
+  }
+}
+
+void ConnectionLimit::end_window(double rate) noexcept {
+  const std::uint32_t now = limit();
+  switch (state_) {
+    case State::kSettling:  // connections were made meanwhile
+      state_ = State::kTrying;
+      return;
+    case State::kTrying:
+      state_ = State::kSteady;
+      if (rate >= rate_before_ * kWorth) {
+        next_held_ = kHeldWindows;
+        break;
+      }
+      set(std::min(before_, now));
+      held_ = next_held_;
+      next_held_ = std::min(next_held_ * 2, kMostHeld);
+      return;
+    case State::kSteady:
+      break;
+  }
+  if (held_ > 0) {
+    --held_;
+    return;
+  }
+  if (now >= most_) return;
+  if (careful_) {  // the server says when it is too many
+    set(std::min(most_, now + std::max(now / 16, 1u)));
+    return;
+  }
+  before_ = now;
+  rate_before_ = rate;
+  set(std::min(most_, now + std::max(now / 4, 1u)));
+  state_ = State::kSettling;
+}
+
+void ConnectionLimit::refused(std::uint64_t now_ns, std::uint64_t latency_ns) noexcept {
+  if (now_ns < deaf_until_ns_) return;
+  refusals_ += kUnit;
+  if (refusals_ <= (kMostRefusals - 1) * kUnit) return;
+  refusals_ = 0;
+  set(std::max(limit() / 2, 1u));
+  careful_ = true;
+  state_ = State::kSteady;
+  held_ = 1;
+  answers_ = 0;
+  deaf_until_ns_ = now_ns + window_of(latency_ns, kDeafNs);
+}
+
+}  // namespace headrace::http

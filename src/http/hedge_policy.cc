@@ -1,0 +1,62 @@
+#include "http/hedge_policy.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/checked.h"
+
+namespace headrace::http {
+namespace {
+
+constexpr std::uint64_t kOne = 64;                // a ratio of 1; ratios have steps of a quarter of their power of two
+constexpr std::uint64_t kLeastRatio = kOne / 16;  // 4: the first that has such steps
+constexpr std::uint64_t kMostTime = std::uint64_t{1} << 50;
+
+// Upper end of a bucket, in 1/kOne.
+std::uint64_t upper_of(std::size_t bucket) noexcept {
+  const std::uint64_t power = kLeastRatio << (bucket / 4);
+  return power + power / 4 * (bucket % 4 + 1);
+}
+
+}  // namespace
+
+void HedgePolicy::answered(std::uint64_t took_ns, std::uint64_t expected_ns) noexcept {
+  const std::uint64_t took = std::min(took_ns, kMostTime),
+                      expected = std::clamp<std::uint64_t>(expected_ns, 1, kMostTime);
+  const std::uint64_t ratio = std::max(took * kOne / expected, kLeastRatio);
+  const auto power = static_cast<std::size_t>(std::bit_width(ratio / kLeastRatio) - 1);
+  const std::uint64_t base = kLeastRatio << power;
+  const std::size_t bucket = std::min(power * 4 + static_cast<std::size_t>((ratio - base) / (base / 4)), kBuckets - 1);
+  ++counts_[bucket];
+  ++counted_;
+  seen_ = std::min(seen_ + 1, kLeastAnswers);
+  saved_ = std::min(saved_ + kPerThousand, kMostSaved * 1000);
+  if (counted_ < kMostCounted) return;
+  counted_ = 0;
+  for (std::uint32_t& count : counts_) counted_ += count /= 2;
+}
+
+// Not more than that many of a thousand answers have a larger one.
+std::uint64_t HedgePolicy::ratio_at(std::uint32_t per_thousand) const noexcept {
+  const std::uint64_t wanted = base::ceil_div(std::uint64_t{counted_} * per_thousand, std::uint64_t{1000});
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    seen += counts_[i];
+    if (seen >= wanted) return upper_of(i);
+  }
+  return upper_of(kBuckets - 1);
+}
+
+std::optional<std::uint64_t> HedgePolicy::late_after(std::uint64_t expected_ns) const noexcept {
+  if (seen_ < kLeastAnswers) return std::nullopt;
+  const std::uint64_t ratio = std::min(ratio_at(950), std::max(ratio_at(900), 2 * ratio_at(500)));
+  return std::max(std::min(expected_ns, kMostTime) / kOne * ratio, kLeastNs);
+}
+
+bool HedgePolicy::take(std::uint64_t now_ns) noexcept {
+  if (now_ns < quiet_until_ns_ || saved_ < 1000) return false;
+  saved_ -= 1000;
+  return true;
+}
+
+}  // namespace headrace::http

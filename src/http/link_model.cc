@@ -1,0 +1,93 @@
+#include "http/link_model.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace headrace::http {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kMostNs = 100 * kSecond, kMostRate = std::uint64_t{100} << 30, kLeastRate = 1000;
+constexpr std::uint64_t kMostTimes = 4;  // one sample counts as no more than so many times what was known
+constexpr std::uint64_t kWeight = 8;     // and moves that by an eighth of the difference
+// Where answers wait for each other, at the server or here, that is no latency: the smaller ones are nearer to it.
+constexpr std::uint64_t kSlower = 4;
+constexpr std::uint64_t kGroupTimes = 4;   // a group costs a fifth of its time for having been asked for
+constexpr std::uint64_t kWindowTimes = 2;  // one that comes for each connection, and one to follow it
+
+// What `rate` bytes a second are in `ns`; both within the limits above: no overflow.
+std::uint64_t carried(std::uint64_t rate, std::uint64_t ns) noexcept {
+  return rate / kSecond * ns + rate % kSecond * (ns / 1000) / (kSecond / 1000);
+}
+
+// The mean, in which those that are far off count little: 5 % of answers that take ten times as long are no latency.
+// `upwards`: what a larger sample weighs less than a smaller one.
+std::uint64_t moved(std::uint64_t known, std::uint64_t sample, std::uint64_t upwards) noexcept {
+  const std::uint64_t kept = std::clamp(sample, known / kMostTimes, known * kMostTimes);
+  const std::uint64_t slower = kWeight * upwards;
+  return kept >= known ? known + (kept - known + slower - 1) / slower : known - (known - kept) / kWeight;
+}
+
+}  // namespace
+
+void LinkModel::note(const LinkAnswer& answer) noexcept {
+  if (answer.asked_ns == 0 || answer.first_ns < answer.asked_ns || answer.end_ns < answer.first_ns) return;
+  const std::uint64_t latency = std::clamp<std::uint64_t>(answer.first_ns - answer.asked_ns, 1000, kMostNs);
+  const bool first = !latency_known_.load(std::memory_order_relaxed);
+  latency_ns_.store(first ? latency : std::clamp<std::uint64_t>(moved(latency_ns(), latency, kSlower), 1000, kMostNs),
+                    std::memory_order_relaxed);
+  latency_known_.store(true, std::memory_order_relaxed);
+  if (answer.bytes < kLeastSample) return;
+  const std::uint64_t body_ns = std::max<std::uint64_t>(answer.end_ns - answer.first_ns, 1000);
+  // What lay ready when the answer began says nothing of how fast it came, unless that was all.
+  const bool at_once = body_ns < 2 * kEarlyNs;
+  if (!at_once && answer.late_bytes < kLeastSample / 2) return;
+  const std::uint64_t bytes =
+      std::min({at_once ? answer.bytes : answer.late_bytes, answer.bytes, std::uint64_t{1} << 32});
+  const std::uint64_t rate = std::clamp(bytes * (kSecond / 1000) / (body_ns / 1000), kLeastRate, kMostRate);
+  const bool first_rate = !rate_known_.load(std::memory_order_relaxed);
+  rate_.store(first_rate ? rate : std::clamp(moved(bytes_per_second(), rate, 1), kLeastRate, kMostRate),
+              std::memory_order_relaxed);
+  rate_known_.store(true, std::memory_order_relaxed);
+}
+
+std::uint64_t LinkModel::request_bytes() const noexcept { return carried(bytes_per_second(), latency_ns()); }
+
+std::uint64_t LinkModel::expected_ns(std::uint64_t bytes) const noexcept {
+  const std::uint64_t some = std::min(bytes, std::uint64_t{1} << 44);
+  return latency_ns() +
+         base::saturating_mul(some, kSecond / 1000) / std::max<std::uint64_t>(bytes_per_second() / 1000, 1);
+}
+
+base::ReadShape LinkModel::shape_of(std::uint64_t latency_ns, std::uint64_t rate, bool rate_known,
+                                    std::uint32_t connections) const noexcept {
+  const std::uint64_t worth = carried(rate, latency_ns);
+  base::ReadShape shape;
+  shape.most_group_bytes = limits_.group_bytes.value_or(kMostGroup);
+  shape.group_bytes =
+      limits_.group_bytes.value_or(std::clamp(base::saturating_mul(worth, kGroupTimes), kLeastGroup, kMostGroup));
+  // A gap that is read for nothing costs everybody on a narrow link, and without a rate it is not known to be wide.
+  shape.gap_bytes = limits_.gap_bytes.value_or(std::clamp(worth, kLeastGap, rate_known ? kMostGap : kMostFirstGap));
+  shape.window_bytes = base::saturating_mul(base::saturating_mul(connections, kWindowTimes),
+                                            std::max(worth, std::uint64_t{kLeastGroup}));
+  return shape;
+}
+
+base::ReadShape LinkModel::shape(std::uint32_t connections) const noexcept {
+  return shape_of(latency_ns(), bytes_per_second(), rate_known_.load(std::memory_order_relaxed), connections);
+}
+
+base::ReadShape LinkModel::first_shape(std::uint32_t connections) const noexcept {
+  return shape_of(kFirstLatencyNs, kFirstRate, false, connections);
+}
+
+std::uint32_t LinkModel::parts(std::uint64_t bytes, std::uint32_t connections) const noexcept {
+  const std::uint64_t part = limits_.part_bytes.value_or(std::clamp(request_bytes(), kLeastPart, kMostPart));
+  if (part == 0 || connections < 2) return 1;
+  // As an option says none is longer; else a range of less than two parts gains less than it costs.
+  const std::uint64_t count = limits_.part_bytes ? base::ceil_div(bytes, part) : bytes / part;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, connections));
+}
+
+}  // namespace headrace::http
