@@ -30,6 +30,17 @@ enum class ExchangeEnd : std::uint8_t {
   kNoMemory
 };
 
+// How the answer of a request came, for whoever measures. Times are seconds; 0: not told, or there was no such step.
+struct ConnectionFacts {
+  enum class Stage : std::uint8_t { kNone, kName, kProxyName, kConnect, kHandshake, kCertificate };
+  Stage failed = Stage::kNone;  // where there is no connection: what it failed at
+  bool is_new = false;          // the connection was made for this request
+  double name_seconds = 0;      // until the host's address was known, from the request's beginning as all that follow
+  double connect_seconds = 0;   // until the connection was there
+  double tls_seconds = 0;       // until the handshake was over
+  std::string tls_version;      // "TLSv1.3"; empty: none, or not told
+};
+
 // One request and its answer.
 class Exchange {
  public:
@@ -41,6 +52,7 @@ class Exchange {
   std::uint64_t total_ns = 0;        // from its first beginning on; 0: no limit
   std::uint64_t deadline_ns = 0;     // set by the transport when it first begins
   std::atomic<bool> cancel_wanted{false};
+  ConnectionFacts* facts = nullptr;  // filled in before on_end(), where it is not null
 
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;

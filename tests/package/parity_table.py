@@ -84,6 +84,8 @@ OTHER_NAMES = {
     "leniencies": ("", "", "read --lenient"),
     "capabilities": ("", "", "info --capabilities"),
     "inspect_system": ("", "", "doctor"),
+    "remote_problem_name": ("", "", "doctor"),
+    "remote_bound_name": ("", "", "doctor"),
     "parse_selection": ("hr_read_options.selection", "Array.oindex", "read --select"),
     "parse_points": ("hr_read_options.points", "Array.vindex", "read --points"),
     "parse_blocks": ("hr_read_options.blocks", "Array.blocks", "read --blocks"),
