@@ -10,7 +10,30 @@
 #include "http/google.h"
 #include "http/s3_dialect.h"
 
-namespace headrace::http {
+namespace headrace {
+
+Result<ObjectPlace> split_object_url(std::string_view url) {
+  const auto refuse = [] { return Status(Code::kInvalidArgument, Layer::kStore, "the URL names no object"); };
+  const std::size_t mark = url.find("://");
+  if (mark == std::string_view::npos) return refuse();
+  const std::string_view path = url.substr(0, url.find_first_of("?#"));
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos || slash < mark + 4 || slash + 1 == path.size()) return refuse();
+  try {
+    ObjectPlace place{std::string(url.substr(0, slash)), std::string(path.substr(slash + 1))};
+    if (!url.starts_with("http")) return place;
+    place.store_url += url.substr(path.size());
+    // Keys are escaped when they are asked for; a '+' is no blank there.
+    std::string plain;
+    for (const char c : place.key) plain += c == '+' ? std::string("%2B") : std::string(1, c);
+    if (!http::unescape_form(plain, place.key) || place.key.find('/') != std::string::npos) return refuse();
+    return place;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+namespace http {
 namespace {
 
 std::int64_t now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
@@ -122,31 +145,6 @@ Result<std::shared_ptr<ByteStore>> make_bucket_store(RemoteService service) {
                            std::move(service.obtain), std::move(service.stop));
 }
 
-Result<ObjectPlace> split_object_url(std::string_view url) {
-  const auto refuse = [] { return Status(Code::kInvalidArgument, Layer::kStore, "the URL names no object"); };
-  const std::size_t mark = url.find("://");
-  if (mark == std::string_view::npos) return refuse();
-  const bool web = url.starts_with("http");
-  const std::string_view path = url.substr(0, url.find_first_of("?#"));
-  const std::size_t slash = path.rfind('/');
-  if (slash < mark + 3 || slash + 1 == path.size()) return refuse();
-  ObjectPlace place{std::string(url.substr(0, slash)), std::string(path.substr(slash + 1))};
-  if (!web) return place;
-  place.store_url += url.substr(path.size());
-  // Keys are escaped when they are asked for.
-  std::string plain;
-  for (std::size_t i = 0; i < place.key.size(); ++i) {
-    if (place.key[i] == '+') {
-      plain += "%2B";
-    } else {
-      plain += place.key[i];
-    }
-  }
-  place.key.clear();
-  if (!unescape_form(plain, place.key) || place.key.find('/') != std::string::npos) return refuse();
-  return place;
-}
-
 std::string shown_url(std::string_view url) {
   const std::size_t mark = url.find("://");
   if (mark == std::string_view::npos) return std::string(url.substr(0, url.find_first_of("?#")));
@@ -160,4 +158,5 @@ std::string shown_url(std::string_view url) {
   return std::string(scheme) + "://" + std::string(rest);
 }
 
-}  // namespace headrace::http
+}  // namespace http
+}  // namespace headrace

@@ -50,13 +50,6 @@ Result<RemoteService> find_remote_service(std::string_view url, std::span<const 
 // Of a cloud's service. Waits for credentials, as make_bucket_store() of parts.
 Result<std::shared_ptr<ByteStore>> make_bucket_store(RemoteService service);
 
-// The URL of one object, as a store that holds it and its key there. kInvalidArgument where there is no name at its
-// end.
-struct ObjectPlace {
-  std::string store_url, key;
-};
-Result<ObjectPlace> split_object_url(std::string_view url);
-
 // A URL that may not be valid, as it may be printed: without names, passwords and queries.
 std::string shown_url(std::string_view url);
 

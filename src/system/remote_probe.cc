@@ -285,7 +285,7 @@ class RemoteExamination {
     }
     std::string store_url = url_;
     if (report_.sample.empty()) {
-      auto place = http::split_object_url(url_);
+      auto place = split_object_url(url_);
       if (!place.ok()) return;
       store_url = place->store_url;
       objects = {{place->key, objects[0].bytes}};

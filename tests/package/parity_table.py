@@ -75,6 +75,8 @@ OTHER_NAMES = {
     "Store::open": ("", "open", ""),
     "Store::get": ("", "MemoryStore.get", ""),
     "Store::put": ("", "MemoryStore.put", ""),
+    "Store::ranges": ("", "", "bench"),
+    "split_object_url": ("", "", "bench"),
     "VariableResult::size": ("hr_variable_count", "", ""),
     "build_decode_index": ("", "", "index"),
     "check_decode_index": ("", "", "index --check"),

@@ -1,6 +1,7 @@
 #include "remote_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli_common.h"
 
@@ -54,6 +55,26 @@ bool is_remote_url(std::string_view path) {
   return false;
 }
 
+std::vector<std::string> split_urls(std::string_view text) {
+  std::vector<std::string> urls;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    do {
+      end = std::min(text.find(':', end + 1), text.size());
+    } while (end < text.size() && !is_remote_url(text.substr(end + 1)));
+    urls.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return urls;
+}
+
+std::string shown_urls(std::string_view text) {
+  if (!is_remote_url(text)) return std::string(text);
+  std::string out;
+  for (const std::string& url : split_urls(text)) out += (out.empty() ? "" : ":") + shown_path(url);
+  return out;
+}
+
 std::string shown_word(std::string_view word, std::string_view before) {
   std::string_view option;  // with its '='
   if (word.starts_with("--")) option = word.substr(0, word.find('=') + 1);
@@ -61,7 +82,7 @@ std::string shown_word(std::string_view word, std::string_view before) {
   if (before == kStorageOption || option == "--storage-option=") {
     return std::string(option) + std::string(value.substr(0, value.find('='))) + "=...";
   }
-  return is_remote_url(value) ? std::string(option) + shown_path(value) : std::string(word);
+  return is_remote_url(value) ? std::string(option) + shown_urls(value) : std::string(word);
 }
 
 }  // namespace headrace::cli
