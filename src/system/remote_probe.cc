@@ -86,6 +86,9 @@ class RemoteExamination {
     report_.origin = probe_->origin();
     if (!find_sample()) return;
     if (!try_requests()) return;
+    if (denied_ && report_.lists != false) {
+      report_.warnings.push_back("not all that was tried may be read: " + denied_->message());
+    }
     if (options_.measure) measure();
   }
 
@@ -123,7 +126,11 @@ class RemoteExamination {
   // Nothing more is to be asked: false.
   bool is_usable(const ServiceAnswer& answer) {
     const bool absent = answer.status.code() == Code::kNotFound;
-    if (answer.status.ok() || absent || answer.status.code() == Code::kUnsupported) return true;
+    if (answer.status.ok() || absent) return true;
+    if (answer.status.code() == Code::kUnsupported) {
+      if (!unsupported_) unsupported_ = answer.status;
+      return true;
+    }
     const RemoteProblem problem = problem_of(answer);
     // A key that may not be read, or a bucket that may not be listed, says nothing of others.
     if (problem == RemoteProblem::kDenied) {
@@ -181,6 +188,8 @@ class RemoteExamination {
     if (samples_.empty() && !any_) {
       if (denied_) {
         fail(RemoteProblem::kDenied, *denied_);
+      } else if (unsupported_) {
+        fail(RemoteProblem::kOther, *unsupported_);
       } else if (no_document_ != nullptr) {
         fail(RemoteProblem::kOther,
              Status(Code::kIo, Layer::kStore, "what the server gives is no document of Zarr's").with_key(no_document_));
@@ -317,8 +326,8 @@ class RemoteExamination {
   std::unique_ptr<http::ServiceProbe> probe_;
   std::uint32_t connections_ = 1;
   bool noted_ = false;
-  std::optional<Status> denied_;
-  const char* no_document_ = nullptr;  // a name for which something else came
+  std::optional<Status> denied_, unsupported_;  // the first of each
+  const char* no_document_ = nullptr;           // a name for which something else came
   std::vector<RemoteObject> samples_;
   std::optional<std::string> any_;  // an object that is empty, or does not tell its size
 };

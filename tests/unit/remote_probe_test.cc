@@ -168,6 +168,8 @@ TEST_F(RemoteProbe, EachWayToFailHasItsName) {
   EXPECT_EQ(problem("206 Partial", "Content-Range: bytes 7-9/10\r\n", "abc"), RemoteProblem::kOther);
   EXPECT_EQ(problem("302 Found", "Location: file:///geheim\r\n", ""), RemoteProblem::kOther);
   EXPECT_EQ(problem("418 Teapot", "", ""), RemoteProblem::kOther);
+  EXPECT_EQ(problem("501 Not Implemented", "", ""), RemoteProblem::kOther);
+  EXPECT_EQ(problem("200 OK", "Content-Encoding: gzip\r\n", "{}"), RemoteProblem::kOther);
 }
 
 TEST_F(RemoteProbe, WhatIsNoHttpIsSaid) {
@@ -262,6 +264,19 @@ TEST_F(RemoteProbe, NamesThatMayNotBeListedAreNoProblem) {
   EXPECT_EQ(report.problem, RemoteProblem::kNone) << report.status.to_string();
   EXPECT_EQ(report.lists, false);
   EXPECT_EQ(report.sample, "c/0/0");
+}
+
+TEST_F(RemoteProbe, AChunkThatMayNotBeReadIsSaid) {
+  const ObjectService service(objects("a/"), ObjectStyle::kS3);
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    if (request.path.ends_with("/c/0/0")) return wire.reply("403 Forbidden", "", error("AccessDenied"));
+    service.answer(wire, request);
+  });
+  ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
+  const RemoteReport report = probe("s3://bucket/a");
+  EXPECT_EQ(report.problem, RemoteProblem::kNone) << report.status.to_string();
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_NE(report.warnings[0].find("not all that was tried may be read"), std::string::npos);
 }
 
 TEST_F(RemoteProbe, TheRegionAndTheClockAreLearntAndSaid) {
