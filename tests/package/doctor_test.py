@@ -78,7 +78,7 @@ def test_bad_paths(folder):
     for bad in (folder / "nowhere", folder / "fifo", good / "below", "/dev/null", missing):
         text = doctor(FAILED, bad, good, "--quick")
         assert str(good) in text and "\x1b" not in text, text
-    doctor(FAILED, "s3://bucket/key", says="not on this machine")
+    doctor(FAILED, "ftp://host/key", says="not of this machine, and not of a network")
     data = as_json(folder / "nowhere", good, "--quick", code=FAILED)
     assert "not found" in data["paths"][0]["error"] and data["paths"][0]["advice"] == [], data
     assert data["paths"][1]["error"] is None and data["paths"][1]["advice"], data
