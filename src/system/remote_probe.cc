@@ -314,6 +314,7 @@ class RemoteExamination {
       report_.cpu_seconds_per_gigabyte = rates->cpu_seconds_per_gigabyte;
     }
     find_bound(*rates, report_);
+    if (rates->bytes == 0) report_.warnings.push_back("rates could not be measured: not one range came in time");
     if (samples_[0].bytes < (1 << 20)) {
       report_.warnings.push_back("the largest object that was found has " + std::to_string(samples_[0].bytes) +
                                  " bytes: rates are of requests that small");

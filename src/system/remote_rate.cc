@@ -1,9 +1,12 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
-#include <deque>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "base/clock.h"
 #include "store/range_read.h"
@@ -14,7 +17,7 @@
 namespace headrace::system {
 namespace {
 
-constexpr std::uint64_t kMostRange = std::uint64_t{4} << 20;
+constexpr std::uint64_t kFirstRange = std::uint64_t{64} << 10, kMostRange = std::uint64_t{4} << 20;
 constexpr std::uint64_t kMostMemory = std::uint64_t{256} << 20;
 constexpr std::uint64_t kMostOverOne = std::uint64_t{64} << 20, kMostOverAll = std::uint64_t{512} << 20;
 constexpr double kSecondsOverOne = 1.0, kSecondsOverAll = 2.0;
@@ -40,13 +43,13 @@ std::vector<StorageOption> with_connections(std::span<const StorageOption> given
 // Ranges of the objects in turn, from the start of each to its end.
 class Walk {
  public:
-  Walk(std::span<const RemoteObject> objects, std::uint64_t range_bytes) : objects_(objects), range_(range_bytes) {}
+  explicit Walk(std::span<const RemoteObject> objects) : objects_(objects) {}
   void next(RangeRead& read, std::span<std::byte> memory) {
     const RemoteObject& object = objects_[at_];
     read = RangeRead();
     read.key = object.key;
     read.offset = offset_;
-    read.out = memory.first(static_cast<std::size_t>(std::min(range_, object.bytes - offset_)));
+    read.out = memory.first(static_cast<std::size_t>(std::min<std::uint64_t>(memory.size(), object.bytes - offset_)));
     offset_ += read.out.size();
     if (offset_ < object.bytes) return;
     offset_ = 0;
@@ -55,65 +58,116 @@ class Walk {
 
  private:
   std::span<const RemoteObject> objects_;
-  const std::uint64_t range_;
   std::size_t at_ = 0;
   std::uint64_t offset_ = 0;
 };
 
 struct Run {
   double seconds = 0, cpu_seconds = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, range_bytes = 0;
 };
 
-struct Pull {
-  std::unique_ptr<std::byte[]> memory;
-  store::PendingRange range;  // the last: it goes first, and waits for what writes into the memory
-};
-
-Result<Run> run(ByteStore& store, std::span<const RemoteObject> objects, std::uint64_t range_bytes,
-                std::uint32_t connections, double seconds, std::uint64_t most_bytes) {
-  Walk walk(objects, range_bytes);
-  const auto room = static_cast<std::size_t>(range_bytes);
-  Run run;
-  // The handshake is not what is measured.
-  {
-    auto memory = std::make_unique<std::byte[]>(1);
-    RangeRead first;
-    first.key = objects[0].key;
-    first.out = {memory.get(), 1};
-    HEADRACE_TRY(store::read_range(store, first));
+// Keeps so many ranges under way. What is not there when twice the time has passed is not waited for.
+class RangeRun final : private RangeListener {
+ public:
+  RangeRun(ByteStore& store, std::span<const RemoteObject> objects, std::uint32_t connections, std::uint64_t most_range)
+      : store_(store), walk_(objects), most_range_(most_range), pulls_(connections) {
+    ended_.reserve(connections);
+    for (Pull& pull : pulls_) pull.memory = std::make_unique<std::byte[]>(static_cast<std::size_t>(most_range));
   }
-  const std::uint64_t begun = base::now_ns();
-  const double cpu = process_cpu_seconds();
-  std::deque<std::unique_ptr<Pull>> flying;
-  const auto elapsed = [&] { return static_cast<double>(base::now_ns() - begun) * 1e-9; };
-  std::uint64_t asked = 0;
-  const auto start = [&](std::unique_ptr<Pull> pull) {
-    walk.next(pull->range.read, {pull->memory.get(), room});
-    asked += pull->range.read.out.size();
-    pull->range.start(store);
-    flying.push_back(std::move(pull));
+
+  // Ranges begin with so many bytes, and are twice as long while they take less than a fifth of a second.
+  Result<Run> run(std::uint64_t range_bytes, double seconds, std::uint64_t most_bytes) {
+    range_ = std::min(range_bytes, most_range_);
+    begun_ = base::now_ns();
+    const double cpu = process_cpu_seconds();
+    Run run;
+    Status failure;
+    std::uint64_t asked = 0;
+    const auto start = [&](std::size_t index) {
+      Pull& pull = pulls_[index];
+      walk_.next(pull.read, {pull.memory.get(), static_cast<std::size_t>(range_)});
+      asked += pull.read.out.size();
+      pull.read.listener = this;
+      pull.read.user = index;
+      pull.begun = base::now_ns();
+      ++flying_;
+      RangeRead* const one[] = {&pull.read};
+      if (Status refused = store_.start(one); !refused.ok()) {
+        pull.read.status = std::move(refused);
+        done(one);
+      }
+    };
+    for (std::size_t i = 0; i < pulls_.size() && asked < most_bytes; ++i) start(i);
+    bool cancelled = false;
+    while (flying_ > 0) {
+      const std::optional<std::size_t> index = wait(cancelled ? 3600 : std::max(0.0, 2 * seconds - elapsed()));
+      if (!index) {
+        cancelled = true;
+        run.seconds = elapsed();
+        cancel_all();
+        continue;
+      }
+      --flying_;
+      const RangeRead& read = pulls_[*index].read;
+      if (cancelled) continue;
+      Status status = store::check_answer(read);
+      if (!status.ok()) {
+        failure = std::move(status);
+        cancelled = true;
+        cancel_all();
+        continue;
+      }
+      run.bytes += read.bytes;
+      const double took = static_cast<double>(base::now_ns() - pulls_[*index].begun) * 1e-9;
+      if (took < 0.2) range_ = std::min(2 * range_, most_range_);
+      if (asked < most_bytes && elapsed() < seconds) start(*index);
+    }
+    HEADRACE_TRY(failure);
+    if (run.seconds == 0) run.seconds = elapsed();
+    run.cpu_seconds = process_cpu_seconds() - cpu;
+    run.range_bytes = range_;
+    return run;
+  }
+
+ private:
+  struct Pull {
+    RangeRead read;
+    std::unique_ptr<std::byte[]> memory;
+    std::uint64_t begun = 0;
   };
-  for (std::uint32_t i = 0; i < connections && asked < most_bytes; ++i) {
-    auto pull = std::make_unique<Pull>();
-    pull->memory = std::make_unique<std::byte[]>(room);
-    start(std::move(pull));
+
+  double elapsed() const { return static_cast<double>(base::now_ns() - begun_) * 1e-9; }
+  // Of one that has ended; nothing when the time is over.
+  std::optional<std::size_t> wait(double seconds) {
+    std::unique_lock lock(mutex_);
+    if (!came_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return !ended_.empty(); })) return {};
+    const std::size_t index = ended_.back();
+    ended_.pop_back();
+    return index;
   }
-  while (!flying.empty()) {
-    std::unique_ptr<Pull> pull = std::move(flying.front());
-    flying.pop_front();
-    HEADRACE_TRY(pull->range.wait());
-    run.bytes += pull->range.read.bytes;
-    // The time is that of whole ranges: what is under way when it is over counts, and is waited for.
-    if (asked >= most_bytes || elapsed() >= seconds) continue;
-    auto next = std::make_unique<Pull>();
-    next->memory = std::move(pull->memory);
-    start(std::move(next));
+  void cancel_all() noexcept {
+    for (Pull& pull : pulls_) {
+      RangeRead* const one[] = {&pull.read};
+      store_.cancel(one);  // those that have ended are passed over
+    }
   }
-  run.seconds = elapsed();
-  run.cpu_seconds = process_cpu_seconds() - cpu;
-  return run;
-}
+  void done(std::span<RangeRead* const> reads) noexcept override {
+    std::lock_guard lock(mutex_);
+    for (const RangeRead* read : reads) ended_.push_back(static_cast<std::size_t>(read->user));  // has room
+    came_.notify_one();
+  }
+
+  ByteStore& store_;
+  Walk walk_;
+  const std::uint64_t most_range_;
+  std::vector<Pull> pulls_;
+  std::uint64_t range_ = 0, begun_ = 0;
+  std::size_t flying_ = 0;
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::vector<std::size_t> ended_;  // guarded by mutex_
+};
 
 }  // namespace
 
@@ -123,20 +177,30 @@ Result<RangeRates> measure_ranges(const std::string& url, std::span<const Storag
   for (const RemoteObject& object : objects) largest = std::max(largest, object.bytes);
   RangeRates rates;
   rates.connections = connections;
-  rates.range_bytes = std::min({kMostRange, kMostMemory / connections, largest});
   for (const bool all : {false, true}) {
     const std::vector<StorageOption> options = with_connections(storage, all ? connections : 1);
     HEADRACE_TRY_ASSIGN(const auto store, store::open_store(url, {.memory = nullptr, .storage = options}));
     ByteStore* const ranges = store->ranges();
     if (ranges == nullptr) return Status(Code::kInternal, Layer::kStore, "a remote store without ranges");
-    auto ran = run(*ranges, objects, rates.range_bytes, all ? connections : 1, all ? kSecondsOverAll : kSecondsOverOne,
-                   all ? kMostOverAll : kMostOverOne);
+    // The handshake is not what is measured.
+    std::byte memory{};
+    RangeRead first;
+    first.key = objects[0].key;
+    first.out = {&memory, 1};
+    HEADRACE_TRY(store::read_range(*ranges, first));
+    RangeRun runner(*ranges, objects, all ? connections : 1,
+                    std::min({kMostRange, kMostMemory / connections, largest}));
+    // As if all together were no faster than one is: some have ended then when the time is over.
+    const std::uint64_t share = static_cast<std::uint64_t>(rates.one) / connections;
+    auto ran = runner.run(all ? std::max(kFirstRange, share) : kFirstRange, all ? kSecondsOverAll : kSecondsOverOne,
+                          all ? kMostOverAll : kMostOverOne);
     if (!ran.ok() && ran.status().code() == Code::kAgainExhausted) {
       rates.throttled = true;
       return rates;
     }
     HEADRACE_TRY(ran.status());
     rates.bytes += ran->bytes;
+    rates.range_bytes = ran->range_bytes;
     if (ran->seconds <= 0 || ran->bytes == 0) continue;
     (all ? rates.all : rates.one) = static_cast<double>(ran->bytes) / ran->seconds;
     if (all) {

@@ -118,6 +118,31 @@ TEST_F(RemoteProbe, NothingIsMeasuredWhereThatIsNotAskedFor) {
   EXPECT_LT(server.requests().size(), 20u);
 }
 
+TEST_F(RemoteProbe, ASlowServerIsNotWaitedForLong) {
+  const ObjectService service(objects("a/"), ObjectStyle::kS3);
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
+    const std::string range = request.header("range");
+    if (!request.path.ends_with("/c/0/0") || range == "bytes=0-0" || range == "bytes=1-1" || range == "bytes=-1") {
+      return service.answer(wire, request);
+    }
+    const std::size_t first = std::stoul(range.substr(6)), last = std::stoul(range.substr(range.find('-') + 1));
+    wire.send("HTTP/1.1 206 Partial Content\r\nContent-Length: " + std::to_string(last - first + 1) +
+              "\r\nContent-Range: bytes " + range.substr(6) + "/" + std::to_string(3 << 20) + "\r\n\r\n");
+    for (std::size_t sent = 0; sent <= last - first && wire.is_open(); sent += 100) {  // 10 kB/s
+      wire.send(std::string(std::min<std::size_t>(100, last - first + 1 - sent), 'x'));
+      wire.pause(10);
+    }
+  });
+  ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
+  const auto began = std::chrono::steady_clock::now();
+  const RemoteReport report = probe("s3://bucket/a", true);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
+  EXPECT_EQ(report.problem, RemoteProblem::kNone) << report.status.to_string();
+  EXPECT_EQ(report.bound, RemoteBound::kUnknown);
+  ASSERT_EQ(report.warnings.size(), 1u);
+  EXPECT_NE(report.warnings[0].find("not one range came in time"), std::string::npos);
+}
+
 TEST_F(RemoteProbe, AWebServerIsAskedForWhatItsDocumentSpeaksOf) {
   HttpServer server(ObjectService(objects("a/"), ObjectStyle::kPlain));
   const RemoteReport report = probe(server.url() + "/a?token=geheim", true);

@@ -70,7 +70,7 @@ Verb add_doctor_command(CLI::App& app) {
   verb->add_option("--device", options->device, device_help() + "; auto is the host and every GPU")
       ->check(check_device_name)
       ->type_name("NAME");
-  add_remote_options(*verb, options->storage);
+  add_storage_option(*verb, options->storage);
   verb->add_flag("--quick", options->quick, "measure nothing");
   verb->add_flag("--json", options->json, "print one JSON object instead of text");
   verb->footer(

@@ -12,7 +12,7 @@ constexpr std::string_view kStorageOption = "--storage-option";
 
 }  // namespace
 
-void add_remote_options(CLI::App& verb, std::vector<StorageOption>& storage) {
+void add_storage_option(CLI::App& verb, std::vector<StorageOption>& storage) {
   const auto take = [&storage](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const std::size_t equal = text.find('=');
@@ -30,6 +30,10 @@ void add_remote_options(CLI::App& verb, std::vector<StorageOption>& storage) {
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->take_all();
+}
+
+void add_remote_options(CLI::App& verb, std::vector<StorageOption>& storage) {
+  add_storage_option(verb, storage);
   verb.add_option_function<std::string>(
           "--cache-dir",
           [&storage](const std::string& text) {

@@ -13,7 +13,9 @@ class App;
 
 namespace headrace::cli {
 
-// --storage-option NAME=VALUE, which may be repeated, --cache-dir DIR and --cache-bytes SIZE.
+// --storage-option NAME=VALUE, which may be repeated.
+void add_storage_option(CLI::App& verb, std::vector<StorageOption>& storage);
+// And --cache-dir DIR and --cache-bytes SIZE.
 void add_remote_options(CLI::App& verb, std::vector<StorageOption>& storage);
 
 // Whether a path is asked over a network: https://, s3:// and the like.
