@@ -39,6 +39,7 @@ Status load(CurlLibrary& out) {
   need("curl_easy_setopt", out.easy_setopt);
   need("curl_easy_getinfo", out.easy_getinfo);
   need("curl_multi_setopt", out.multi_setopt);
+  out.ssl_version = reinterpret_cast<decltype(out.ssl_version)>(::dlsym(library, "SSL_get_version"));
   if (missing != nullptr) return refuse(std::string(kFile) + " has no function " + missing + ": it is too old");
   if (out.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return refuse(std::string(kFile) + " cannot be started");
   return {};

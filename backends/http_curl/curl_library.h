@@ -29,6 +29,8 @@ struct CurlLibrary {
   CURLcode (*easy_setopt)(CURL*, CURLoption, ...) = nullptr;
   CURLcode (*easy_getinfo)(CURL*, CURLINFO, ...) = nullptr;
   CURLMcode (*multi_setopt)(CURLM*, CURLMoption, ...) = nullptr;
+  // SSL_get_version() of the OpenSSL that libcurl came with; null where it has another library for TLS.
+  const char* (*ssl_version)(const void* session) = nullptr;
 };
 
 // The one of this process.

@@ -112,6 +112,7 @@ class CurlLoop {
     auto& transfer = *static_cast<Transfer*>(user);
     transfer.moved_ns = base::now_ns();
     if (!transfer.answering) {
+      if (transfer.exchange->facts != nullptr) transfer.loop->note_tls(transfer);
       curl_off_t microseconds = 0;
       (void)transfer.loop->curl_.easy_getinfo(transfer.easy, CURLINFO_PRETRANSFER_TIME_T, &microseconds);
       transfer.exchange->asked_ns =
@@ -132,6 +133,41 @@ class CurlLoop {
     if (transfer.exchange->on_body({reinterpret_cast<const std::byte*>(data), bytes})) return bytes;
     transfer.stopped = true;
     return bytes == 0 ? 1 : 0;
+  }
+
+  // The session is there while the transfer is under way.
+  void note_tls(Transfer& transfer) const noexcept {
+    curl_tlssessioninfo* session = nullptr;
+    if (curl_.ssl_version == nullptr || curl_.easy_getinfo(transfer.easy, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK ||
+        session == nullptr || session->backend != CURLSSLBACKEND_OPENSSL || session->internals == nullptr) {
+      return;
+    }
+    try {
+      transfer.exchange->facts->tls_version = curl_.ssl_version(session->internals);
+    } catch (const std::bad_alloc&) {
+      transfer.exchange->facts->tls_version.clear();
+    }
+  }
+
+  void note_facts(Transfer& transfer, CURLcode code) const noexcept {
+    using Stage = ConnectionFacts::Stage;
+    ConnectionFacts& facts = *transfer.exchange->facts;
+    const auto seconds = [&](CURLINFO what) {
+      double value = 0;
+      return curl_.easy_getinfo(transfer.easy, what, &value) == CURLE_OK ? value : 0;
+    };
+    long connections = 0;
+    (void)curl_.easy_getinfo(transfer.easy, CURLINFO_NUM_CONNECTS, &connections);
+    facts.is_new = connections > 0;
+    facts.name_seconds = seconds(CURLINFO_NAMELOOKUP_TIME);
+    facts.connect_seconds = seconds(CURLINFO_CONNECT_TIME);
+    facts.tls_seconds = seconds(CURLINFO_APPCONNECT_TIME);
+    facts.failed = code == CURLE_COULDNT_RESOLVE_HOST            ? Stage::kName
+                   : code == CURLE_COULDNT_RESOLVE_PROXY         ? Stage::kProxyName
+                   : code == CURLE_COULDNT_CONNECT               ? Stage::kConnect
+                   : code == CURLE_SSL_CONNECT_ERROR             ? Stage::kHandshake
+                   : end_of(code, transfer) == ExchangeEnd::kTls ? Stage::kCertificate
+                                                                 : Stage::kNone;
   }
 
   void run() noexcept {
@@ -342,6 +378,7 @@ class CurlLoop {
       auto* const transfer = reinterpret_cast<Transfer*>(user);
       const CURLcode code = message->data.result;
       // libcurl's text names the host and what the system said; of a redirect or header it has seen, nothing.
+      if (transfer->exchange->facts != nullptr) note_facts(*transfer, code);
       const std::string_view detail = code == CURLE_OK ? "" : curl_.easy_strerror(code);
       end(transfer, end_of(code, *transfer), detail);
     }

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/fork.h"
-#include "http/client_options.h"
 #include "http/range_client.h"
+#include "http/remote_service.h"
 #include "store/range_store.h"
 
 namespace headrace::store {
@@ -50,19 +50,12 @@ class HttpObjects final : public ByteStore, public base::ReadShaper, private htt
 
 Result<std::shared_ptr<Store>> open(const std::string& text, const StoreOptions& options) {
   try {
-    HEADRACE_TRY_ASSIGN(http::Url base, http::parse_url(text));
-    while (base.path.ends_with('/')) base.path.pop_back();
-    HEADRACE_TRY_ASSIGN(const auto given, http::StorageOptions::parse(options.storage, http::StorageService::kHttp));
-    if (!base.tls && given.flag(http::StorageName::kAllowHttp) == false) {
-      return Status(Code::kInvalidArgument, Layer::kStore,
-                    "the URL is plain http, and the storage option 'allow_http' is false");
-    }
-    HEADRACE_TRY_ASSIGN(const http::ClientOptions client, http::find_client_options(given));
-    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(client.transport));
-    const std::string identity = base.to_string();
-    return make_remote_store(
-        std::make_shared<HttpObjects>(std::move(base), given.headers(), client, std::move(transport)), identity,
-        options);
+    HEADRACE_TRY_ASSIGN(http::RemoteService service, http::find_web_service(text, options.storage));
+    HEADRACE_TRY_ASSIGN(auto transport, http::make_transport(service.client.transport));
+    const std::string identity = service.identity();
+    return make_remote_store(std::make_shared<HttpObjects>(std::move(service.base), std::move(service.headers),
+                                                           service.client, std::move(transport)),
+                             identity, options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

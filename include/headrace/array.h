@@ -57,6 +57,10 @@ class HEADRACE_API Store {
   // a disk or a network: local files in the page cache. False as well where the system does not tell, and for other
   // stores. For callers that may not be kept waiting, as an event loop; it does not wait itself.
   bool at_hand(std::string_view key, std::uint64_t limit) const;
+  // What the store reads ranges of, for whoever wants bytes and not arrays: many at a time, and listings. That of a
+  // remote store (with its cache, if it has one) or the caller's own; null where objects are files or memory. May
+  // outlive the Store.
+  std::shared_ptr<ByteStore> ranges() const;
   const Context& context() const noexcept { return context_; }
 
  private:

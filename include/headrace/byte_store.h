@@ -98,4 +98,12 @@ class HEADRACE_API ByteStore {
   virtual Status put(std::string_view key, std::span<const std::byte> bytes);
 };
 
+// The URL of one object of a remote store, as the URL of a store that holds it, and its key there.
+struct ObjectPlace {
+  std::string store_url;  // with the query, which may be a secret
+  std::string key;        // its last component, not escaped
+};
+// kInvalidArgument where the URL has no scheme, no place before the object, or no name at its end. Pure; asks nobody.
+HEADRACE_API Result<ObjectPlace> split_object_url(std::string_view url);
+
 }  // namespace headrace

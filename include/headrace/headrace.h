@@ -257,6 +257,55 @@ HR_API const void* hr_variable_data(const hr_variable* variable);       /* offse
 HR_API int hr_variable_is_utf8(const hr_variable* variable);            /* 1: every element is valid UTF-8 */
 HR_API void hr_variable_free(hr_variable* variable);
 
+/* What the directory holds in which remote stores keep what they read (the storage option "cache_dir"):
+ * headrace/disk_cache.h says more. directory: its path. Stores of this process and of others may use it meanwhile. */
+typedef struct hr_cache_report hr_cache_report;
+typedef struct hr_cache_totals {
+  size_t size;
+  uint64_t segments;        /* files of the directory; hr_cache_segment tells of each */
+  uint64_t file_bytes;      /* that they take on the disk */
+  uint64_t records;         /* ranges of objects that are kept */
+  uint64_t data_bytes;      /* of the objects */
+  uint64_t damaged_records; /* whose checksum is wrong; 0 without verify */
+  uint64_t disk_free_bytes; /* of the file system, for this user */
+  /* Of the stores of this process that use the directory now; 0 where there are none. */
+  uint64_t most_bytes; /* that the segments may have together */
+  uint64_t hits, hit_bytes, misses;
+  uint64_t added_records, added_bytes;
+  uint64_t dropped_records; /* not kept: no room, or the disk was too slow */
+  int32_t in_use;           /* 1: there are such stores */
+  int32_t reserved;
+} hr_cache_totals;
+#define HR_CACHE_TOTALS_INIT \
+  { sizeof(hr_cache_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+typedef struct hr_cache_segment {
+  size_t size;
+  const char* name; /* in the directory; lives as long as the report */
+  uint64_t file_bytes, records, data_bytes, damaged_records;
+  uint64_t torn_bytes; /* at its end, of a process that was killed */
+  int32_t sealed;      /* 1: full, and with a list of its records */
+  int32_t growing;     /* 1: a process appends to it now */
+  int32_t foreign;     /* 1: no segment of this directory */
+  int32_t reserved;
+} hr_cache_segment;
+#define HR_CACHE_SEGMENT_INIT \
+  { sizeof(hr_cache_segment), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+/* verify 1: reads all data and compares checksums; nothing is changed. HR_NOT_FOUND: no such directory; HR_PERMISSION:
+ * it belongs to somebody else, or others can write to it. */
+HR_API hr_code hr_cache_inspect(const char* directory, int verify, hr_cache_report** out, hr_error** error);
+HR_API hr_code hr_cache_total(const hr_cache_report* report, hr_cache_totals* out, hr_error** error);
+/* HR_NOT_FOUND from the first index on that there is not. */
+HR_API hr_code hr_cache_segment_at(const hr_cache_report* report, uint64_t index, hr_cache_segment* out,
+                                   hr_error** error);
+/* The directory without links; null for null. Both texts live as long as the report. */
+HR_API const char* hr_cache_directory(const hr_cache_report* report);
+/* The first thing that kept something from being kept or served by stores of this process; "": none. */
+HR_API const char* hr_cache_problem(const hr_cache_report* report);
+HR_API void hr_cache_free(hr_cache_report* report);
+/* Removes all segments, those that stores have open included. *freed_bytes, which may be null: what the disk has back.
+ */
+HR_API hr_code hr_cache_clear(const char* directory, uint64_t* freed_bytes, hr_error** error);
+
 HR_API const char* hr_version(void); /* "0.1.0"; headrace/version.h has that of the headers */
 
 #ifdef __cplusplus

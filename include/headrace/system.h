@@ -5,6 +5,8 @@
 #pragma once
 
 #include <headrace/export.h>
+#include <headrace/open_options.h>
+#include <headrace/remote_report.h>
 #include <headrace/status.h>
 
 #include <cstdint>
@@ -15,9 +17,11 @@
 namespace headrace {
 
 struct SystemReportOptions {
-  std::vector<std::string> paths = {};  // files or directories on this machine
-  std::string device = "auto";          // "auto": the host and every GPU; else one device by its name
-  bool measure = true;                  // rates; some 3 seconds in all
+  std::vector<std::string> paths = {};      // files or directories on this machine
+  std::string device = "auto";              // "auto": the host and every GPU; else one device by its name
+  bool measure = true;                      // rates; some 3 seconds in all, and 4 more for each URL
+  std::vector<std::string> urls = {};       // of remote stores, as Store::open() takes them
+  std::vector<StorageOption> storage = {};  // for these
 };
 
 struct EngineReport {
@@ -153,11 +157,13 @@ struct SystemReport {
   std::vector<PciGpu> pci_gpus;  // NVIDIA's
   GdsReport gds;
   std::vector<PathReport> paths;
+  std::vector<RemoteReport> remotes;  // one for each URL
   std::vector<std::string> warnings;  // what costs speed whatever is read
 };
 
 // Looks at everything. Blocks for as long as the file systems do; a device or path that cannot be used is part of the
-// report. kInvalidArgument: a device name that is none; kResourceExhausted: no memory.
+// report, as is a URL that cannot be read. Of each URL at most some 600 MB are read. kInvalidArgument: a device name
+// that is none; kResourceExhausted: no memory.
 //
 // Threads: any; measuring from two at once gives lower rates.
 HEADRACE_API Result<SystemReport> inspect_system(const SystemReportOptions& options = {});

@@ -13,6 +13,7 @@ from . import _core
 from ._array import Array, open_array
 from ._batch import Batch
 from ._context import Context, default_context
+from ._disk_cache import DiskCacheReport, DiskCacheSegment, clear_disk_cache, inspect_disk_cache
 from ._errors import (
     CancelledError,
     CorruptError,
@@ -60,10 +61,12 @@ def device_names() -> list[str]:
 
 
 __all__ = [
-    "Array", "Batch", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "EpochStats", "File", "ForkedError", "Group",
+    "Array", "Batch", "Cancel", "CancelledError", "Context", "CorruptError", "DeviceLostError", "DiskCacheReport",
+    "DiskCacheSegment", "EpochStats", "File", "ForkedError", "Group",
     "HeadraceError",
     "IOFuture", "InternalError", "InvalidArgumentError", "Loader", "Member", "MemoryStore", "NotFoundError", "PermissionError",
     "RangeStore", "ReadFuture", "ResourceExhaustedError", "RetriesExhaustedError", "ShortReadError", "Stats", "StorageError", "Tensor",
-    "TimeoutError", "UnsupportedError", "__version__", "default_context", "device_names", "memory_store", "open", "open_array",
+    "TimeoutError", "UnsupportedError", "__version__", "clear_disk_cache", "default_context", "device_names", "inspect_disk_cache",
+    "memory_store", "open", "open_array",
     "open_group", "reset_stats", "stats",
 ]

@@ -30,6 +30,7 @@ TensorView view_of(std::byte* first, const DataType& dtype, std::vector<std::uin
 // Adds a read to the statistics of this process.
 void count(const Stats& stats);
 
+void bind_cache(nanobind::module_& module);
 void bind_context(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
 void bind_chunks(nanobind::module_& module);

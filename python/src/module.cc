@@ -22,4 +22,5 @@ NB_MODULE(_core, module) {
   headrace::python::bind_chunks(module);
   headrace::python::bind_files(module);
   headrace::python::bind_loader(module);
+  headrace::python::bind_cache(module);
 }

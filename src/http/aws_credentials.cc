@@ -71,6 +71,7 @@ class Chain {
     }
     Credentials found;
     found.keys = std::move(keys);
+    found.source = from;
     return found;
   }
 
@@ -210,7 +211,9 @@ class Chain {
       if (!code.empty()) cause += " " + code;
       return fail(Code::kPermission, "AWS does not give the credentials of " + what).with_cause(cause);
     }
-    return fresh(parse_sts_keys(answer->body), "the security token service");
+    auto found = fresh(parse_sts_keys(answer->body), "the security token service");
+    if (found.ok()) found->source = what + ", of the security token service";
+    return found;
   }
 
   static Status failed(std::string what, const Status& why) {
@@ -222,6 +225,7 @@ class Chain {
     if (found->expires <= now_) {
       return fail(Code::kPermission, who + " gives credentials that have ended: is this machine's clock right?");
     }
+    found->source = who;
     return *std::move(found);
   }
 

@@ -58,12 +58,17 @@ Status find_who(const StorageOptions& options, const Surroundings& surroundings,
   settings.sas = options.text(StorageName::kSas);
   settings.bearer = options.text(StorageName::kBearer);
   settings.anonymous = options.is_on(StorageName::kAnonymous);
+  settings.source = "the storage options";
   if (key.empty() && settings.sas.empty() && settings.bearer.empty() && !settings.anonymous) {
     key = surroundings.first_of({"AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY"});
     settings.sas = surroundings.first_of({"AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY"});
     settings.bearer = surroundings.secure_getenv("AZURE_STORAGE_TOKEN");
     settings.anonymous =
         !options.flag(StorageName::kAnonymous) && said_yes(surroundings.secure_getenv("AZURE_STORAGE_ANON"));
+    settings.source = settings.anonymous      ? "AZURE_STORAGE_ANON"
+                      : !settings.sas.empty() ? "AZURE_STORAGE_SAS_TOKEN"
+                      : !key.empty()          ? "AZURE_STORAGE_KEY"
+                                              : "AZURE_STORAGE_TOKEN";
   }
   if (settings.anonymous) {
     settings.sas = settings.bearer = "";

@@ -20,6 +20,7 @@ struct AzureSettings {
   std::string sas;         // a query that is signed, without '?'
   std::string bearer;      // a token
   bool anonymous = false;  // none of them
+  std::string source;      // where they come from, by name
 };
 
 // kPermission where nobody is found who could ask, and nobody has said that nobody shall.

@@ -20,6 +20,7 @@ struct Credentials {
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   AwsKeys keys;
   std::string bearer;             // of services that take tokens
+  std::string source;             // where they come from: names of options, variables, profiles and services; no secret
   std::int64_t expires = kNever;  // seconds since 1970
 };
 

@@ -5,10 +5,11 @@
 namespace headrace::http {
 namespace {
 
-Result<Credentials> of_token(const std::string& token) {
+Result<Credentials> of_token(const std::string& token, const char* source) {
   if (!is_printable(token)) return refuse_option("the Google token has characters that none has");
   Credentials found;
   found.bearer = token;
+  found.source = source;
   return found;
 }
 
@@ -34,8 +35,9 @@ Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fe
   if (answer->status != 200) {
     return say("the machine's metadata service gives no token").with_cause("HTTP " + std::to_string(answer->status));
   }
-  const auto found = parse_json_token(answer->body, now);
+  auto found = parse_json_token(answer->body, now);
   if (!found) return say("the machine's metadata service answers something that is no token");
+  found->source = "the machine's metadata service";
   return *found;
 }
 
@@ -57,12 +59,13 @@ Result<S3Settings> find_google_settings(const StorageOptions& options, const Sur
 
 Result<Credentials> obtain_google_credentials(const StorageOptions& options, const Surroundings& surroundings,
                                               const Fetch& fetch, std::int64_t now) {
-  const auto hmac = [](AwsKeys keys) -> Result<Credentials> {
+  const auto hmac = [](AwsKeys keys, const char* source) -> Result<Credentials> {
     if (!is_printable(keys.id) || !is_printable(keys.secret)) {
       return refuse_option("Google's HMAC key has characters that none has");
     }
     Credentials found;
     found.keys = std::move(keys);
+    found.source = source;
     return found;
   };
   const AwsKeys given{options.text(StorageName::kKeyId), options.text(StorageName::kSecret), {}};
@@ -71,7 +74,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
   }
   const std::string& token = options.text(StorageName::kBearer);
   if (!given.id.empty() && !token.empty()) return refuse_option("the storage options have a key and a token: give one");
-  if (!given.id.empty()) return hmac(given);
+  if (!given.id.empty()) return hmac(given, "the storage options 'key' and 'secret'");
   if (token == "cloud") return of_machine(surroundings, fetch, now);
   if (token == "google_default" || token == "cache" || token == "browser" || token.ends_with(".json") ||
       token.find('/') == 0) {
@@ -79,12 +82,12 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
                   "the storage option 'token' names a way or a file that is not supported: give an access token "
                   "(gcloud auth print-access-token), 'cloud' or 'anon'");
   }
-  if (!token.empty()) return of_token(token);
+  if (!token.empty()) return of_token(token, "the storage option 'token'");
   const std::string set = surroundings.secure_getenv("GOOGLE_OAUTH_ACCESS_TOKEN");
-  if (!set.empty()) return of_token(set);
+  if (!set.empty()) return of_token(set, "GOOGLE_OAUTH_ACCESS_TOKEN");
   const AwsKeys keys{
       surroundings.secure_getenv("GS_ACCESS_KEY_ID"), surroundings.secure_getenv("GS_SECRET_ACCESS_KEY"), {}};
-  if (!keys.id.empty() && !keys.secret.empty()) return hmac(keys);
+  if (!keys.id.empty() && !keys.secret.empty()) return hmac(keys, "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY");
   if (!surroundings.secure_getenv("GOOGLE_APPLICATION_CREDENTIALS").empty()) {
     return Status(Code::kUnsupported, Layer::kStore,
                   "credentials by GOOGLE_APPLICATION_CREDENTIALS are not supported: set GOOGLE_OAUTH_ACCESS_TOKEN to "

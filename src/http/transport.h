@@ -30,6 +30,17 @@ enum class ExchangeEnd : std::uint8_t {
   kNoMemory
 };
 
+// How the answer of a request came, for whoever measures. Times are seconds; 0: not told, or there was no such step.
+struct ConnectionFacts {
+  enum class Stage : std::uint8_t { kNone, kName, kProxyName, kConnect, kHandshake, kCertificate };
+  Stage failed = Stage::kNone;  // where there is no connection: what it failed at
+  bool is_new = false;          // the connection was made for this request
+  double name_seconds = 0;      // until the host's address was known, from the request's beginning as all that follow
+  double connect_seconds = 0;   // until the connection was there
+  double tls_seconds = 0;       // until the handshake was over
+  std::string tls_version;      // "TLSv1.3"; empty: none, or not told
+};
+
 // One request and its answer.
 class Exchange {
  public:
@@ -44,6 +55,7 @@ class Exchange {
   std::uint64_t late_ns = 0;         // not 0: on_late() is called once, when it is under way and has not ended then
   bool urgent = false;               // begins before those that wait
   std::atomic<bool> cancel_wanted{false};
+  ConnectionFacts* facts = nullptr;  // filled in before on_end(), where it is not null
 
   virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set
   virtual void on_late() noexcept {}

@@ -12,6 +12,7 @@
 #include "os/trusted_path.h"
 #include "system/measure.h"
 #include "system/probes.h"
+#include "system/remote_probe.h"
 
 namespace headrace {
 namespace system {
@@ -181,6 +182,9 @@ Result<SystemReport> inspect(const SystemReportOptions& options) {
       }
     }
     report.paths.push_back(std::move(found));
+  }
+  for (const std::string& url : options.urls) {
+    report.remotes.push_back(probe_remote(url, {.measure = options.measure, .storage = options.storage}));
   }
   return report;
 }

@@ -43,6 +43,8 @@ Result<Store> Store::open(const Context& context, std::shared_ptr<ByteStore> sto
 
 std::string Store::url() const { return impl_->url(); }
 
+std::shared_ptr<ByteStore> Store::ranges() const { return {impl_, impl_->ranges()}; }
+
 Result<std::vector<std::byte>> Store::get(std::string_view key, std::uint64_t limit) const {
   try {
     // Keys are handed to the kernel as they are.

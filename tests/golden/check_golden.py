@@ -3,6 +3,7 @@
 
   check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--unpacked DIR] [--only REGEX] [--jobs 2]
                   [--device NAME] [--placement auto|cpu|gpu] [--reader build/tests/golden_reader [--boxes N]]
+                  [--url URL | --bucket build/tests/golden_bucket]
 
 Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
 within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
@@ -13,6 +14,10 @@ within --timeout seconds, below --max-rss GiB; where the case's level is "safe",
 
 --reader has each job's reads made by one process that stays, begun again when it dies or has to be ended: a GPU takes half a second
 to begin, every time.
+
+--url reads what --unpacked keeps from there, by a server that has the same files below URL: s3://bucket/path, https://host/path.
+ZIP files with arrays are unpacked for it first. What only files can be is counted apart: archives to refuse, links, FIFOs, empty
+folders, files of references. --unpack-only makes the folder and reads nothing. --bucket has golden_bucket serve it meanwhile.
 
 disputed.txt names stores on which sets of arrays contradict each other: reading them and refusing them are both right.
 
@@ -35,6 +40,8 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.parse
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MANIFESTS = ("manifest.json", "manifest-foreign.json", "manifest-invalid.json")
@@ -88,6 +95,47 @@ def unpacked(archive, target, kept):
         except OSError:
             shutil.rmtree(part)      # another run was faster
     return whole
+
+
+def folder_of_zip(path):
+    """What a ZIP file holds, as a folder beside it; nothing where it is none that Python reads."""
+    whole = path + ".unpacked"
+    if os.path.exists(whole):
+        return whole
+    part = tempfile.mkdtemp(prefix="part-", dir=os.path.dirname(path))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                name = os.path.normpath(info.filename)
+                if os.path.isabs(name) or name.split(os.sep)[0] == "..":
+                    return None
+                if not info.is_dir():
+                    archive.extract(info, part)
+        os.rename(part, whole)
+    except OSError:
+        return whole if os.path.exists(whole) else None   # another run was faster
+    except (zipfile.BadZipFile, NotImplementedError):
+        return None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return whole
+
+
+def serve_as(entry, refuse):
+    """The folder that a server can have of an entry's store; nothing where only files can be that."""
+    store = entry["_store"]
+    if store.endswith(".json"):
+        return None
+    if os.path.isfile(store):
+        return None if refuse else folder_of_zip(store)
+    for folder, names, files in os.walk(store):
+        if not names and not files:
+            return None
+        for name in names + files:
+            path = os.path.join(folder, name)
+            if os.path.islink(path) or not (os.path.isfile(path) or os.path.isdir(path)):
+                return None
+    return store if os.path.isdir(store) else None
 
 
 def entries_of(manifest):
@@ -257,9 +305,18 @@ def digest(path):
     return sha.hexdigest(), os.path.getsize(path)
 
 
+def address(args, folder):
+    path = folder[len(args.unpacked) + 1:]
+    # Of a bucket a key stands as it is; a web server's address is escaped.
+    return args.url.rstrip("/") + "/" + (urllib.parse.quote(path) if args.url.startswith("http") else path)
+
+
 def check(args, entry, refuse, out):
     """("ok" | "unsupported" | "fail", detail)"""
-    target = ("reference://" if entry["store"].endswith(".json") else "") + entry["_store"] + ("/" + entry["array"] if entry.get("array") else "")
+    inside = "/" + entry["array"] if entry.get("array") else ""
+    target = ("reference://" if entry["store"].endswith(".json") else "") + entry["_store"] + inside
+    if args.url:
+        target = address(args, entry["_served"] + inside)
     command = [args.headrace, "read", target, "--device", args.device, "--raw", "-o", out, "--placement"]
     result = args.run(command + [args.placement], args.timeout, args.max_rss * 1048576)
     if args.placement == "gpu" and NOT_ON_DEVICE in result.stderr:
@@ -344,6 +401,9 @@ def main():
     parser.add_argument("--archive", default=os.path.join(HERE, "golden.tar.xz"))
     parser.add_argument("--data", help="folder of tar files and manifests, instead of the archive")
     parser.add_argument("--unpacked", help="folder that keeps what archives hold")
+    parser.add_argument("--url", help="where a server has what --unpacked keeps")
+    parser.add_argument("--bucket", help="golden_bucket, the server of a bucket with what --unpacked keeps")
+    parser.add_argument("--unpack-only", action="store_true", help="with --unpacked: make that folder, as --url wants it")
     parser.add_argument("--unsupported", default=os.path.join(HERE, "unsupported.txt"))
     parser.add_argument("--only", default="", help="regular expression on names")
     parser.add_argument("--jobs", type=int, default=2)
@@ -359,7 +419,13 @@ def main():
     parser.add_argument("--list-unsupported", action="store_true", help="print the name of every unsupported entry")
     parser.add_argument("--json", help="write every result to this file")
     args = parser.parse_args()
-    if not args.headrace and not args.reader:
+    if (args.url or args.unpack_only or args.bucket) and not args.unpacked:
+        parser.error("--url, --bucket and --unpack-only need --unpacked")
+    if args.bucket and args.url:
+        parser.error("--bucket is the server: no --url with it")
+    if args.unpacked:
+        args.unpacked = os.path.abspath(args.unpacked)
+    if not args.headrace and not args.reader and not args.unpack_only:
         parser.error("name the program: --headrace or --reader")
     if args.headrace and os.sep in args.headrace:
         args.headrace = os.path.abspath(args.headrace)
@@ -384,6 +450,38 @@ def main():
 
 def report(args, scratch):
     arrays, invalid, unknown = load(args, scratch)
+    left_out = 0
+    if args.url or args.unpack_only or args.bucket:
+        for entries, refuse in ((arrays, False), (invalid, True)):
+            for entry in entries:
+                entry["_served"] = serve_as(entry, refuse)
+            left_out += sum(entry["_served"] is None for entry in entries)
+            entries[:] = [entry for entry in entries if entry["_served"] is not None]
+    if args.unpack_only:
+        print(f"{len(arrays)} arrays and {len(invalid)} stores to refuse in {args.unpacked}")
+        return 0
+    bucket = start_bucket(args) if args.bucket else None
+    try:
+        return read_all(args, scratch, arrays, invalid, unknown, left_out)
+    finally:
+        if bucket:
+            bucket.communicate()
+
+
+def start_bucket(args):
+    """Sees to it that reads find it: by the environment, which programs that are started inherit."""
+    process = subprocess.Popen([os.path.abspath(args.bucket), args.unpacked], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    endpoint = process.stdout.readline().strip()
+    if not endpoint:
+        raise SystemExit(f"{args.bucket} did not start")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(AWS_ENDPOINT_URL=endpoint, AWS_ACCESS_KEY_ID="golden", AWS_SECRET_ACCESS_KEY="golden", HEADRACE_CACHE_DIR="off")
+    args.url = "s3://bucket"
+    return process
+
+
+def read_all(args, scratch, arrays, invalid, unknown, left_out):
     jobs = [(entry, False) for entry in arrays] + [(entry, True) for entry in invalid]
     count, features, rows, failed, other = collections.Counter(), collections.Counter(), [], 0, 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
@@ -419,6 +517,8 @@ def report(args, scratch):
             failed += 1
     if args.host_elements:
         print(f"{len(args.host_elements)} of {len(jobs)} have elements of variable length, which are read to the host")
+    if left_out:
+        print(f"{left_out} not read: archives to refuse, links, FIFOs, empty folders, files of references: a server has none")
     if unknown:
         print(f"{len(unknown)} arrays without a known answer not read")
     if not jobs:

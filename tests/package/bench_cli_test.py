@@ -5,15 +5,19 @@ reached, job files run, and errors are one line.
   bench_cli_test.py PATH_TO_HEADRACE JOBS_FOLDER [NAME...]
 
 NAME limits the run to tests whose name contains it. Exit status 77 when everything passed but something had to be skipped."""
+import http.server
 import json
 import os
 import pathlib
 import re
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 
-from bench_tests import FAILED, JOBS, MIB, OK, USAGE, expect, largest_file, main, only_job, plant, result
+from bench_tests import FAILED, HEADRACE, JOBS, MIB, OK, USAGE, expect, largest_file, main, only_job, plant, result
 from script_tests import Skip
 
 
@@ -296,6 +300,44 @@ def test_job_files_parse_and_run_small(f):
             small.append("--direct=0")
         found = result(*small)
         assert all(job["error"] == 0 and job["read"]["total_ios"] + job["write"]["total_ios"] > 0 for job in found["jobs"]), job_file
+
+
+def test_an_interrupt_ends_a_job_whose_server_is_silent(f):
+    class Silent(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            if self.headers["Range"] != "bytes=0-0":
+                self.server.asked.set()
+                self.server.stop.wait(60)
+                return
+            self.send_response(206)
+            self.send_header("Content-Range", "bytes 0-0/65536")
+            self.send_header("Content-Length", "1")
+            self.end_headers()
+            self.wfile.write(b"x")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        server.asked, server.stop, server.daemon_threads = threading.Event(), threading.Event(), True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/a/x?sig=planted"
+        tool = subprocess.Popen([HEADRACE, "bench", f"--filename={url}", "--bs=4k", "--iodepth=4", "--output-format=json"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            if not server.asked.wait(30):
+                said = tool.communicate()[1].decode()
+                raise Skip("this build has no libcurl") if "libcurl" in said else AssertionError(said)
+            tool.send_signal(signal.SIGINT)
+            out, err = tool.communicate(timeout=10)
+        finally:
+            tool.kill()
+            server.stop.set()
+            server.shutdown()
+    assert tool.returncode == -signal.SIGINT and b"planted" not in out + err, (tool.returncode, out, err)
+    assert json.loads(out)["headrace"]["interrupted"] is True, out
 
 
 if __name__ == "__main__":

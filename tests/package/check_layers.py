@@ -44,7 +44,7 @@ LAYERS = {  # folder: what it is, whose headers of src/ it may include; its own 
     "src/loader/sampling": ("samples, their order, ranks, state", "base"),
     "src/loader": ("batches read ahead", f"{LOW} transfer zarr"),
     "src/cufile": ("the C interface of libcufile.so.0, a library of its own", "base os io device transfer"),
-    "src/system": ("what `headrace doctor` finds out", "base os io device"),
+    "src/system": ("what `headrace doctor` finds out", "base os io device store http"),
     "src/capi": ("the C API over the public C++ headers", "base"),
     "backends/io_*": ("engines", "base os io"),
     "backends/dev_*": ("devices", "base os device"),

@@ -78,7 +78,7 @@ def test_bad_paths(folder):
     for bad in (folder / "nowhere", folder / "fifo", good / "below", "/dev/null", missing):
         text = doctor(FAILED, bad, good, "--quick")
         assert str(good) in text and "\x1b" not in text, text
-    doctor(FAILED, "s3://bucket/key", says="not on this machine")
+    doctor(FAILED, "ftp://host/key", says="not of this machine, and not of a network")
     data = as_json(folder / "nowhere", good, "--quick", code=FAILED)
     assert "not found" in data["paths"][0]["error"] and data["paths"][0]["advice"] == [], data
     assert data["paths"][1]["error"] is None and data["paths"][1]["advice"], data
@@ -209,6 +209,41 @@ def test_few_files_and_no_proc(folder):
     data = json.loads(done.stdout)
     assert data["host"]["memory_bytes"] is None and data["paths"][0]["mount_point"] is None, data
     assert data["paths"][0]["filesystem"] and data["paths"][0]["advice"], data
+
+
+def url_report(code, url, *arguments, **extra):
+    done = subprocess.run([HEADRACE, "doctor", url, "--quick", "--json", *arguments], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60, **extra)
+    assert done.returncode == code, done
+    assert done.stderr.count("\n") == (code != OK) and "planted" not in done.stdout + done.stderr, done
+    return json.loads(done.stdout)["remotes"][0] if done.stdout else None
+
+
+def test_urls(folder):
+    (folder / "x.bin").write_bytes(os.urandom(10000))
+    # Whole objects alone, with HTTP/1.0: what Python's own server does.
+    server = subprocess.Popen([sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"], cwd=folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        words = server.stdout.readline().split()
+        address = f"http://127.0.0.1:{words[words.index('port') + 1]}"
+        found = url_report(FAILED, address + "/x.bin?token=planted")
+        if "libcurl" in str(found["error"]):
+            raise Skip("this build has no libcurl")
+        assert found["problem"] == "no-ranges" and found["ranges"] is False and found["http_version"] == "1.0", found
+        assert found["url"] == address + "/x.bin" and found["origin"] == address, found
+        assert found["what_to_do"] and found["sample_bytes"] is None or found["sample_bytes"] == 10000, found
+        assert url_report(FAILED, address + "/none")["problem"] == "nothing-there"
+        text = doctor(FAILED, address + "/none", folder, "--quick")
+        assert address in text and str(folder) in text, text   # the others all the same
+    finally:
+        server.kill()
+        server.communicate()
+    assert url_report(FAILED, address)["problem"] == "no-connection"
+    assert url_report(FAILED, "http://planted:planted@127.0.0.1/x")["url"] == "http://127.0.0.1/x"
+    assert url_report(FAILED, "s3://bucket", "--storage-option", "kye=planted")["problem"] == "url"
+    doctor(USAGE, "s3://bucket", "--storage-option", "anon")
+    doctor(FAILED, "ftp://127.0.0.1/x", "--quick", says="not of a network")
 
 
 def main():

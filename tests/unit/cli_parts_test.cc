@@ -13,6 +13,7 @@
 #include "tools/headrace/json_text.h"
 #include "tools/headrace/npy_writer.h"
 #include "tools/headrace/read_slabs.h"
+#include "tools/headrace/remote_options.h"
 #include "tools/headrace/sha256.h"
 
 namespace headrace::cli {
@@ -20,6 +21,17 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(ShownWord, HasNothingSecretOfUrlsAndOptions) {
+  EXPECT_EQ(shown_word("https://u:planted@host/a?sig=planted#planted", "read"), "https://host/a");
+  EXPECT_EQ(shown_word("--filename=s3://bucket/a?planted", ""), "--filename=s3://bucket/a");
+  EXPECT_EQ(shown_word("secret=planted", "--storage-option"), "secret=...");
+  EXPECT_EQ(shown_word("--storage-option=secret=planted", ""), "--storage-option=secret=...");
+  EXPECT_EQ(shown_word("abfs://container@account.dfs.core.windows.net/x?planted", ""),
+            "abfs://container@account.dfs.core.windows.net/x");
+  EXPECT_EQ(shown_word("file:///a?b", "read"), "file:///a?b");
+  EXPECT_EQ(shown_word("--select=0:3, ::2", "read"), "--select=0:3, ::2");
 }
 
 TEST(Sha256, AStandardVectorInAnySplit) {

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "json_text.h"
+#include "remote_options.h"
 
 namespace headrace::cli {
 namespace {
@@ -95,6 +96,7 @@ void add_path_and_json(CLI::App& verb, CommonOptions& options) {
       ->required()
       ->check([](const std::string& text) { return text.empty() ? std::string("PATH is empty") : std::string(); });
   verb.add_flag("--json", options.json, "print one JSON object instead of text");
+  add_remote_options(verb, options.storage);
 }
 
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
@@ -289,11 +291,13 @@ std::string dtype_text(const DataType& dtype) {
 
 std::string shown_path(std::string_view path) {
   const std::size_t mark = path.find("://");
-  const std::string_view scheme = path.substr(0, mark == std::string_view::npos ? 0 : mark);
-  if (scheme != "http" && scheme != "https" && scheme != "s3") return std::string(path);
+  if (!is_remote_url(path)) return std::string(path);
+  const std::string_view scheme = path.substr(0, mark);
   const std::string_view rest = path.substr(mark + 3, path.find_first_of("?#") - mark - 3);
   const std::string_view host = rest.substr(0, rest.find('/'));
-  const std::size_t at = host.rfind('@');
+  // Of Azure a container stands before the '@'.
+  const bool azure = scheme.starts_with("a");
+  const std::size_t at = azure ? std::string_view::npos : host.rfind('@');
   return std::string(scheme) + "://" + std::string(rest.substr(at == std::string_view::npos ? 0 : at + 1));
 }
 

@@ -4,6 +4,7 @@
 #include <headrace/array.h>
 #include <headrace/context.h>
 #include <headrace/dtype.h>
+#include <headrace/open_options.h>
 #include <headrace/stats.h>
 #include <headrace/status.h>
 
@@ -33,8 +34,9 @@ enum ExitCode : int {
 };
 
 struct CommonOptions {
-  std::string path;      // as messages and reports name it: shown_path()
-  std::string location;  // as it was given, for Store::open() alone
+  std::string path;                    // as messages and reports name it: shown_path()
+  std::string location;                // as it was given, for Store::open() alone
+  std::vector<StorageOption> storage;  // of a URL; may be secrets
   std::string engine = "auto";
   unsigned threads = 0;
   bool json = false;
@@ -44,6 +46,7 @@ struct CommonOptions {
   std::size_t stored_budget = 0;  // 0: the library's default
 };
 
+// And the options of URLs (remote_options.h).
 void add_path_and_json(CLI::App& verb, CommonOptions& options);
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options);
 // --stored-budget SIZE: for make_context().

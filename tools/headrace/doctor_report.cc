@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli_common.h"
+#include "doctor_remote.h"
 #include "json_text.h"
 
 namespace headrace::cli {
@@ -30,22 +31,6 @@ std::string cpu_list(const std::vector<unsigned>& cpus) {
   return out.empty() ? "none" : out;
 }
 
-class Text {
- public:
-  void section(std::string_view name) { out_ += (out_.empty() ? "" : "\n") + one_line(name) + "\n"; }
-  void row(std::string_view name, std::string_view text) {
-    std::string line = "  " + one_line(name);
-    if (line.size() < kColumn) line.resize(kColumn, ' ');
-    out_ += line + " " + one_line(text) + "\n";
-  }
-  void warning(std::string_view text) { out_ += "! " + one_line(text) + "\n"; }
-  std::string take() { return std::move(out_); }
-
- private:
-  static constexpr std::size_t kColumn = 18;
-  std::string out_;
-};
-
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
@@ -61,7 +46,7 @@ std::string link_text(const PcieLink& link) {
   return out;
 }
 
-void print_host(Text& text, const HostReport& host) {
+void print_host(DoctorRows& text, const HostReport& host) {
   text.section("machine");
   text.row("kernel", host.kernel);
   std::string cpus = std::to_string(host.cpus) + " of " + std::to_string(host.cpus_online) + " may be used, " +
@@ -103,7 +88,7 @@ std::string near_text(const DeviceReport& device) {
   return out + (device.binds_threads ? "kept there" : "not bound to CPUs: " + device.binds_threads_why_not);
 }
 
-void print_device(Text& text, const DeviceReport& device) {
+void print_device(DoctorRows& text, const DeviceReport& device) {
   if (!device.status.ok()) {
     text.row(device.name, "cannot be used: " + describe(device.status));
     return;
@@ -138,7 +123,7 @@ std::string disk_text(const PathReport& path) {
   return out;
 }
 
-void print_path(Text& text, const PathReport& path) {
+void print_path(DoctorRows& text, const PathReport& path) {
   text.section(path.path);
   if (!path.status.ok()) {
     text.warning("cannot be looked at: " + describe(path.status));
@@ -291,7 +276,7 @@ Json path_json(const PathReport& path) {
 }  // namespace
 
 std::string doctor_text(const SystemReport& report) {
-  Text text;
+  DoctorRows text;
   print_host(text, report.host);
   text.section("I/O engines");
   for (const EngineReport& engine : report.engines) {
@@ -310,11 +295,13 @@ std::string doctor_text(const SystemReport& report) {
   text.row("GPUDirect", report.gds.meaning);
   for (const std::string& warning : report.warnings) text.warning(warning);
   for (const PathReport& path : report.paths) print_path(text, path);
+  for (const RemoteReport& remote : report.remotes) print_remote(text, remote);
   return text.take();
 }
 
 Json doctor_json(const SystemReport& report) {
-  Json engines = Json::array(), devices = Json::array(), gpus = Json::array(), paths = Json::array();
+  Json engines = Json::array(), devices = Json::array(), gpus = Json::array(), paths = Json::array(),
+       remotes = Json::array();
   for (const EngineReport& engine : report.engines) {
     engines.push_back({{"name", engine.name},
                        {"usable", engine.status.ok()},
@@ -330,6 +317,7 @@ Json doctor_json(const SystemReport& report) {
                     {"pcie", link_json(gpu.pcie)}});
   }
   for (const PathReport& path : report.paths) paths.push_back(path_json(path));
+  for (const RemoteReport& remote : report.remotes) remotes.push_back(remote_json(remote));
   return {{"host", host_json(report.host)},
           {"engines", std::move(engines)},
           {"devices", std::move(devices)},
@@ -340,6 +328,7 @@ Json doctor_json(const SystemReport& report) {
             {"library", text_or_null(report.gds.library)},
             {"meaning", report.gds.meaning}}},
           {"paths", std::move(paths)},
+          {"remotes", std::move(remotes)},
           {"warnings", report.warnings}};
 }
 

@@ -90,7 +90,7 @@ void write_report(const IndexCommandOptions& options, const DecodeIndexReport& r
 int run_index(const IndexCommandOptions& options) {
   auto context = make_context(options);
   if (!context.ok()) return fail(context.status(), "threads", "see 'headrace index --help'");
-  auto store = Store::open(*context, options.location);
+  auto store = Store::open(*context, options.location, options.storage);
   if (!store.ok()) return fail(store.status(), options.path);
   const std::optional<Array> array = open_array(*store, options);
   if (!array) return kExitFailed;

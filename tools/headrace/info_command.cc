@@ -283,7 +283,7 @@ int run_info(const CommonOptions& options, bool show_capabilities) {
   one_thread.threads = 1;
   auto context = make_context(one_thread);
   if (!context.ok()) return fail(context.status(), options.path);
-  auto store = Store::open(*context, options.location);
+  auto store = Store::open(*context, options.location, options.storage);
   if (!store.ok()) return fail(store.status(), options.path);
   auto listed = list_nodes(*store, "", open_options(options));
   if (!listed.ok()) return fail(listed.status(), options.path);

@@ -127,7 +127,7 @@ int run_read(const ReadCommandOptions& options) {
   }
   auto context = make_context(options);
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
-  auto store = Store::open(*context, options.location);
+  auto store = Store::open(*context, options.location, options.storage);
   if (!store.ok()) return fail(store.status(), options.path);
   const std::optional<Array> array = open_array(*store, options);
   if (!array) return kExitFailed;

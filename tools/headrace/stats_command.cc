@@ -145,7 +145,7 @@ int check_words(const StatsCommandOptions& options, const std::vector<Node>& nod
 int run_stats(const StatsCommandOptions& options) {
   auto context = make_context(options);
   if (!context.ok()) return fail(context.status(), "engine " + options.engine, "use --engine auto");
-  auto store = Store::open(*context, options.location);
+  auto store = Store::open(*context, options.location, options.storage);
   if (!store.ok()) return fail(store.status(), options.path);
   auto nodes = list_nodes(*store, "", open_options(options));
   if (!nodes.ok()) return fail(nodes.status(), options.path);

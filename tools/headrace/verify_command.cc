@@ -236,7 +236,7 @@ int run_verify(const VerifyOptions& options) {
   if (!device.ok()) return fail_unchecked(device.status(), "device " + options.device);
   auto context = make_context(options);
   if (!context.ok()) return fail_unchecked(context.status(), "engine " + options.engine, "use --engine auto");
-  auto store = Store::open(*context, options.location);
+  auto store = Store::open(*context, options.location, options.storage);
   if (!store.ok()) return fail_unchecked(store.status(), options.path);
   auto nodes = list_nodes(*store, "", open_options(options));
   if (!nodes.ok()) return fail_unchecked(nodes.status(), options.path);

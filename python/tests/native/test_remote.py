@@ -342,3 +342,33 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 assert (array[:3] == first).all()
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_cache_is_told_checked_and_emptied(s3, tmp_path, monkeypatch):
+    upload(s3, DATA / "climate-v3.zarr", "kept")
+    where = tmp_path / "cache"
+    url, options = "s3://bucket/kept/surface_temperature", {"cache_dir": str(where)}
+    with pytest.raises(headrace.NotFoundError):
+        headrace.inspect_disk_cache(where)
+    first = headrace.open(url, storage_options=options)[...]
+    report = headrace.inspect_disk_cache(where, verify=True)
+    assert report.records > 0 and report.data_bytes > 0 and report.damaged_records == 0 and report.problem == ""
+    assert report.directory == str(where.resolve()) and report.disk_free_bytes > 0
+    assert sum(segment.records for segment in report.segments) == report.records
+    assert all((where / segment.name).stat().st_size == segment.file_bytes and not segment.foreign for segment in report.segments)
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(where))
+    assert headrace.inspect_disk_cache().records == report.records
+    assert headrace.clear_disk_cache() == report.file_bytes
+    assert headrace.inspect_disk_cache(where).segments == ()
+    np.testing.assert_array_equal(headrace.open(url, storage_options=options)[...], first)
+    monkeypatch.delenv("HEADRACE_CACHE_DIR")
+    for call in (headrace.inspect_disk_cache, headrace.clear_disk_cache):
+        with pytest.raises(headrace.InvalidArgumentError, match="HEADRACE_CACHE_DIR"):
+            call()
+        with pytest.raises(headrace.NotFoundError):
+            call(tmp_path / "none")
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    with pytest.raises(headrace.PermissionError):
+        headrace.inspect_disk_cache(open_to_all)

@@ -54,6 +54,9 @@ Result<std::unique_ptr<BenchJob>> make_zarr_job(const JobOptions& options, const
 Result<std::unique_ptr<BenchJob>> make_decode_job(const JobOptions& options, const Context& context,
                                                   const Device& device);
 
+// Of a job whose filename is a URL.
+Result<std::unique_ptr<BenchJob>> make_remote_job(const JobOptions& options, unsigned thread, const Context& context);
+
 // The memory of `count` buffers of `each_bytes` on `device`, before it is asked for: kResourceExhausted where it cannot
 // be there. The host's own allocation would succeed and the process be killed later. Gives the sum.
 Result<std::size_t> check_memory(const Device& device, std::uint64_t each_bytes, std::uint64_t count);

@@ -9,6 +9,7 @@
 
 #include "bench_text.h"
 #include "cli_common.h"
+#include "remote_options.h"
 
 namespace headrace::bench {
 namespace {
@@ -39,7 +40,7 @@ cli::ReportTable job_table(const JobResult& result) {
   cli::ReportTable table{"Job: " + job.name, {}};
   const auto row = [&table](const char* name, std::string text) { table.rows.push_back({name, std::move(text)}); };
   if (!job.zarr.empty() || !job.decode.empty()) {
-    row(job.zarr.empty() ? "decode" : "zarr", job.zarr.empty() ? job.decode : job.zarr);
+    row(job.zarr.empty() ? "decode" : "zarr", cli::shown_urls(job.zarr.empty() ? job.decode : job.zarr));
     row("select", job.select.empty() ? "all" : job.select);
   } else {
     row("file", job.paths.empty() ? result.file : "those named in " + job.paths);
@@ -53,7 +54,8 @@ cli::ReportTable job_table(const JobResult& result) {
   row("measured for", cli::human_seconds(result.seconds));
   std::string given;
   for (const GivenOption& option : job.given) {
-    given += (given.empty() ? "" : " ") + option.key + (option.value.empty() ? "" : "=" + option.value);
+    given +=
+        (given.empty() ? "" : " ") + option.key + (option.value.empty() ? "" : "=" + cli::shown_urls(option.value));
   }
   if (!given.empty()) row("options given", given);
   return table;

@@ -16,6 +16,7 @@
 
 #include "bench_job.h"
 #include "bench_progress.h"
+#include "remote_options.h"
 
 namespace headrace::bench {
 namespace {
@@ -68,25 +69,29 @@ Result<Context> context_for(const std::string& engine, unsigned worker_threads, 
 
 Status prepare(const JobOptions& options, unsigned index, unsigned group, const Context& context, unsigned number,
                Stage& stage) {
-  HEADRACE_TRY_ASSIGN(const Device device, Device::open(options.device));
+  HEADRACE_TRY_ASSIGN(const Device device, Device::open(options.is_remote() ? "host" : options.device));
   auto made = std::make_unique<Thread>();
   Thread& thread = *made;
   thread.index = index;
   thread.number = number;
   HEADRACE_TRY_ASSIGN(thread.job, !options.decode.empty() ? make_decode_job(options, context, device)
                                   : !options.zarr.empty() ? make_zarr_job(options, context, device)
+                                  : options.is_remote()   ? make_remote_job(options, index, context)
                                                           : make_file_job(options, index, context, device));
   const std::vector<CacheRange> ranges = thread.job->cache_ranges();
-  HEADRACE_TRY_ASSIGN(thread.result.before, set_cache_state(ranges, options.cache, options.largest_block()));
+  if (!options.is_remote()) {
+    HEADRACE_TRY_ASSIGN(thread.result.before, set_cache_state(ranges, options.cache, options.largest_block()));
+  }
   thread.result.options = options;
   thread.result.group = group;
-  thread.result.file = !options.decode.empty()  ? options.decode
-                       : !options.zarr.empty()  ? options.zarr
+  thread.result.file = !options.decode.empty()  ? cli::shown_urls(options.decode)
+                       : !options.zarr.empty()  ? cli::shown_urls(options.zarr)
                        : !options.paths.empty() ? options.paths
+                       : options.is_remote()    ? cli::shown_urls(options.filename)
                                                 : ranges.front().path;
   thread.result.device = device.name();
   thread.result.device_description = device.description();
-  thread.result.engine = context.engine_name();
+  thread.result.engine = options.is_remote() ? "http" : context.engine_name();
   for (const OptionNote& note : options.notes) thread.result.notes.push_back(note.key + ": " + note.text);
   if (!options.cpus.empty()) {
     thread.result.notes.push_back("cpus_allowed: the job's thread is pinned, the library's threads are not");
@@ -191,7 +196,9 @@ Status run_stage(Stage& stage, const RunOptions& run) {
   }
   for (const auto& thread : stage) {
     // Sampled for the report alone: a file that has gone since is its job's failure, not this one's.
-    if (auto after = sample_residency(thread->job->cache_ranges()); after.ok()) thread->result.after = *after;
+    if (!thread->result.options.is_remote()) {
+      if (auto after = sample_residency(thread->job->cache_ranges()); after.ok()) thread->result.after = *after;
+    }
     Status written = thread->job->write_logs(thread->number);
     if (thread->result.status.ok()) thread->result.status = std::move(written);
     thread->job.reset();

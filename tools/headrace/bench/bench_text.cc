@@ -5,6 +5,7 @@
 
 #include "bench_units.h"
 #include "cli_common.h"
+#include "remote_options.h"
 
 namespace headrace::bench {
 namespace {
@@ -17,6 +18,8 @@ const char* kind_name(BytesOf kind) {
   switch (kind) {
     case BytesOf::kReadFromFiles:
       return "read from files";
+    case BytesOf::kReadFromStore:
+      return "read from the store";
     case BytesOf::kWrittenToFiles:
       return "written to files";
     case BytesOf::kReadAndWritten:
@@ -40,6 +43,7 @@ bool is_mixed(const JobResult& result) { return result.read.requests > 0 && resu
 
 BytesOf kind_of(const JobResult& result) {
   if (result.decode) return BytesOf::kEncoded;
+  if (result.remote) return BytesOf::kReadFromStore;
   if (result.options.skips_io()) return BytesOf::kWithoutIo;
   if (is_mixed(result)) return BytesOf::kReadAndWritten;
   return result.write.requests > 0 || (result.options.write && result.read.requests == 0) ? BytesOf::kWrittenToFiles
@@ -61,6 +65,10 @@ std::string paths_line(const JobResult& result) {
     add_part(line, "mapped", result.array->mapped_bytes);
     add_part(line, "memory", result.array->memory_bytes);
     add_part(line, "unpacked", result.array->packed_bytes);
+    add_part(line, "store", result.array->store_bytes);
+    add_part(line, "disk cache", result.array->cache_bytes);
+  } else if (result.remote) {
+    add_part(line, "store", result.bytes());
   } else {
     add_part(line, "direct", result.stats.direct_bytes + result.stats.written_direct_bytes);
     add_part(line, "buffered", result.stats.buffered_bytes + result.stats.written_buffered_bytes);
@@ -72,10 +80,12 @@ std::string paths_line(const JobResult& result) {
 std::string headline(const JobResult& result) {
   const JobOptions& job = result.options;
   std::string out = cli::one_line(job.name) + ": (g=" + std::to_string(result.group) + ")";
-  if (result.decode) return out + " decode=" + cli::one_line(job.decode);
-  if (result.array) return out + " zarr=" + cli::one_line(job.zarr) + ", iodepth=" + std::to_string(job.depth);
+  if (result.decode) return out + " decode=" + cli::one_line(cli::shown_urls(job.decode));
+  if (result.array)
+    return out + " zarr=" + cli::one_line(cli::shown_urls(job.zarr)) + ", iodepth=" + std::to_string(job.depth);
   out += " rw=" + direction_text(job) + (job.paths.empty() ? ", bs=" + block_text(job) : ", whole files");
   if (job.list > 1) out += ", list=" + std::to_string(job.list);
+  if (result.remote) return out + ", iodepth=" + std::to_string(job.depth) + ", path=store";
   return out + ", iodepth=" + std::to_string(job.depth) + ", path=" + std::string(path_name(job.chosen_path()));
 }
 
@@ -209,7 +219,7 @@ std::vector<TextRow> job_rows(const JobResult& result) {
     }
     rows.push_back({"pass by pass", line + (result.passes.size() > 8 ? ", ..." : "")});
   }
-  if (!result.decode)
+  if (!result.decode && !result.remote)
     rows.push_back(
         {"page cache", percent_text(result.before) + " resident before, " + percent_text(result.after) + " after"});
   rows.push_back(

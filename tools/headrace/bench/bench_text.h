@@ -11,6 +11,7 @@ namespace headrace::bench {
 
 enum class BytesOf : std::uint8_t {
   kReadFromFiles,
+  kReadFromStore,
   kWrittenToFiles,
   kReadAndWritten,
   kOverTheBus,

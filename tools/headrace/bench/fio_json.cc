@@ -10,6 +10,7 @@
 
 #include "cli_common.h"
 #include "json_text.h"
+#include "remote_options.h"
 
 namespace headrace::bench {
 namespace {
@@ -98,8 +99,10 @@ Json bytes_by_path(const JobResult& result) {
   if (result.array) {
     return {{"direct", result.array->direct_bytes},     {"engine_buffered", result.array->engine_bytes},
             {"buffered", result.array->buffered_bytes}, {"mapped", result.array->mapped_bytes},
-            {"memory", result.array->memory_bytes},     {"unpacked", result.array->packed_bytes}};
+            {"memory", result.array->memory_bytes},     {"unpacked", result.array->packed_bytes},
+            {"store", result.array->store_bytes},       {"cache", result.array->cache_bytes}};
   }
+  if (result.remote) return {{"store", result.bytes()}};
   return {{"direct", result.stats.direct_bytes},
           {"direct_straight", result.stats.straight_bytes},
           {"buffered", result.stats.buffered_bytes},
@@ -161,7 +164,7 @@ Json own_json(const JobResult& result) {
       {"seconds", seconds},
       {"requests", result.requests()},
       {"waves", result.array ? array.waves : result.stats.waves},
-      {"system_calls", result.array || result.decode ? Json() : Json(result.stats.system_calls)},
+      {"system_calls", result.array || result.decode || result.remote ? Json() : Json(result.stats.system_calls)},
       {"cpu_seconds",
        {{"thread", result.cpu.user_seconds + result.cpu.system_seconds}, {"process", result.cpu.process_seconds}}},
       {"process_cores", seconds > 0 ? result.cpu.process_seconds / seconds : 0.0},
@@ -170,7 +173,9 @@ Json own_json(const JobResult& result) {
       {"engine", result.array                  ? array.engine
                  : result.stats.engine.empty() ? result.engine
                                                : result.stats.engine},
-      {"path", result.array ? array.path : std::string(path_name(result.options.chosen_path()))},
+      {"path", result.array    ? array.path
+               : result.remote ? "store"
+                               : std::string(path_name(result.options.chosen_path()))},
       {"notes", result.all_notes()},
       {"interrupted", result.interrupted},
       {"io_skipped", result.options.skips_io()},
@@ -188,7 +193,7 @@ Json own_json(const JobResult& result) {
 Json options_json(const std::vector<GivenOption>& options, bool global) {
   Json json = Json::object();
   for (const GivenOption& option : options) {
-    if (option.global == global) json[option.key] = option.value;
+    if (option.global == global) json[option.key] = cli::shown_urls(option.value);
   }
   return json;
 }

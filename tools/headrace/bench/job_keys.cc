@@ -269,7 +269,7 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign(j.name, v); }},
     {"description", "", "TEXT", kWhat, "a line of text that the result carries",
      [](J& j, V v) { return assign(j.description, v); }},
-    {"filename", "", "FILES", kWhat, "the file or block device; of several, ':' between them",
+    {"filename", "", "FILES", kWhat, "the file, block device or URL of an object (of a folder, with '/' at its end); of several, ':' between",
      [](J& j, V v) { return assign(j.filename, v); }},
     {"directory", "", "DIR", kWhat, "put before filename; without one files are NAME.THREAD.N; threads take turns at several",
      [](J& j, V v) { return assign(j.directory, v); }},

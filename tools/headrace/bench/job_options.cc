@@ -4,6 +4,7 @@
 
 #include "bench_units.h"
 #include "fio_keys.h"
+#include "remote_options.h"
 #include "text.h"
 
 namespace headrace::bench {
@@ -48,6 +49,8 @@ std::uint64_t JobOptions::largest_block() const {
   for (const unsigned which : {0u, 1u}) bytes = uses_sizes(which) ? std::max(bytes, sizes[which].largest()) : bytes;
   return bytes;
 }
+
+bool JobOptions::is_remote() const { return works_on_files() && cli::is_remote_url(filename); }
 
 bool JobOptions::each_block_once() const {
   if (!random) return !mixed();
@@ -135,6 +138,9 @@ Status check_sources(const JobOptions& job) {
   const bool shaped = job.rate[0] > 0 || job.rate_iops[0] > 0 || job.rate_min[0] > 0 || job.rate_iops_min[0] > 0 ||
                       job.think_seconds > 0 || job.log.any() || job.io_size.given() || job.number_ios > 0 ||
                       job.max_latency_seconds > 0;
+  if (cli::is_remote_url(job.zarr) && job.cache != CacheState::kAsIs) {
+    return invalid("cache is the page cache of files, and the array is a URL");
+  }
   if (array && shaped) {
     return invalid("rates, thinktime, logs, io_size, number_ios and max_latency are for files: give filename");
   }
@@ -198,6 +204,7 @@ Status check_verify(const JobOptions& job) {
 
 Status check_options(const JobOptions& job) {
   HEADRACE_TRY(check_sources(job));
+  if (job.is_remote()) HEADRACE_TRY(check_remote_options(job));
   const Path path = job.chosen_path();
   if (job.direct.value_or(false) && (job.engine_maps || (job.path != Path::kAuto && job.path != Path::kDirect))) {
     return invalid("direct=1 and " + (job.engine_maps ? "ioengine=mmap" : "path=" + std::string(path_name(job.path))) +

@@ -165,6 +165,8 @@ struct JobOptions {
   bool tracks_written() const { return verifies() && write && (mixed() || !each_block_once()); }
   std::uint64_t interval_bytes() const { return verify_interval_bytes == 0 ? smallest_block() : verify_interval_bytes; }
   Path chosen_path() const;
+  // Whether filename is one URL or several; such jobs read their objects.
+  bool is_remote() const;
   bool works_on_files() const { return paths.empty() && zarr.empty() && decode.empty(); }
 };
 
@@ -190,6 +192,9 @@ std::string nearest_key(std::string_view word, std::span<const char* const> extr
 
 // Whether the options fit each other; kInvalidArgument names those that do not.
 Status check_options(const JobOptions& job);
+
+// Of a job whose filename is a URL: whether it can do all that is asked; kInvalidArgument names what it cannot.
+Status check_remote_options(const JobOptions& job);
 
 // Options that are right in themselves and do nothing in this job, each a note.
 void note_idle_options(JobOptions& job);

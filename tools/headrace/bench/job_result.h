@@ -68,6 +68,7 @@ struct JobResult {
   FileStats stats;
   std::optional<Stats> array;  // of array reads, which leave `stats` empty
   std::optional<DecodeResult> decode;
+  bool remote = false;  // bytes came from a store over a network, and `stats` is empty
   CpuUse cpu;
   std::vector<PassTime> passes;  // the first 64, ramp_time included
   std::optional<Residency> before, after;

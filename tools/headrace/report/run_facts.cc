@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cli_common.h"
+#include "remote_options.h"
 
 namespace headrace::cli {
 namespace {
@@ -19,10 +20,11 @@ namespace {
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string words{std::istreambuf_iterator<char>(file), {}};
-  std::string out;
+  std::string out, before;
   for (std::size_t at = 0; at < words.size();) {
     const std::size_t end = std::min(words.find('\0', at), words.size());
-    const std::string word = words.substr(at, end - at);
+    const std::string given = words.substr(at, end - at), word = shown_word(given, before);
+    before = given;
     at = end + 1;
     if (!out.empty()) out += ' ';
     if (!word.empty() && word.find_first_of(" \t\n'\"\\$`*?[]{}()<>|&;#!~") == std::string::npos) {

@@ -1,0 +1,162 @@
+#include "http/remote_service.h"
+
+#include <time.h>
+
+#include <new>
+
+#include "http/aws_credentials.h"
+#include "http/azure.h"
+#include "http/client_options.h"
+#include "http/google.h"
+#include "http/s3_dialect.h"
+
+namespace headrace {
+
+Result<ObjectPlace> split_object_url(std::string_view url) {
+  const auto refuse = [] { return Status(Code::kInvalidArgument, Layer::kStore, "the URL names no object"); };
+  const std::size_t mark = url.find("://");
+  if (mark == std::string_view::npos) return refuse();
+  const std::string_view path = url.substr(0, url.find_first_of("?#"));
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos || slash < mark + 4 || slash + 1 == path.size()) return refuse();
+  try {
+    ObjectPlace place{std::string(url.substr(0, slash)), std::string(path.substr(slash + 1))};
+    if (!url.starts_with("http")) return place;
+    place.store_url += url.substr(path.size());
+    // Keys are escaped when they are asked for; a '+' is no blank there.
+    std::string plain;
+    for (const char c : place.key) plain += c == '+' ? std::string("%2B") : std::string(1, c);
+    if (!http::unescape_form(plain, place.key) || place.key.find('/') != std::string::npos) return refuse();
+    return place;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+namespace http {
+namespace {
+
+std::int64_t now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
+
+}  // namespace
+
+std::string RemoteService::url() const {
+  if (dialect == nullptr) return base.without_secrets();
+  return dialect->url() + (prefix.empty() ? "" : "/" + prefix);
+}
+
+Result<RemoteService> find_s3_service(std::string_view location, std::span<const StorageOption> options) {
+  HEADRACE_TRY_ASSIGN(BucketLocation place, parse_s3_location(location, "s3"));
+  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kS3));
+  const Surroundings surroundings = Surroundings::of_process();
+  HEADRACE_TRY_ASSIGN(S3Settings settings, find_s3_settings(given, surroundings));
+  RemoteService service;
+  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
+  service.stop = std::make_shared<std::atomic<bool>>(false);
+  if (settings.anonymous) {
+    service.source =
+        given.flag(StorageName::kAnonymous) ? "nobody (the storage option 'anon')" : "nobody (AWS_NO_SIGN_REQUEST)";
+  } else {
+    service.obtain = [given, surroundings, fetch = make_fetch(service.client.transport, service.stop)] {
+      return obtain_aws_credentials(given, surroundings, fetch, now_s());
+    };
+  }
+  service.region = settings.region;
+  service.prefix = std::move(place.prefix);
+  service.dialect = std::make_unique<S3Dialect>("s3", std::move(place.bucket), std::move(settings));
+  return service;
+}
+
+Result<RemoteService> find_google_service(std::string_view location, std::span<const StorageOption> options) {
+  HEADRACE_TRY_ASSIGN(BucketLocation place, parse_s3_location(location, "gs"));
+  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kGoogle));
+  const Surroundings surroundings = Surroundings::of_process();
+  HEADRACE_TRY_ASSIGN(S3Settings settings, find_google_settings(given, surroundings));
+  RemoteService service;
+  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
+  service.stop = std::make_shared<std::atomic<bool>>(false);
+  if (settings.anonymous) {
+    service.source = "nobody (the storage option 'anon')";
+  } else {
+    service.obtain = [given, surroundings, endpoint = *settings.endpoint,
+                      fetch = make_fetch(service.client.transport, service.stop)]() -> Result<Credentials> {
+      auto found = obtain_google_credentials(given, surroundings, fetch, now_s());
+      if (found.ok() && !found->bearer.empty()) HEADRACE_TRY(check_secret_may_go(endpoint, given));
+      return found;
+    };
+  }
+  service.prefix = std::move(place.prefix);
+  service.dialect = std::make_unique<S3Dialect>("gs", std::move(place.bucket), std::move(settings));
+  return service;
+}
+
+Result<RemoteService> find_azure_service(std::string_view location, const char* scheme,
+                                         std::span<const StorageOption> options) {
+  HEADRACE_TRY_ASSIGN(AzureLocation place, parse_azure_location(location, scheme));
+  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kAzure));
+  HEADRACE_TRY_ASSIGN(AzureSettings settings, find_azure_settings(given, Surroundings::of_process(), place.account));
+  RemoteService service;
+  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
+  service.source = settings.anonymous ? "nobody (" + settings.source + ")" : settings.source;
+  service.prefix = std::move(place.prefix);
+  std::string url = std::string(scheme) + "://" + std::string(location.substr(0, location.find('/')));
+  service.dialect = std::make_unique<AzureDialect>(std::move(url), std::move(place.container), std::move(settings));
+  return service;
+}
+
+Result<RemoteService> find_web_service(const std::string& url, std::span<const StorageOption> options) {
+  RemoteService service;
+  HEADRACE_TRY_ASSIGN(service.base, parse_url(url));
+  while (service.base.path.ends_with('/')) service.base.path.pop_back();
+  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kHttp));
+  if (!service.base.tls && given.flag(StorageName::kAllowHttp) == false) {
+    return Status(Code::kInvalidArgument, Layer::kStore,
+                  "the URL is plain http, and the storage option 'allow_http' is false");
+  }
+  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
+  service.headers = given.headers();
+  service.source = !service.headers.empty()      ? "header lines of the storage options"
+                   : !service.base.query.empty() ? "the query of the URL"
+                                                 : "nobody";
+  return service;
+}
+
+Result<RemoteService> find_remote_service(std::string_view url, std::span<const StorageOption> options) {
+  const std::size_t mark = url.find("://");
+  const std::string_view scheme = url.substr(0, mark);
+  const std::string_view location = mark == std::string_view::npos ? std::string_view() : url.substr(mark + 3);
+  try {
+    if (location.empty()) return Status(Code::kInvalidArgument, Layer::kStore, "the URL names no place");
+    if (scheme == "http" || scheme == "https") return find_web_service(std::string(url), options);
+    if (scheme == "s3") return find_s3_service(location, options);
+    if (scheme == "gs" || scheme == "gcs") return find_google_service(location, options);
+    for (const char* azure : {"az", "abfs", "abfss"}) {
+      if (scheme == azure) return find_azure_service(location, azure, options);
+    }
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+  return Status(Code::kUnsupported, Layer::kStore,
+                "the URL is not of a network: http, https, s3, gs, gcs, az, abfs and abfss are");
+}
+
+Result<std::shared_ptr<ByteStore>> make_bucket_store(RemoteService service) {
+  return make_bucket_store(std::move(service.dialect), std::move(service.prefix), service.client,
+                           std::move(service.obtain), std::move(service.stop));
+}
+
+std::string shown_url(std::string_view url) {
+  const std::size_t mark = url.find("://");
+  if (mark == std::string_view::npos) return std::string(url.substr(0, url.find_first_of("?#")));
+  const std::string_view scheme = url.substr(0, mark);
+  std::string_view rest = url.substr(mark + 3);
+  rest = rest.substr(0, rest.find_first_of("?#"));
+  // There a container stands before the '@'.
+  const bool azure = scheme == "az" || scheme == "abfs" || scheme == "abfss";
+  const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
+  if (!azure && at != std::string_view::npos) rest.remove_prefix(at + 1);
+  return std::string(scheme) + "://" + std::string(rest);
+}
+
+}  // namespace http
+}  // namespace headrace
