@@ -18,6 +18,7 @@
 #include "base/access.h"
 #include "base/cancel_link.h"
 #include "support/flat_array.h"
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -97,7 +98,7 @@ TEST_P(CancelTest, ReadsEndWhileItIsAsked) {
   const Array array = numbers(false);
   const Selection few = parse_selection("0:64").value();
   const Buffer buffer = memory();
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < (support::kThreadSanitizer ? 100 : 300); ++i) {
     ReadOptions options;
     options.cancel.emplace();
     std::thread asking([token = *options.cancel] { token.ask(); });

@@ -20,6 +20,7 @@
 #include "os/file_read.h"
 #include "support/byte_store_testing.h"
 #include "support/ranges_in_memory.h"
+#include "support/sanitizer.h"
 #include "support/stats_ways.h"
 #include "support/temp_dir.h"
 #include "transfer/read/chunk_part.h"
@@ -215,7 +216,7 @@ TEST_P(ColdParts, AnyRowsAreTheSame) {
   std::mt19937 random(20261126);
   for (const bool tells_version : {true, false}) {
     const Array array = open({.answers = RangeHabits::Answers::kReversed, .tells_version = tells_version});
-    for (int i = 0; i < 25; ++i) {
+    for (int i = 0; i < (support::kThreadSanitizer ? 8 : 25); ++i) {
       const std::uint64_t begin = random() % kRows;
       const Rows rows{begin, begin + 1 + random() % (i % 2 == 0 ? 40 : kRows - begin)};
       const Rows within{rows.begin, std::min(rows.end, kRows)};
@@ -317,7 +318,7 @@ TEST_P(ColdParts, VersionsAreNotMixed) {
   const Array array = open(habits);
   const Rows rows{100, 132};
   int good = 0;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < (support::kThreadSanitizer ? 10 : 30); ++i) {
     const Outcome out = read(array, rows);
     if (!out.status.ok()) {
       EXPECT_EQ(out.status.code(), Code::kAgainExhausted) << out.status.to_string();
@@ -343,7 +344,7 @@ TEST_P(ColdParts, AnswersAreNotBelieved) {
   const Array array = open(habits);
   honest = false;
   int failed = 0;
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < (support::kThreadSanitizer ? 15 : 50); ++i) {
     const Rows rows{100, 132};
     const Outcome out = read(array, rows);
     if (!out.status.ok()) {

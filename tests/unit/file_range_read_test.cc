@@ -163,7 +163,10 @@ TEST_P(FileRangeRead, GivesTheSameElementsOutOfMappings) {
   for (const Layout layout : testing::kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
     // Windows of 4 MiB, so that chunks and shards lie across them.
-    const FlatArray array{.layout = layout, .chunks = 80, .chunk_elements = 50'000, .shard_chunks = 40};
+    const FlatArray array{.layout = layout,
+                          .chunks = support::kThreadSanitizer ? 40u : 80u,
+                          .chunk_elements = 50'000,
+                          .shard_chunks = 40};
     ASSERT_NO_FATAL_FAILURE(write(array));
     ASSERT_TRUE(open("auto", "host-staged"));
     const bool all = maps(array);

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "support/sanitizer.h"
+
 namespace headrace::transfer {
 namespace {
 
@@ -415,6 +417,7 @@ TEST(Placement, ATurnGoesOnInTheNextRead) {
 
 // Whatever the machine and the length of the reads: no loss that comes again with every read.
 TEST(Placement, OnNoMachineMuchIsLost) {
+  HEADRACE_ONE_THREAD_DOES_ALL();
   std::mt19937_64 random(3);
   const auto between = [&](double low, double high) {
     return low * std::pow(high / low, static_cast<double>(random() % 10000) / 10000);
