@@ -20,12 +20,26 @@ struct SizeClasses {
 };
 inline constexpr U32 kUnitNs = 16;  // 64 MiB at 60 ns take more than 2^32 ns
 
-// The time of a stream in order. The more literals, the fewer tokens in an encoded byte; what did not shrink is
-// literals alone, which a warp copies many times faster than it walks tokens (0.7 ns a byte).
-__device__ inline U32 time_alone(const Lz4Stream& s, const Lz4TilesChoice& cost) {
+// Of a block that did not shrink: whether nearly all of it seems to be the literals of its first token. By a warp,
+// which has `stream` in one of its lanes. The length of so many is a run of 0xFF, of which 32 bytes are looked at.
+__device__ inline bool is_one_run(const Lz4Stream& stream, U32 of_lane, U32 lane) {
+  const U8* const src = inorder::pointer_from_lane(stream.src, of_lane);
+  const U32 bytes = __shfl_sync(kAllLanes, stream.src_bytes, of_lane);
+  const U32 full = (bytes - bytes / 64) / 255;  // bytes of 0xFF in a length of nearly all
+  const bool ones = src[0] >= 0xf0 && (full == 0 || src[1 + static_cast<U64>(full) * lane / 32] == 255);
+  return __all_sync(kAllLanes, ones);
+}
+
+__device__ inline bool did_not_shrink(const Lz4Stream& s) {
+  return s.src_bytes != 0 && s.src_bytes + s.src_bytes / 64 >= s.dst_bytes;
+}
+
+// The time of a stream in order. The more literals, the fewer tokens in an encoded byte. A warp copies literals many
+// times faster than it walks tokens (0.7 ns a byte).
+__device__ inline U32 time_alone(const Lz4Stream& s, bool one_run, const Lz4TilesChoice& cost) {
   const auto src = static_cast<float>(s.src_bytes), dst = static_cast<float>(s.dst_bytes);
-  if (src + src / 64 >= dst) return static_cast<U32>(src / 64 * cost.in_order_match_ns / kUnitNs);
-  const float literals = src / dst;
+  if (one_run) return static_cast<U32>(src / 64 * cost.in_order_match_ns / kUnitNs);
+  const float literals = src < dst ? src / dst : 1;
   return static_cast<U32>(
       src * (cost.in_order_match_ns - (cost.in_order_match_ns - cost.in_order_literal_ns) * literals) / kUnitNs);
 }
@@ -80,14 +94,23 @@ __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream*
     shared.longest[i] = 0;
   }
   __syncthreads();
-  for (U32 i = threadIdx.x; i < count; i += blockDim.x) {
-    const Lz4Stream s = streams[i];
-    if (s.dst_bytes < choice.from) continue;  // others may be at work on it
-    if (s.kind != Lz4Kind::kBlock) continue;  // copies: a fraction of the time of the others
+  const U32 lane = threadIdx.x % 32;
+  for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
+    const U32 i = i0 + threadIdx.x;
+    const Lz4Stream s = i < count ? streams[i] : Lz4Stream{};
+    // Others may be at work on those that are smaller; copies take a fraction of the time of the others.
+    const bool counts = i < count && s.dst_bytes >= choice.from && s.kind == Lz4Kind::kBlock;
+    bool one_run = false;
+    for (U32 large = __ballot_sync(kAllLanes, counts && did_not_shrink(s)); large != 0; large &= large - 1) {
+      const U32 who = static_cast<U32>(__ffs(static_cast<int>(large))) - 1;
+      const bool run = is_one_run(s, who, lane);
+      one_run |= run && who == lane;
+    }
+    if (!counts) continue;
     const U32 at = s.dst_bytes < smallest || s.dst_bytes > kLargestLz4 ? kSizeClasses : size_class(s.src_bytes);
     atomicAdd(&shared.src[at], static_cast<U64>(s.src_bytes));
     atomicAdd(&shared.dst[at], static_cast<U64>(s.dst_bytes));
-    atomicMax(&shared.longest[at], time_alone(s, choice));
+    atomicMax(&shared.longest[at], time_alone(s, one_run, choice));
   }
   __syncthreads();
   least.src = cheapest(shared, choice);

@@ -17,14 +17,34 @@ template <class Shape>
 __device__ inline U64 lane_index(U32 segment, U32 path, U32 lane) {
   return (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + lane;
 }
-// The path that enters the lane there, or kUnknown.
+// Which of the segment's paths enters the lane there, or kUnknown. By a warp.
 template <class Shape>
-__device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 lane, U32 entry) {
-  const U32 paths = g.path_count[segment];
-  for (U32 path = 0; path < paths; ++path) {
-    if (g.lane_entry[lane_index<Shape>(segment, path, lane)] == entry) return path;
+__device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 paths, U32 lane, U32 entry) {
+  const U32 path = threadIdx.x % 32;
+  const U32 found =
+      __ballot_sync(kAllLanes, path < paths && g.lane_entry[lane_index<Shape>(segment, path, lane)] == entry);
+  return found != 0 ? static_cast<U32>(__ffs(static_cast<int>(found))) - 1 : kUnknown;
+}
+
+// Over tokens that begin in the 32 bytes from p on and before `stop`, all_in_window() of those: every lane of a warp
+// parses its byte as if a token began there, and doubling finds which do. Stops at one that has a length of more bytes.
+// Adds to `sum`. Returns where it came to.
+__device__ inline U32 warp_step(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
+  const U32 lane = threadIdx.x % 32;
+  U32 length = 0;
+  const U32 next = next_in_window(s, p + lane, length);
+  U32 reached = 1u << lane, hop = next != 0 && next < stop && next - p < 32 ? next - p : 32;
+  for (U32 r = 0; r < 4; ++r) {  // a token has 3 bytes or more
+    const U32 further = __shfl_sync(kAllLanes, reached, hop & 31), landed = __shfl_sync(kAllLanes, hop, hop & 31);
+    if (hop >= 32) continue;
+    reached |= further;
+    hop = landed;
   }
-  return kUnknown;
+  const U32 taken = __shfl_sync(kAllLanes, reached, 0);
+  sum += __reduce_add_sync(kAllLanes, (taken >> lane & 1) != 0 && next != 0 ? length : 0);
+  const U32 last = 31 - static_cast<U32>(__clz(static_cast<int>(taken)));
+  const U32 behind = __shfl_sync(kAllLanes, next, last);
+  return behind != 0 ? behind : p + last;
 }
 
 // A warp walks from p, which lies in the stream's segment `segment`, to its end, or until it is on one of its paths:
@@ -35,28 +55,36 @@ __device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g,
   const U32 lane = threadIdx.x % 32;
   const U32 start = segment * Shape::kSegment, stop = start + Shape::kSegment;
   const U16* const runs = runs_of(g, s, Shape::kRun, Shape::kSegment);
+  const U32 paths = g.path_count[s.first_segment + segment];
   U32 low = 0, size = 0;
   path = kUnknown;
   while (p < stop) {
     const U32 own = (p - start) / Shape::kLaneBytes, lane_start = start + own * Shape::kLaneBytes;
-    path = find_path<Shape>(g, s.first_segment + segment, own, p - lane_start);
+    path = find_path<Shape>(g, s.first_segment + segment, paths, own, p - lane_start);
     if (path != kUnknown) {
       sum += g.lane_after[lane_index<Shape>(s.first_segment + segment, path, own)];
       return p;
     }
-    U32 until = lane_start + Shape::kLaneBytes;
+    const U32 until = lane_start + Shape::kLaneBytes;
     while (p < until) {
-      if (p - low >= size) {
+      if (p - low >= size || (p - low > size - 32 - kLongestShort && low + size < s.end)) {
         __syncwarp();
         low = p / 16 * 16;
         size = JoinShared<Shape>::kBytes;
         fill_window(shared.window, low, size, s, lane, 32);
         __syncwarp();
       }
+      const Lz4Bytes bytes = bytes_of(s, runs, shared.window, low, size);
+      const bool fast = all_in_window(bytes, p, p + 32);
+      if (fast) {
+        const U32 from = p;
+        p = warp_step(bytes, p, until, sum);
+        if (p != from) continue;
+      }
       U64 walked = 0;
       if (lane == 0) {
         const U32 here = until < low + size ? until : low + size;
-        p = walk<Shape>(bytes_of(s, runs, shared.window, low, size), p, here, walked);
+        p = walk<Shape>(bytes, p, fast ? p + 1 : here, walked);
       }
       p = __shfl_sync(kAllLanes, p, 0);
       const U32 walked_low = __shfl_sync(kAllLanes, static_cast<U32>(walked), 0);

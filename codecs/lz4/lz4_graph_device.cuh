@@ -214,10 +214,10 @@ __device__ inline U32 next_in_window(const Lz4Bytes& s, U32 p, U32& length) {
   length = literals + match + 4;
   return long_run ? 0 : next + s.low;
 }
+inline constexpr U32 kLongestShort = 280;  // a token, 15 + 254 literals, their length, the offset, a length
 // Whether next_in_window() may be used for tokens before `stop`.
 __device__ inline bool all_in_window(const Lz4Bytes& s, U32 p, U32 stop) {
-  constexpr U32 kMost = 280;  // a token, 15 + 254 literals, their length, the offset, a length
-  return p >= s.low && stop + kMost <= s.low + s.size && stop + kMost < s.end;
+  return p >= s.low && stop + kLongestShort <= s.low + s.size && stop + kLongestShort < s.end;
 }
 
 // To the token behind the one at p, which must be in front of `stop`. `fast`: all_in_window().

@@ -25,7 +25,7 @@ class Lz4Small : public ::testing::Test {
   // it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     taken_ = true;
-    const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMost - 4;
+    const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMostSource;
     for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
       if (small) {
         check<OneWarp>(block, plain_bytes, flush);
@@ -90,6 +90,22 @@ TEST_F(Lz4Small, LargerOnesAreLeft) {
     EXPECT_TRUE(same(compress_lz4(sample(bytes, Content::kText)), bytes));
     EXPECT_FALSE(taken_);
   }
+  // Literals alone are copied by others; what did not shrink and is more than that is taken.
+  EXPECT_TRUE(same(TokenWriter().last(Large::kMost)));
+  EXPECT_FALSE(taken_);
+  TokenWriter block_of_many;
+  for (int i = 0; i < 13'796; ++i) block_of_many.sequence(15, 15, 4);
+  block_of_many.last(20);
+  EXPECT_EQ(block_of_many.plain(), Large::kMost);
+  EXPECT_GT(block_of_many.bytes().size(), Large::kMost);
+  taken(block_of_many);
+  // More input than LZ4 makes of so much output, and as much.
+  EXPECT_FALSE(same(TokenWriter().last(Large::kMostSource).bytes(), Large::kMost));
+  EXPECT_FALSE(taken_);
+  Bytes block = TokenWriter().sequence(1, 1, 4).last(Large::kMost - 5).bytes();
+  while (block.size() < Large::kMostSource) block.insert(block.begin(), {std::byte{0x00}, std::byte{0}, std::byte{0}});
+  block.resize(Large::kMostSource);
+  EXPECT_FALSE(same(block, Large::kMost));
 }
 
 // Float fields, a byte shuffle of them and sparse ones have other tokens than text.

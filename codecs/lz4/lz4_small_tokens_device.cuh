@@ -13,10 +13,11 @@ using U64 = std::uint64_t;
 inline constexpr U32 kSegment = 32;
 // Behind a window: a token with one byte of each length, and its literals.
 inline constexpr U32 kHalo = 320;
-// Where a walk ends that does not come to another segment, and where one that comes further than `leave` can tell.
+// Where a walk ends that does not come to another segment, and where one that comes further than `leave` can tell, or
+// has to be walked to be known.
 inline constexpr U32 kEnd = 0xffff, kBad = 0xfffe, kFar = 0xfffd;
 // The same of positions.
-inline constexpr U32 kAtEnd = 0xffffffff, kAtBad = 0xfffffffe;
+inline constexpr U32 kAtEnd = 0xffffffff, kAtBad = 0xfffffffe, kAtFar = 0xfffffffd;
 // A segment that no token begins in.
 inline constexpr U32 kNoEntry = kSegment;
 // A cell: how far back its byte comes from, or a literal; of a window that others decode the bytes before of, also
@@ -25,15 +26,16 @@ inline constexpr U32 kLiteral = 0xff00, kOutside = 0x10000;
 // Cells that a thread has of a stripe, so that what it waits for overlaps.
 inline constexpr U32 kEach = 4;
 
-// kMost: bytes of input and of output that a stream may have. The windows hold as many bytes of input and of output.
-// Cells of 32 bits may lead outside of their window.
+// kMost: bytes of output that a stream may have; kMostSource of input, as many as LZ4 makes of so much at most. The
+// windows hold as many bytes of input and of output. Cells of 32 bits may lead outside of their window.
 template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads, class CellType = U16>
 struct Shape {
   using Cell = CellType;
   static constexpr bool kLeadsOutside = sizeof(Cell) == 4;
   static constexpr U32 kStripe = kEach * threads;
   static constexpr U32 kMost = most_bytes, kIn = in_window, kOut = out_window, kThreads = threads;
-  static constexpr U32 kSegments = most_bytes / kSegment + 1;  // a stream may begin 3 bytes behind a boundary
+  static constexpr U32 kMostSource = most_bytes + most_bytes / 255 + 16;
+  static constexpr U32 kSegments = (kMostSource + 3 + kSegment - 1) / kSegment;  // 3: to the boundary before it
   static_assert(in_window <= 32768 && in_window % kSegment == 0 && in_window / kSegment <= threads);
   static_assert(out_window <= 32768 && out_window % 64 == 0 && out_window / 64 <= threads);
   static constexpr U32 kWays = threads < 128 ? threads / 32 : 4;  // walks through a range of segments
@@ -94,14 +96,19 @@ struct Token {
   U32 offset_at;
 };
 
-// The first byte from p on that is not 0xFF; further on than any length of a good stream goes: that or any other.
-__device__ __forceinline__ U32 behind_run(const Input& in, U32 p) {
+// The first byte from p on that is not 0xFF; further on than any length of a good stream goes: that or any other. 0
+// where it is not in the window, and `outside` does not say to look there.
+__device__ __forceinline__ U32 behind_run(const Input& in, U32 p, bool outside = true) {
   const U32 longest = p + in.most / 255 + 2, stop = longest < in.end ? longest : in.end;
   while (p < stop) {
     if (p % kSegment == 0 && in.has_segment(p)) {
       const U32 lead = in.lead[(p - in.low) / kSegment];
       p += lead;
       if (lead < kSegment) break;
+    } else if (!outside && !in.has_segment(p / kSegment * kSegment)) {
+      return 0;
+    } else if (p % 4 == 0 && p + 4 <= stop && *reinterpret_cast<const U32*>(in.base + p) == 0xffffffff) {
+      p += 4;
     } else if (in.at(p) == 255) {
       ++p;
     } else {
@@ -129,8 +136,9 @@ __device__ __forceinline__ bool add_length(const Input& in, U32& q, U32& length,
 }
 
 // What would be a token at p. The next one's position, or kAtEnd or kAtBad. `run_end`: behind_run() of p + 1, or 0.
+// Without `outside`, kAtFar where that takes a walk along a run of 0xFF that is not in the window.
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
-__device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 run_end = 0) {
+__device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 run_end = 0, bool outside = true) {
   const U32 c = in.at(p);
   U32 literals = c >> 4, q = p + 1;
   token.literals = token.match = token.literals_at = token.offset_at = 0;
@@ -144,7 +152,14 @@ __device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 r
   token.offset_at = q;
   q += 2;
   U32 match = c & 15;
-  if (match == 15 && !add_length(in, q, match, 0)) return kAtBad;
+  if (match == 15) {
+    U32 match_run_end = 0;
+    if (!outside && in.at(q) == 255) {
+      match_run_end = behind_run(in, q, false);
+      if (match_run_end == 0) return kAtFar;
+    }
+    if (!add_length(in, q, match, match_run_end)) return kAtBad;
+  }
   if (q >= in.end) return kAtBad;
   token.match = match + 4;
   return q;
@@ -217,6 +232,8 @@ __device__ __forceinline__ U32 code_of(const Shared<S>& shared, const Input& in,
   return next == kAtEnd ? kEnd : next == kAtBad ? kBad : kFar;
 }
 
+// Tokens whose match goes on in a run of 0xFF outside of the window are left to whoever comes to them: there may be
+// hundreds, as long as literals lead there from a run inside.
 template <class S>
 __device__ __forceinline__ void leave_segments(Shared<S>& shared, const Input& in) {
   const U32 first = in.low + threadIdx.x * kSegment;
@@ -230,16 +247,16 @@ __device__ __forceinline__ void leave_segments(Shared<S>& shared, const Input& i
   for (; fast && p >= begin + 2; p -= 2) {
     const U32 last = in.in_window(p - 1), other = in.in_window(p - 2);
     U32 next = parse_short(in, p - 1, token), before = parse_short(in, p - 2, token);
-    if (next == 0) next = parse(in, p - 1, token, run_end);
+    if (next == 0) next = parse(in, p - 1, token, run_end, false);
     if (last != 255) run_end = p - 1;
-    if (before == 0) before = parse(in, p - 2, token, run_end);
+    if (before == 0) before = parse(in, p - 2, token, run_end, false);
     if (other != 255) run_end = p - 2;
     const U32 code = code_of(shared, in, next, stop), code_before = code_of(shared, in, before, stop);
     shared.leave[padded_entry(p - 1 - in.low)] = static_cast<U16>(code);
     shared.leave[padded_entry(p - 2 - in.low)] = static_cast<U16>(code_before);
   }
   for (; p > begin; --p) {
-    const U32 next = parse(in, p - 1, token, run_end);
+    const U32 next = parse(in, p - 1, token, run_end, false);
     if (in.at(p - 1) != 255) run_end = p - 1;
     shared.leave[padded_entry(p - 1 - in.low)] = static_cast<U16>(code_of(shared, in, next, stop));
   }

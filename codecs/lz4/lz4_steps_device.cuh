@@ -27,6 +27,7 @@ struct StepSpace {
   std::uint32_t ring[Shape<32>::kRingBytes / 4];
   StepToken tokens[16];
   Byte owner[(kStepBytes + 31) / 32 * 32];  // token of each byte of output
+  Byte zero;                                // what a match at offset 0 repeats
 };
 
 // Where a byte of the step's output comes from, one link on: a literal or earlier output, or null and another place in
@@ -37,6 +38,7 @@ __device__ __forceinline__ const Byte* step_source(const StepSpace& space, const
   const std::uint32_t match = token.span >> 16;
   if (place < match) return in + static_cast<std::int32_t>(place) + (static_cast<std::int32_t>(token.source) >> 16);
   const std::uint32_t offset = token.source & 0xFFFF;
+  if (offset == 0) return &space.zero;
   const std::uint32_t back = repeated(place - match, offset) + match;
   if (back < offset) return out - (offset - back);
   place = back - offset;
@@ -99,7 +101,7 @@ __device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
   const std::uint32_t begin = sum - produced, match_at = begin + literals;
   const std::uint32_t written = walk.done + match_at;
   bool refused = written + (whole ? match : 0) + kLastOutput > walk.end;
-  refused |= whole ? offset - 1 >= written : walk.in.end - walk.at < next + 8;
+  refused |= whole ? offset > written : walk.in.end - walk.at < next + 8;
   if (__any_sync(kAllLanes, mine && refused)) return false;
 
   // Only the last token can have anything left over.
@@ -161,6 +163,7 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   if (stream.kind == Lz4Kind::kNone) return;
   const std::uint32_t chunk = stream.chunk;
   if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) != device::DecodeOutcome::kOk) return;
+  if (lane == 0) space.zero = 0;
   __syncwarp();  // all have looked before one of them may lower it
   Walk walk{};
   walk.pending = kEnded;

@@ -134,7 +134,7 @@ TEST_P(Read, RandomArraysAndSelections) {
   // Read-only stores have one number of threads instead of two.
   const int all_rounds = GetParam().store == "file" || GetParam().store == "memory" ? 24 : 12;
   // What races, does so whatever the shapes.
-  const int rounds = support::kThreadSanitizer ? all_rounds / 2 : all_rounds;
+  const int rounds = support::kThreadSanitizer ? all_rounds / 6 : all_rounds;
   for (int round = 0; round < rounds; ++round) {
     RawArray array;
     const std::size_t rank = random() % 5;

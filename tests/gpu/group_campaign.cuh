@@ -375,10 +375,18 @@ class GroupCampaign {
       ms = confirmed(ms, allowed, [&] { return decode(batch, only_item); });
       counts.worst_times = std::max(counts.worst_times, ms / allowed);
       if (ms > kTimes * allowed) {
-        return found("took " + std::to_string(ms) + " ms, the longest valid takes " + std::to_string(allowed));
+        return found("took " + std::to_string(ms) + " ms, the longest valid takes " + std::to_string(allowed) +
+                     slowest_alone(batch));
       }
     }
     return (n == 1 || index_stride_ == 0 || same_with_indices(batch)) && check_samples(batch) && same_beginnings(batch);
+  }
+
+  std::string slowest_alone(const CampaignBatch& batch) {
+    constexpr std::uint32_t kMost = 1024;
+    std::pair<double, std::uint32_t> worst;
+    for (std::uint32_t i = 0; i < std::min(batch.in.items, kMost); ++i) worst = std::max(worst, {decode(batch, i), i});
+    return "; alone, item " + std::to_string(worst.second) + " takes longest: " + std::to_string(worst.first) + " ms";
   }
 
   // The batch again, of which only the beginnings are wanted: canaries, outcomes, and the bytes of what was left as it

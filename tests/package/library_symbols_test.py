@@ -23,7 +23,8 @@ PUBLIC = re.compile(
     r"device_names|ByteStore|Windows|Crops|Order|EpochOrder|Split|divide_windows|Loader|LoaderBatch|LoaderSchema|LoaderState|"
     r"resolve_selection|same_elements|index_list|mask|points|mask_points|block|block_range|leniencies|capabilities|result_dtype|"
     r"list_nodes|trace|inspect_system|trusted_path|read_path_name|File|FileQueue|make_file_queue|DecodeBatch|path_name|parse_path_name|read_file|"
-    r"write_file|open|build_decode_index|check_decode_index|inspect_disk_cache|clear_disk_cache)\b.*)$")
+    r"write_file|open|build_decode_index|check_decode_index|inspect_disk_cache|clear_disk_cache|split_object_url|remote_bound_name|"
+    r"remote_problem_name)\b.*)$")
 
 
 def nm(*arguments):

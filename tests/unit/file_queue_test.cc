@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/alloc_counter.h"
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
