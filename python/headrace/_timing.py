@@ -109,7 +109,7 @@ class Epochs:
         self._running: tuple[_Begin, Any] | None = None
 
     def begin(self, core: Any, now: float) -> _Begin:
-        batches, _, wait, reads = core.stats
+        batches, _, wait, reads = core.stats[:4]
         begin = _Begin(core.epoch, now, batches, wait, numbers_of(reads))
         self._running = begin, core
         return begin
@@ -128,7 +128,7 @@ class Epochs:
 
 
 def _between(begin: _Begin, core: Any, now: float) -> EpochStats:
-    batches, _, wait, reads = core.stats
+    batches, _, wait, reads = core.stats[:4]
     more = {name: value - begin.reads.get(name, 0) for name, value in numbers_of(reads).items()}
     kept = int(more["kept_chunks"])
     return EpochStats(begin.epoch, batches - begin.batches, now - begin.now, wait - begin.wait_seconds,
