@@ -70,6 +70,7 @@ TEST_F(DiskCacheProcess, KilledAtAnyMomentItIsRightAfterwards) {
   std::mt19937 dice(1);
   (void)objects();
   int killed = 0;
+  bool looked_at = false;
   for (int i = 0; i < kills; ++i) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
@@ -87,6 +88,9 @@ TEST_F(DiskCacheProcess, KilledAtAnyMomentItIsRightAfterwards) {
     ++killed;
     if (i % 20 != 19) continue;
     const auto report = inspect_disk_cache(cache(), true);
+    // On a slow machine none of the first has come so far as to make it.
+    if (!looked_at && !report.ok() && report.status().code() == Code::kNotFound) continue;
+    looked_at = true;
     ASSERT_TRUE(report.ok()) << report.status().to_string();
     EXPECT_EQ(report->damaged_records, 0u);
     EXPECT_LE(report->file_bytes, options.most_bytes);
