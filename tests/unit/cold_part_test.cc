@@ -317,8 +317,9 @@ TEST_P(ColdParts, VersionsAreNotMixed) {
   };
   const Array array = open(habits);
   const Rows rows{100, 132};
+  constexpr int kReads = support::kThreadSanitizer ? 10 : 30;
   int good = 0;
-  for (int i = 0; i < (support::kThreadSanitizer ? 10 : 30); ++i) {
+  for (int i = 0; i < kReads; ++i) {
     const Outcome out = read(array, rows);
     if (!out.status.ok()) {
       EXPECT_EQ(out.status.code(), Code::kAgainExhausted) << out.status.to_string();
@@ -330,7 +331,7 @@ TEST_P(ColdParts, VersionsAreNotMixed) {
     }
   }
   if (!sharded()) {
-    EXPECT_EQ(good, 30);
+    EXPECT_EQ(good, kReads);
   }
 }
 
@@ -344,7 +345,7 @@ TEST_P(ColdParts, AnswersAreNotBelieved) {
   const Array array = open(habits);
   honest = false;
   int failed = 0;
-  for (int i = 0; i < (support::kThreadSanitizer ? 15 : 50); ++i) {
+  for (int i = 0; i < 50; ++i) {
     const Rows rows{100, 132};
     const Outcome out = read(array, rows);
     if (!out.status.ok()) {
