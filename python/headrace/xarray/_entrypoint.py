@@ -11,6 +11,7 @@ import xarray as xr
 from xarray.backends import BackendEntrypoint
 
 import headrace
+from headrace import _stores
 from headrace._storage import Address
 from headrace.xarray._array import device_index, import_cupy
 from headrace.xarray._dataset import DecodeOptions, Option, Placement, read_dataset
@@ -62,11 +63,12 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
 
         Args:
             filename_or_obj: A path or URL, as :func:`headrace.open` takes it; an open :class:`headrace.Group`, a
-                :class:`headrace.MemoryStore`; or a store of zarr-python in a local directory or ZIP file.
+                :class:`headrace.MemoryStore`; or a store of zarr-python or mapper of fsspec over local files, HTTP, S3,
+                GCS or Azure.
             group: Path of the group below that.
             mode: "r": this engine does not write.
             consolidated: None: by consolidated metadata where there is any. True: only so. False: never.
-            storage_options: Passed on to :func:`headrace.open`.
+            storage_options: Passed on to :func:`headrace.open`; not beside a store that has options of its own.
             zarr_format: 2 or 3: nothing else is opened. None: whatever there is.
             use_zarr_fill_value_as_mask: Whether elements equal to the array's fill value are missing values. None: in
                 Zarr v2, and not in v3, which says so by the attribute `_FillValue`.
@@ -210,23 +212,27 @@ def _key(path: str, group: str | None) -> str:
 
 def _location(source: Any, storage_options: dict[str, Any] | None, lenient: str) -> tuple[Location, str]:
     """The store, and a path in it."""
-    url, prefix = _url_and_path(source)
+    address, prefix = _address_and_path(source)
     if lenient != "all":
         # xarray gives such names to arrays without one, and so reads them.
         lenient = f"{lenient},reserved-names" if lenient else "reserved-names"
-    if isinstance(source, headrace.Group) and isinstance(source._reopen[0], Address):
-        storage_options = dict(source._reopen[0].options)
-    return Location(url, storage_options, lenient), prefix
+    if isinstance(address, Address):
+        if storage_options and not isinstance(source, headrace.Group):
+            raise ValueError(f"storage_options are given twice: a {type(source).__name__} has its own")
+        return Location(address.url, dict(address.options), lenient), prefix
+    return Location(address, storage_options, lenient), prefix
 
 
-def _url_and_path(source: Any) -> tuple[str, str]:
-    """URL, and path below it.
+def _address_and_path(source: Any) -> tuple[str | Address, str]:
+    """URL, with its options where there are any, and path below it.
 
     Raises:
-        TypeError: Neither a path nor a store whose bytes lie in local files.
+        TypeError: Neither a path nor a store whose objects headrace can ask for itself.
+        ValueError: A ZIP file that is still written to.
     """
     if isinstance(source, headrace.Group):
-        return source.url, source.path
+        kept = source._reopen[0]
+        return (kept if isinstance(kept, Address) else source.url), source.path
     if isinstance(source, headrace.MemoryStore):
         return source.url, ""
     if isinstance(source, str | os.PathLike):
@@ -234,18 +240,17 @@ def _url_and_path(source: Any) -> tuple[str, str]:
         if isinstance(url, bytes):
             url = os.fsdecode(url)
         return (url if "://" in url else os.path.abspath(os.path.expanduser(url))), ""
-    # zarr-python's stores, known by what they are called so that zarr is not imported for it.
+    # zarr-python's, known by what it is called so that zarr is not imported for it.
     kind = type(source).__name__
     if kind == "StorePath" and hasattr(source, "store"):
-        url, prefix = _url_and_path(source.store)
-        return url, "/".join(part for part in (prefix, source.path.strip("/")) if part)
-    if kind == "LocalStore" and hasattr(source, "root"):
-        return os.path.abspath(source.root), ""
-    if kind == "ZipStore" and hasattr(source, "path"):
-        return os.path.abspath(source.path), ""
+        address, prefix = _address_and_path(source.store)
+        return address, "/".join(part for part in (prefix, source.path.strip("/")) if part)
+    address = _stores.local_url(source) or _stores.remote_address(source)
+    if address is not None:
+        return address, ""
     raise TypeError(
-        f"engine 'headrace' opens paths, URLs, and LocalStore and ZipStore of zarr-python, not {type(source).__name__}: "
-        "use engine='zarr', with headrace.zarr.enable() to decode with headrace"
+        f"engine 'headrace' opens paths, URLs, and stores of zarr-python and mappers of fsspec over local files, HTTP, S3, "
+        f"GCS or Azure, not this {kind}: use engine='zarr', with headrace.zarr.enable() to decode with headrace"
     )
 
 

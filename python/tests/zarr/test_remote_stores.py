@@ -13,6 +13,7 @@ import numpy as np
 import obstore.store
 import pytest
 import s3fs
+import xarray as xr
 import zarr
 from headrace.zarr import _foreign, _native
 from moto.server import ThreadedMotoServer
@@ -155,3 +156,24 @@ def test_what_is_missing_is_said_to_be(served, monkeypatch):
     assert array[0, 0] == 0 and array[59, 79] == 7
     array[20:40, 20:60]
     assert said[0] == ["present"] and said[1] == ["missing"] and sorted(said[2]) == ["missing"] * 3 + ["present"]
+
+
+@pytest.mark.parametrize("make", [fsspec_s3, obstore_s3], ids=["s3fs", "obstore"])
+def test_xarray_opens_them_with_their_options(served, make, tmp_path):
+    url, _ = served
+    dataset = xr.Dataset({"t": (("y", "x"), DATA)}, {"y": np.arange(60)})
+    folder = tmp_path / "named.zarr"
+    dataset.to_zarr(folder, zarr_format=3)
+    client = boto3.client("s3", endpoint_url=url, aws_access_key_id="A", aws_secret_access_key=SECRET, region_name="us-east-1")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            client.put_object(Bucket="bucket", Key=f"some/data.zarr/named/{path.relative_to(folder)}", Body=path.read_bytes())
+    store = make(url)
+    with xr.open_dataset(store, engine="headrace", group="named") as opened:
+        xr.testing.assert_identical(opened.load(), dataset)
+        assert SECRET not in repr(opened)
+    with pytest.raises(ValueError, match="given twice"):
+        xr.open_dataset(store, engine="headrace", group="named", storage_options={"anon": True})
+    unknown = fsspec_s3(url, version_aware=True)
+    with pytest.raises((TypeError, ValueError), match="version_aware"):
+        xr.open_dataset(unknown, engine="headrace", group="named")
