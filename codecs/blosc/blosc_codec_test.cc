@@ -40,7 +40,7 @@ TEST(BloscCodec, SameBytesAsTheReference) {
   for (const char* inner : kInner) {
     for (int shuffle = 0; shuffle <= 2; ++shuffle) {
       for (const std::size_t item : item_sizes) {
-        if (support::kThreadSanitizer && item % 5 != 0) continue;
+        if (support::kAddressSanitizer && item % 5 != 0 && item != 4 && item != 8) continue;
         for (const std::size_t bytes : {1, 7, 8, 100, 127, 128, 129, 1000, 4096, 10007, 65536 + 13}) {
           const Content content = (bytes + item) % 3 == 0   ? Content::kRandom
                                   : (bytes + item) % 3 == 1 ? Content::kSmooth

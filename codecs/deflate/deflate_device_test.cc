@@ -274,7 +274,7 @@ TEST_F(DeflateDevice, TruncatedAnywhereAndEveryBitFlipped) {
     const Bytes& good = streams[k];
     const std::size_t bytes = plain[k].size();
     ASSERT_TRUE(same_verdict(good, bytes));
-    for (std::size_t length = 0; length < good.size(); ++length) {
+    for (std::size_t length = 0; length < good.size(); length += length < 150 || length + 50 > good.size() ? 1 : 4) {
       ASSERT_TRUE(same_verdict({good.data(), length}, bytes)) << k << " cut to " << length;
     }
     const std::size_t step = 1 + 8 * good.size() / 600;

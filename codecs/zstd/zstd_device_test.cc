@@ -340,7 +340,7 @@ TEST_F(ZstdDevice, TruncatedAnywhereAndEveryBitFlipped) {
   for (std::size_t k = 0; k < streams.size(); ++k) {
     const Bytes& good = streams[k];
     ASSERT_TRUE(same_verdict(good, sizes[k]));
-    for (std::size_t length = 0; length < good.size(); ++length) {
+    for (std::size_t length = 0; length < good.size(); length += length < 150 || length + 50 > good.size() ? 1 : 4) {
       ASSERT_TRUE(same_verdict({good.data(), length}, sizes[k])) << k << " cut to " << length;
     }
     const std::size_t step = 1 + 8 * good.size() / 600;

@@ -11,7 +11,6 @@
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
-#include "support/sanitizer.h"
 #include "support/selection_model.h"
 #include "support/temp_dir.h"
 
@@ -283,7 +282,7 @@ void any_selection(const Model& model, std::mt19937_64& random, Selection& selec
 
 TEST_P(SelectionRead, AnyArrayAnySelection) {
   std::mt19937_64 random(17);
-  for (int round = 0; round < (support::kThreadSanitizer ? 12 : 60); ++round) {
+  for (int round = 0; round < 60; ++round) {
     Model model = any_model(random);
     const std::string path = "round" + std::to_string(round);
     ASSERT_TRUE(model.write(*Access::impl(*store), path).ok());
@@ -304,7 +303,7 @@ Model nested();
 
 TEST_P(SelectionRead, AnySelectionsTogether) {
   std::mt19937_64 random(23);
-  for (int round = 0; round < (support::kThreadSanitizer ? 12 : 60); ++round) {
+  for (int round = 0; round < 60; ++round) {
     Model model = any_model(random);
     const std::string path = "together" + std::to_string(round);
     ASSERT_TRUE(model.write(*Access::impl(*store), path).ok());

@@ -3,8 +3,8 @@
 
   device_code_test.py BUILD_DIR [LAUNCHER...]      the compiler's cache and its settings, as CMake calls it
 
-Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX, in an object as the compiler's cache keeps them: what
-has not changed is not compiled again. First it sees that a source that needs a newer GPU is refused."""
+Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX, without code for the host, and with "-c", as the
+compiler's cache wants it: what has not changed is not compiled again. First it sees that a source that needs a newer GPU is refused."""
 import concurrent.futures
 import json
 import pathlib
@@ -17,7 +17,7 @@ from wheel_contents import CUBINS
 
 
 def to_ptx(command, architecture, target, source=None):
-    """The command as it stands, but for one architecture and no machine code."""
+    """The command as it stands, but for one architecture, without machine code or code for the host."""
     out, skip = sys.argv[2:], False
     for word in shlex.split(command):
         if skip:
@@ -26,7 +26,7 @@ def to_ptx(command, architecture, target, source=None):
             skip = word != "-MD"
         elif not word.startswith(("--generate-code", "--compress-mode", "-arch")):
             out.append(str(source) if source and word.endswith(".cu") else word)
-    return [*out, f"--generate-code=arch=compute_{architecture},code=compute_{architecture}", "-o", str(target)]
+    return [*out, "-ptx", f"-arch=compute_{architecture}", "-o", str(target)]
 
 
 def compile_one(entry, architecture, source=None):

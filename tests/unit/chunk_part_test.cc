@@ -272,7 +272,7 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
 
 TEST_P(ChunkPartTest, BoxesAreTheSame) {
   std::uint64_t skipped = 0;
-  for (int i = 0; i < (support::kThreadSanitizer ? 4 : 40); ++i) {
+  for (int i = 0; i < (support::kThreadSanitizer ? 4 : support::kAddressSanitizer ? 15 : 40); ++i) {
     if (!GetParam().memory && i % 10 == 9) drop_cache();
     Stats stats;
     const std::vector<Box> box{random_box(i % 2 == 0 ? kRows : 90)};
@@ -285,7 +285,7 @@ TEST_P(ChunkPartTest, BoxesAreTheSame) {
 }
 
 TEST_P(ChunkPartTest, ManyTogetherAreTheSame) {
-  for (unsigned i = 0; i < (support::kThreadSanitizer ? 3u : 15u); ++i) {
+  for (unsigned i = 0; i < (support::kThreadSanitizer ? 3u : support::kAddressSanitizer ? 6u : 15u); ++i) {
     device::staged_decode_model().host_only_every = i % 3;  // chunks that the device hands back
     std::vector<Box> boxes;
     const std::size_t count = 1 + random_() % 8;
@@ -496,7 +496,7 @@ std::vector<Variant> variants() {
   }
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, ChunkPartTest, ::testing::ValuesIn(variants()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, ChunkPartTest, ::testing::ValuesIn(support::all_or_every(3, variants())), name_of);
 
 }  // namespace
 }  // namespace headrace

@@ -144,12 +144,14 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
 TEST_P(FileRangeRead, GivesTheSameElementsByEveryEngine) {
   std::vector<std::string> engines = {"auto"};
   for (const io::EngineRow& row : io::engines()) engines.emplace_back(row.name);
+  int turn = 0;
   for (const Layout layout : testing::kLayouts) {
     const FlatArray array{.layout = layout, .chunks = 8, .chunk_elements = 5000, .shard_chunks = 4};
     ASSERT_NO_FATAL_FAILURE(write(array));
     const auto expected = array.expected();
     for (const std::string& engine : engines) {
       for (const char* device : {"host", "host-staged"}) {
+        if (support::kThreadSanitizer && turn++ % 3 != 0) continue;  // each engine and device, by one layout or another
         SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + engine + " " + device);
         if (!open(engine, device)) continue;
         ASSERT_NO_FATAL_FAILURE(expect_parts(expected));
@@ -164,7 +166,7 @@ TEST_P(FileRangeRead, GivesTheSameElementsOutOfMappings) {
     SCOPED_TRACE(testing::layout_name(layout));
     // Windows of 4 MiB, so that chunks and shards lie across them.
     const FlatArray array{.layout = layout,
-                          .chunks = support::kThreadSanitizer ? 40u : 80u,
+                          .chunks = support::kThreadSanitizer || support::kAddressSanitizer ? 40u : 80u,
                           .chunk_elements = 50'000,
                           .shard_chunks = 40};
     ASSERT_NO_FATAL_FAILURE(write(array));

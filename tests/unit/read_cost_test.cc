@@ -27,7 +27,6 @@
 #include "support/alloc_counter.h"
 #include "support/flat_array.h"
 #include "support/forwarding_store.h"
-#include "support/sanitizer.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 #include "support/variable_model.h"
@@ -447,15 +446,7 @@ TEST(ReadCost, IsAsRecorded) {
     ASSERT_TRUE(support::write_file(costs_file(), std::as_bytes(std::span(text))));
   }
   std::map<std::string, Costs> known = recorded();
-  std::size_t number = 0;
-  for (const Row& row : rows()) {
-    // One thread reads: other tests show ThreadSanitizer each way with many, and the other presets count all of them.
-    if (support::kThreadSanitizer && number++ % 8 != 0) {
-      EXPECT_EQ(known.erase(row.name()), 1u) << row.name();
-      continue;
-    }
-    expect_recorded(row, known);
-  }
+  for (const Row& row : rows()) expect_recorded(row, known);
   for (const Row& row : kDirect) known.erase(row.name());
   EXPECT_TRUE(known.empty()) << known.begin()->first << " is in the file and nowhere else";
 }

@@ -136,7 +136,7 @@ TEST_F(RemoteProbe, ASlowServerIsNotWaitedForLong) {
   ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
   const auto began = std::chrono::steady_clock::now();
   const RemoteReport report = probe("s3://bucket/a", true);
-  // Waiting for 4 MiB of it would take seven minutes; ThreadSanitizer makes the probe itself take long.
+  // Waiting for 4 MiB of it would take seven minutes; a sanitizer makes the probe itself take long.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
   EXPECT_EQ(report.problem, RemoteProblem::kNone) << report.status.to_string();
   EXPECT_EQ(report.bound, RemoteBound::kUnknown);

@@ -11,7 +11,6 @@
 #include "base/fault.h"
 #include "os/page_cache.h"
 #include "os/probe_file.h"
-#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -170,7 +169,6 @@ TEST(SystemReport, BufferedReadsThatFailAreTold) {
   support::TempDir dir;
   ASSERT_TRUE(support::write_file(dir / "large", support::pattern(kLargeBytes)));
   for (const std::uint64_t nth : {0, 10, 20}) {
-    if (support::kThreadSanitizer && nth != 10) continue;  // each measures the machine anew, by one thread at a time
     base::arm_fault({.point = "base.probe_pread", .error = EIO, .nth = nth, .forever = true});
     const auto report = inspect_system({.paths = {dir / "large"}});
     base::disarm_faults();

@@ -214,6 +214,9 @@ function(headrace_runs_device_code target)
   if(HEADRACE_FUZZ)
     target_compile_options(${target} PRIVATE -O2)
   endif()
+  if(HEADRACE_SANITIZE AND NOT HEADRACE_FUZZ)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # it is most of what its tests take
+  endif()
   if(HEADRACE_SANITIZE MATCHES address)
     # Checking for use after return maps a second stack for every coroutine: forty times slower.
     target_compile_options(${target} PRIVATE $<IF:$<CXX_COMPILER_ID:GNU>,--param=asan-use-after-return=0,-fsanitize-address-use-after-return=never>)
@@ -295,26 +298,31 @@ function(headrace_write_batches program)
   endwhile()
 endfunction()
 
-# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE] [WAITS]):
-# one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h. SINGLE_THREADED:
-# nothing for ThreadSanitizer. ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program
-# has once: a main() or malloc() of its own, include folders, a macro that headers look for, cases that stand in a header. CUFILE:
-# the engine gds uses libcufile.so.0 of this build. WAITS: it does little but wait, for the kernel or for time to pass; such a test
-# takes one of ctest's slots, all others take two, so that tests that work keep the processors meanwhile. A test that does not
-# ask whether AddressSanitizer is there has the label `sanitized` beside its own: every case of it runs there.
+# headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE] [WAITS]
+# [FIGURES] [BYTES]): one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h.
+# SINGLE_THREADED: nothing for ThreadSanitizer. BYTES: its threads do what those of other tests do, with other bytes: ThreadSanitizer's
+# build has not got it either. FIGURES: it counts and times, which a sanitizer changes: no sanitizer's build has it.
+# ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program has once: a main() or malloc()
+# of its own, include folders, a macro that headers look for, cases that stand in a header. CUFILE: the engine gds uses
+# libcufile.so.0 of this build. WAITS: it does little but wait, for the kernel or for time to pass; such a test takes one of
+# ctest's slots, all others take two, so that tests that work keep the processors meanwhile. A test that does not ask whether
+# AddressSanitizer is there has the label `sanitized` beside its own: every case of it runs there.
 function(headrace_test source)
-  cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE;WAITS" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
+  cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE;WAITS;FIGURES;BYTES" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
   headrace_label_wanted(wanted ${arg_LABELS})
   if(NOT wanted)
     return()
   endif()
   # Coroutines switch stacks behind ThreadSanitizer's back, and without threads it has nothing to see.
-  if((arg_DEVICE_CODE OR arg_SINGLE_THREADED) AND HEADRACE_SANITIZE MATCHES thread)
+  if((arg_DEVICE_CODE OR arg_SINGLE_THREADED OR arg_BYTES) AND HEADRACE_SANITIZE MATCHES thread)
     return()
   endif()
-  set(arg_UNSANITIZED OFF)
-  if(source MATCHES "\\.cc$" AND NOT gpu IN_LIST arg_LABELS)
-    file(STRINGS ${source} asks REGEX "kAddressSanitizer|kAllocCounterWorks|__SANITIZE_ADDRESS__" LIMIT_COUNT 1)
+  if(arg_FIGURES AND HEADRACE_SANITIZE)
+    return()
+  endif()
+  set(arg_UNSANITIZED ${arg_FIGURES})
+  if(NOT arg_FIGURES AND source MATCHES "\\.cc$" AND NOT gpu IN_LIST arg_LABELS)
+    file(STRINGS ${source} asks REGEX "kAddressSanitizer|kAllocCounterWorks|__SANITIZE_ADDRESS__|support/fault_scan.h" LIMIT_COUNT 1)
     if(asks)
       set(arg_UNSANITIZED ON)
     else()
