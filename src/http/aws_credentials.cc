@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "http/answer_head.h"
+#include "http/cloud_signs.h"
 #include "http/credential_answers.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
@@ -12,7 +13,7 @@ namespace headrace::http {
 namespace {
 
 constexpr int kMostRoles = 5;  // one behind the other
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 Status fail(Code code, std::string what) { return Status(code, Layer::kStore, std::move(what)); }
 
@@ -140,7 +141,7 @@ class Chain {
     } else if (way == "EcsContainer") {
       HEADRACE_TRY_ASSIGN(base, of_container());
     } else if (way == "Ec2InstanceMetadata") {
-      HEADRACE_TRY_ASSIGN(base, of_instance());
+      HEADRACE_TRY_ASSIGN(base, of_instance(true));
     } else {
       return fail(Code::kInvalidArgument,
                   said + ": its credential_source is not Environment, EcsContainer or Ec2InstanceMetadata");
@@ -256,7 +257,7 @@ class Chain {
     FetchQuestion question;
     question.url = *url;
     question.direct = !url->tls;
-    question.total_ns = 5 * kSecond;
+    question.total_ns = 5 * kSecondNs;
     std::string token;
     const std::string token_file = surroundings_.secure_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     if (!token_file.empty()) {
@@ -282,12 +283,14 @@ class Chain {
     return fresh(parse_json_keys(answer->body), who);
   }
 
-  Result<Credentials> of_instance() const {
+  // `meant`: a profile says that it is the instance's.
+  Result<Credentials> of_instance(bool meant) const {
     const std::string who = "the instance's metadata service";
     if (said_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {
       return fail(Code::kPermission, who + " is not asked: AWS_EC2_METADATA_DISABLED says so");
     }
     std::string text = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    meant = meant || !text.empty();
     if (text.empty()) {
       std::string mode = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
       for (char& c : mode) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -297,10 +300,10 @@ class Chain {
     while (base->path.ends_with('/')) base->path.pop_back();
     FetchQuestion question;
     question.direct = true;
-    question.total_ns = kSecond;
+    question.total_ns = kSecondNs;
     question.attempts = 1;
     if (const auto given = parse_length(surroundings_.secure_getenv("AWS_METADATA_SERVICE_TIMEOUT"))) {
-      question.total_ns = std::clamp<std::uint64_t>(*given, 1, 60) * kSecond;
+      question.total_ns = std::clamp<std::uint64_t>(*given, 1, 60) * kSecondNs;
     }
     const auto at = [&](const std::string& path) {
       question.url = *base;
@@ -310,8 +313,9 @@ class Chain {
     question.method = "PUT";
     question.headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", "Content-Type:"};
     at("/latest/api/token");
-    auto token = fetch_(question);
-    if (!token.ok()) return failed(who + " cannot be asked", token.status());
+    auto token = ask_cloud({CloudVendor::kAmazon, meant, "AWS_EC2_METADATA_SERVICE_ENDPOINT", question}, surroundings_,
+                           fetch_, now_);
+    if (!token.ok()) return failed(who + " gives none", token.status());
     if (token->status != 200 || token->body.empty() || token->body.size() > 1024 || !is_printable(token->body)) {
       return fail(Code::kPermission, who + " gives no token").with_cause("HTTP " + std::to_string(token->status));
     }
@@ -337,12 +341,12 @@ class Chain {
   }
 
   Result<Credentials> of_instance_or_none() const {
-    auto found = of_instance();
+    auto found = of_instance(false);
     if (found.ok()) return found;
     return fail(Code::kPermission,
                 "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile that has them "
                 "by AWS_PROFILE, or set AWS_NO_SIGN_REQUEST=YES (anon in storage_options) to read a public bucket")
-        .with_cause(found.status().message());
+        .with_cause(found.status().message() + (found.status().cause().empty() ? "" : ": " + found.status().cause()));
   }
 
   const StorageOptions& options_;

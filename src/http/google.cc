@@ -1,5 +1,6 @@
 #include "http/google.h"
 
+#include "http/cloud_signs.h"
 #include "http/credential_answers.h"
 
 namespace headrace::http {
@@ -13,9 +14,13 @@ Result<Credentials> of_token(const std::string& token, const char* source) {
   return found;
 }
 
-Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
+// `meant`: an option says that it is the machine's.
+Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
   std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});
-  if (host.empty()) host = "metadata.google.internal";
+  meant = meant || !host.empty();
+  // Where the name may mean nothing, finding that out can take longer than asking.
+  const bool named = meant || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
+  if (host.empty()) host = named ? "metadata.google.internal" : "169.254.169.254";
   const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");
   if (!url.ok()) return refuse_option("GCE_METADATA_HOST is no host");
   FetchQuestion question;
@@ -25,7 +30,7 @@ Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fe
   question.attempts = 1;
   question.direct = true;
   const auto say = [](const char* what) { return Status(Code::kPermission, Layer::kStore, what); };
-  auto answer = fetch(question);
+  auto answer = ask_cloud({CloudVendor::kGoogle, meant, "GCE_METADATA_HOST", question}, surroundings, fetch, now);
   if (!answer.ok()) {
     return say("no Google credentials: set GOOGLE_OAUTH_ACCESS_TOKEN, give token, or key and secret, in "
                "storage_options, "
@@ -75,7 +80,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
   const std::string& token = options.text(StorageName::kBearer);
   if (!given.id.empty() && !token.empty()) return refuse_option("the storage options have a key and a token: give one");
   if (!given.id.empty()) return hmac(given, "the storage options 'key' and 'secret'");
-  if (token == "cloud") return of_machine(surroundings, fetch, now);
+  if (token == "cloud") return of_machine(true, surroundings, fetch, now);
   if (token == "google_default" || token == "cache" || token == "browser" || token.ends_with(".json") ||
       token.find('/') == 0) {
     return Status(Code::kUnsupported, Layer::kStore,
@@ -93,7 +98,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
                   "credentials by GOOGLE_APPLICATION_CREDENTIALS are not supported: set GOOGLE_OAUTH_ACCESS_TOKEN to "
                   "what gcloud auth application-default print-access-token prints");
   }
-  return of_machine(surroundings, fetch, now);
+  return of_machine(false, surroundings, fetch, now);
 }
 
 }  // namespace headrace::http

@@ -36,7 +36,7 @@ Result<ObjectPlace> split_object_url(std::string_view url) {
 namespace http {
 namespace {
 
-std::int64_t now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
+std::int64_t unix_now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
 
 }  // namespace
 
@@ -58,7 +58,7 @@ Result<RemoteService> find_s3_service(std::string_view location, std::span<const
         given.flag(StorageName::kAnonymous) ? "nobody (the storage option 'anon')" : "nobody (AWS_NO_SIGN_REQUEST)";
   } else {
     service.obtain = [given, surroundings, fetch = make_fetch(service.client.transport, service.stop)] {
-      return obtain_aws_credentials(given, surroundings, fetch, now_s());
+      return obtain_aws_credentials(given, surroundings, fetch, unix_now_s());
     };
   }
   service.region = settings.region;
@@ -80,7 +80,7 @@ Result<RemoteService> find_google_service(std::string_view location, std::span<c
   } else {
     service.obtain = [given, surroundings, endpoint = *settings.endpoint,
                       fetch = make_fetch(service.client.transport, service.stop)]() -> Result<Credentials> {
-      auto found = obtain_google_credentials(given, surroundings, fetch, now_s());
+      auto found = obtain_google_credentials(given, surroundings, fetch, unix_now_s());
       if (found.ok() && !found->bearer.empty()) HEADRACE_TRY(check_secret_may_go(endpoint, given));
       return found;
     };

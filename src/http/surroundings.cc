@@ -3,11 +3,12 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <string_view>
 
+#include "http/cloud_signs.h"
 #include "os/file_handle.h"
 #include "os/file_read.h"
 
@@ -16,15 +17,23 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 
+// To its end, not by its size: the kernel's own files say another.
 std::optional<std::string> text_of(const std::string& path) {
   os::FileHandle file;
-  std::uint64_t bytes = 0;
-  if (!os::FileHandle::open(path, {}, file).ok() || !file.size(bytes).ok() || bytes > kMostFileBytes) {
-    return std::nullopt;
+  if (!os::FileHandle::open(path, {}, file).ok() || !file.is_regular()) return std::nullopt;
+  std::string text;
+  char block[4096];
+  unsigned interrupted = 0;
+  while (text.size() <= kMostFileBytes) {
+    const ssize_t got = ::pread(file.fd(), block, sizeof block, static_cast<off_t>(text.size()));
+    if (got == 0) return text;
+    if (got > 0) {
+      text.append(block, static_cast<std::size_t>(got));
+    } else if (errno != EINTR || ++interrupted > os::kMaxInterruptions) {
+      return std::nullopt;
+    }
   }
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  if (!os::read_exactly(file.fd(), 0, std::as_writable_bytes(std::span(text))).ok()) return std::nullopt;
-  return text;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -63,7 +72,7 @@ Surroundings Surroundings::of_process() {
             const auto found = variables->find(std::string_view(name));
             return found == variables->end() ? std::string() : found->second;
           },
-          &text_of};
+          &text_of, &SilentServices::of_process()};
 }
 
 }  // namespace headrace::http

@@ -10,10 +10,14 @@
 
 namespace headrace::http {
 
+class SilentServices;
+
 struct Surroundings {
   std::function<std::string(const char*)> secure_getenv;  // empty where it is not set
-  // The text of a file of at most 1 MiB; nothing where there is none.
+  // The text of a regular file of at most 1 MiB; nothing where there is none.
   std::function<std::optional<std::string>(const std::string&)> file;
+  // What is known of metadata services that do not answer; null: each is asked anew. Outlives this.
+  SilentServices* silent = nullptr;
 
   // The first of these variables that is set.
   std::string first_of(std::initializer_list<const char*> names) const;
