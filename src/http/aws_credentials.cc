@@ -4,8 +4,10 @@
 #include <optional>
 
 #include "http/answer_head.h"
+#include "http/aws_sso.h"
 #include "http/cloud_signs.h"
 #include "http/credential_answers.h"
+#include "http/program_output.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
 
@@ -60,7 +62,7 @@ class Chain {
     if (!profile_.given && !token.empty()) {
       return by_web_identity(role, token, surroundings_.secure_getenv("AWS_ROLE_SESSION_NAME"));
     }
-    if (has_keys(profile_.name) || unsupported_way(profile_.name) != nullptr) return of_profile(profile_.name, 0);
+    if (has_way(profile_.name)) return of_profile(profile_.name, 0);
     if (container_is_there()) return of_container();
     return of_instance_or_none();
   }
@@ -90,11 +92,9 @@ class Chain {
   bool has_keys(const std::string& name) const {
     return !profile_.value(name, "aws_access_key_id").empty() && !profile_.value(name, "aws_secret_access_key").empty();
   }
-  const char* unsupported_way(const std::string& name) const {
-    for (const char* way : {"sso_session", "sso_start_url", "credential_process", "login_session"}) {
-      if (!profile_.value(name, way).empty()) return way;
-    }
-    return nullptr;
+  bool has_way(const std::string& name) const {
+    return has_sso(profile_, name) || has_keys(name) || !profile_.value(name, "credential_process").empty() ||
+           !profile_.value(name, "login_session").empty();
   }
 
   Result<Credentials> of_profile(const std::string& name, int depth) const {
@@ -104,16 +104,42 @@ class Chain {
     if (!role.empty() && !(depth > 0 && profile_.value(name, "source_profile") == name)) {
       return of_role(name, role, depth);
     }
+    if (has_sso(profile_, name)) return obtain_sso_credentials(profile_, name, surroundings_, fetch_, now_);
     if (has_keys(name)) {
       return checked({profile_.value(name, "aws_access_key_id"), profile_.value(name, "aws_secret_access_key"),
                       profile_.value(name, "aws_session_token")},
                      said);
     }
-    if (const char* const way = unsupported_way(name)) {
-      return fail(Code::kUnsupported, said + " gets its credentials by " + way +
-                                          ", which is not supported: aws configure export-credentials gives them");
+    if (const std::string line = profile_.value(name, "credential_process"); !line.empty()) {
+      return of_program(said, line);
+    }
+    if (!profile_.value(name, "login_session").empty()) {
+      return fail(Code::kUnsupported, said +
+                                          " gets its credentials by login_session, which is not supported: aws "
+                                          "configure export-credentials gives them");
     }
     return fail(Code::kPermission, "no AWS credentials: " + said + " has none");
+  }
+
+  // Nothing of the command is said: it may have a password in it.
+  Result<Credentials> of_program(const std::string& said, const std::string& line) const {
+    const std::string who = "the credential_process of " + said;
+    const auto words = split_command(line);
+    if (!words) return fail(Code::kInvalidArgument, who + " is no command: are its quotes closed?");
+    if (!surroundings_.run) return fail(Code::kPermission, who + " is not run here");
+    auto printed = surroundings_.run(*words);
+    if (!printed.ok()) {
+      const std::string why = printed.status().cause().empty() ? "" : ": " + printed.status().cause();
+      return fail(printed.status().code(), who + " gives no credentials: run the command to see why")
+          .with_cause(printed.status().message() + why);
+    }
+    auto found = fresh(parse_process_keys(*printed), who);
+    if (!found.ok() && found.status().code() == Code::kIo) {
+      return fail(Code::kIo, who +
+                                 " prints no credentials: it has to be a JSON object of \"Version\": 1, with "
+                                 "AccessKeyId and SecretAccessKey");
+    }
+    return found;
   }
 
   Result<Credentials> of_role(const std::string& name, const std::string& role, int depth) const {

@@ -152,7 +152,7 @@ TEST(CloudSigns, ACancelledQuestionSaysNothingOfTheService) {
 
 // What sizes of the kernel's files say is not what they hold, and what is no file is not waited for.
 TEST(CloudSigns, FilesOfTheSurroundingsAreReadToTheirEnd) {
-  const Surroundings surroundings = Surroundings::of_process();
+  const Surroundings surroundings = Surroundings::of_process(nullptr);
   EXPECT_GT(surroundings.file("/proc/self/status").value_or("").size(), 100u);
   EXPECT_FALSE(surroundings.file("/proc/self").has_value());
   EXPECT_FALSE(surroundings.file("/dev/zero").has_value());

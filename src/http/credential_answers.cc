@@ -12,6 +12,7 @@ namespace headrace::http {
 namespace {
 
 constexpr std::int64_t kMinuteSeconds = 60, kHourSeconds = 60 * kMinuteSeconds, kDaySeconds = 24 * kHourSeconds;
+constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 53;
 constexpr std::size_t kMostIdBytes = 256, kMostSecretBytes = 32 << 10;
 
 // Digits alone, as many as there are characters.
@@ -24,12 +25,14 @@ std::optional<int> digits(std::string_view text) {
   return value;
 }
 
-bool usable(const Credentials& found) {
+// Keys of roles have a token, those of users none.
+bool usable_without_token(const Credentials& found) {
   const AwsKeys& keys = found.keys;
   return !keys.id.empty() && keys.id.size() <= kMostIdBytes && is_printable(keys.id) && !keys.secret.empty() &&
-         keys.secret.size() <= kMostIdBytes && is_printable(keys.secret) && !keys.session_token.empty() &&
+         keys.secret.size() <= kMostIdBytes && is_printable(keys.secret) &&
          keys.session_token.size() <= kMostSecretBytes && is_printable(keys.session_token);
 }
+bool usable(const Credentials& found) { return !found.keys.session_token.empty() && usable_without_token(found); }
 
 std::optional<base::Json> object_of(std::string_view text) {
   auto json = base::parse_json(text, {kMostCredentialBytes, 8, std::size_t{1} << 20});
@@ -82,6 +85,58 @@ std::optional<Credentials> parse_json_keys(std::string_view text) {
   Credentials found;
   found.keys = {text_in(*json, "AccessKeyId"), text_in(*json, "SecretAccessKey"), text_in(*json, "Token")};
   found.expires = *expires;
+  if (!usable(found)) return std::nullopt;
+  return found;
+}
+
+std::optional<Credentials> parse_process_keys(std::string_view text) {
+  const auto json = object_of(text);
+  if (!json) return std::nullopt;
+  const auto version = json->find("Version");
+  if (version == json->end() || !version->is_number_integer() || *version != 1) return std::nullopt;
+  Credentials found;
+  found.keys = {text_in(*json, "AccessKeyId"), text_in(*json, "SecretAccessKey"), text_in(*json, "SessionToken")};
+  // One of another type is no missing one.
+  for (const char* name : {"SessionToken", "Expiration"}) {
+    const auto value = json->find(name);
+    if (value != json->end() && !value->is_string() && !value->is_null()) return std::nullopt;
+  }
+  if (const std::string end = text_in(*json, "Expiration"); !end.empty()) {
+    const auto expires = parse_timestamp(end);
+    if (!expires) return std::nullopt;
+    found.expires = *expires;
+  }
+  if (!usable_without_token(found)) return std::nullopt;
+  return found;
+}
+
+std::optional<Credentials> parse_sso_token(std::string_view text) {
+  const auto json = object_of(text);
+  if (!json) return std::nullopt;
+  std::string end = text_in(*json, "expiresAt");
+  if (end.ends_with("UTC")) end.replace(end.size() - 3, 3, "Z");  // as older tools write it
+  const auto expires = parse_timestamp(end);
+  Credentials found;
+  found.bearer = text_in(*json, "accessToken");
+  if (!expires || found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer)) {
+    return std::nullopt;
+  }
+  found.expires = *expires;
+  return found;
+}
+
+std::optional<Credentials> parse_sso_keys(std::string_view text) {
+  const auto json = object_of(text);
+  if (!json) return std::nullopt;
+  const auto keys = json->find("roleCredentials");
+  if (keys == json->end() || !keys->is_object()) return std::nullopt;
+  const auto end = keys->find("expiration");
+  if (end == keys->end() || !end->is_number_integer()) return std::nullopt;
+  Credentials found;
+  found.keys = {text_in(*keys, "accessKeyId"), text_in(*keys, "secretAccessKey"), text_in(*keys, "sessionToken")};
+  found.expires = end->is_number_unsigned() && end->get<std::uint64_t>() > kMostMilliseconds
+                      ? static_cast<std::int64_t>(kMostMilliseconds / 1000)
+                      : end->get<std::int64_t>() / 1000;
   if (!usable(found)) return std::nullopt;
   return found;
 }

@@ -51,7 +51,7 @@ Result<ServiceStart> start_service(std::span<const StorageOption> options, Stora
   HEADRACE_TRY_ASSIGN(start.given, StorageOptions::parse(options, kind));
   HEADRACE_TRY_ASSIGN(start.service.client, find_client_options(start.given));
   start.service.stop = std::make_shared<std::atomic<bool>>(false);
-  start.surroundings = Surroundings::of_process();
+  start.surroundings = Surroundings::of_process(start.service.stop);
   return start;
 }
 

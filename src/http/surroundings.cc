@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "http/cloud_signs.h"
+#include "http/program_output.h"
 #include "os/file_handle.h"
 #include "os/file_read.h"
 
@@ -53,12 +54,14 @@ std::string Surroundings::home_file(const char* variable, const char* usual) con
   return path.empty() ? std::string() : file(path).value_or("");
 }
 
-Surroundings Surroundings::of_process() {
+Surroundings Surroundings::of_process(std::shared_ptr<const std::atomic<bool>> stop) {
   auto variables = std::make_shared<std::map<std::string, std::string, std::less<>>>();
+  auto environment = std::make_shared<std::vector<std::string>>();
   // As secure_getenv(): none where the program has more rights than whoever started it.
   if (::getauxval(AT_SECURE) == 0 && ::environ != nullptr) {
     for (char** entry = ::environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
+      environment->emplace_back(text);
       const std::size_t equal = text.find('=');
       if (equal == std::string_view::npos) continue;
       for (const std::string_view prefix : {"AWS_", "AZURE_", "GOOGLE_", "GCE_", "GS_", "STORAGE_", "HOME="}) {
@@ -68,11 +71,15 @@ Surroundings Surroundings::of_process() {
       }
     }
   }
+  if (stop == nullptr) stop = std::make_shared<const std::atomic<bool>>(false);
   return {[variables](const char* name) {
             const auto found = variables->find(std::string_view(name));
             return found == variables->end() ? std::string() : found->second;
           },
-          &text_of, &SilentServices::of_process()};
+          &text_of, &SilentServices::of_process(),
+          [environment, stop = std::move(stop)](const std::vector<std::string>& words) {
+            return run_program({words, *environment}, *stop);
+          }};
 }
 
 }  // namespace headrace::http
