@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/json.h"
+#include "http/answer_head.h"
 #include "http/storage_options.h"
 #include "http/xml_reader.h"
 
@@ -146,15 +147,19 @@ std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t 
   if (!json) return std::nullopt;
   Credentials found;
   found.bearer = text_in(*json, "access_token");
-  // Azure's is text.
-  std::int64_t seconds = 0;
-  const auto expires = json->find("expires_in");
+  // Azure's is text. Its services of applications tell the end alone.
+  auto expires = json->find("expires_in");
+  const bool absolute = expires == json->end();
+  if (absolute) expires = json->find("expires_on");
   if (expires == json->end()) return std::nullopt;
+  std::int64_t seconds = 0;
   if (expires->is_number_integer()) {
     seconds = expires->get<std::int64_t>();
-  } else if (expires->is_string() && expires->get_ref<const std::string&>().size() <= 9) {
-    seconds = digits(expires->get_ref<const std::string&>()).value_or(0);
+  } else if (expires->is_string()) {
+    const auto number = parse_length(expires->get_ref<const std::string&>());
+    seconds = number ? static_cast<std::int64_t>(std::min<std::uint64_t>(*number, kMostMilliseconds)) : 0;
   }
+  if (absolute) seconds = seconds > now ? seconds - now : 0;
   constexpr std::int64_t kMostSeconds = 366 * kDaySeconds;
   if (found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer) || seconds <= 0) {
     return std::nullopt;

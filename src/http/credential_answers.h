@@ -34,7 +34,8 @@ std::optional<Credentials> parse_sso_token(std::string_view text);
 // milliseconds.
 std::optional<Credentials> parse_sso_keys(std::string_view text);
 
-// {"access_token": .., "expires_in": ..}, of Google's and Azure's. `now`: seconds since 1970.
+// {"access_token": .., "expires_in": ..}, of Google's and Azure's; "expires_on" where there is no "expires_in". `now`:
+// seconds since 1970.
 std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t now);
 
 // <AssumeRole...Response><AssumeRole...Result><Credentials>..

@@ -4,9 +4,15 @@
 
 #include <map>
 
+#include "base/base64.h"
+#include "base/json.h"
 #include "http/aws_credentials.h"
+#include "http/azure_identity.h"
 #include "http/credential_answers.h"
+#include "http/google.h"
+#include "http/rsa_signature.h"
 #include "http/sha1.h"
+#include "support/rsa_test_key.h"
 
 namespace headrace::http {
 namespace {
@@ -55,6 +61,10 @@ struct Site {
   Result<Credentials> aws(const std::string& profile = "p") {
     return obtain(obtain_aws_credentials, StorageService::kS3, {{"profile", profile}});
   }
+  Result<Credentials> google(const std::vector<StorageOption>& given = {}) {
+    return obtain(obtain_google_credentials, StorageService::kGoogle, given);
+  }
+  Result<Credentials> azure() { return obtain(obtain_azure_credentials, StorageService::kAzure); }
 };
 
 bool fails_with(const Result<Credentials>& got, const std::string& what) {
@@ -173,6 +183,185 @@ TEST(CredentialFiles, Sha1IsSha1) {
   EXPECT_EQ(sha1_hex(std::string(55, 'a')), "c1c8bbdc22796e28c0e15163d20899b65621d65a");
   EXPECT_EQ(sha1_hex(std::string(56, 'a')), "c2db330f6083854c99d4b5bfb6e8f29f201be699");
   EXPECT_EQ(sha1_hex(std::string(1000, 'a')), "291e9a6c66994949b57ba5e650361e98fc36b1ba");
+}
+
+// Skips where this machine has no libcrypto.
+bool can_sign() { return sign_rs256(testing::kRsaTestKey, "x").status().code() != Code::kUnsupported; }
+
+TEST(CredentialFiles, SignaturesAreOpenSsls) {
+  if (!can_sign()) GTEST_SKIP() << "this machine has no libcrypto";
+  const auto signature = sign_rs256(testing::kRsaTestKey, testing::kRsaTestText);
+  ASSERT_TRUE(signature.ok()) << signature.status().to_string();
+  std::string hex;
+  for (const char c : *signature) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    hex += kDigits[static_cast<unsigned char>(c) >> 4];
+    hex += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  EXPECT_EQ(hex, testing::kRsaTestSignature);
+  constexpr const char* kCurve =
+      "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgASJm6JSwJOaBxdsF\n"
+      "9i2Vgy6VqSrOn0gmd1CE+eT5KcihRANCAARTu1H5e35AHMWAbLJBahgzdbzJjj9Z\n"
+      "VCaGRXpuYzML/4JLVlxN/0JqZBNTQ0Vla0ts1EhYxJs04QbLBzAA6NcZ\n-----END PRIVATE KEY-----\n";
+  const std::string cut(testing::kRsaTestKey, 400);
+  for (const std::string& pem :
+       {std::string(), std::string("geheim"), cut, std::string(kCurve), std::string(40'000, 'x'),
+        std::string("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIC\n")}) {
+    EXPECT_EQ(sign_rs256(pem, "x").status().code(), Code::kInvalidArgument) << pem.substr(0, 40);
+  }
+}
+
+std::string service_account(const std::string& uri = "https://oauth2.googleapis.com/token") {
+  return base::Json({{"type", "service_account"},
+                     {"client_email", "a@b.iam.gserviceaccount.com"},
+                     {"private_key_id", "k1"},
+                     {"private_key", testing::kRsaTestKey},
+                     {"token_uri", uri}})
+      .dump();
+}
+
+std::string decoded(std::string text) {
+  for (char& c : text) c = c == '-' ? '+' : c == '_' ? '/' : c;
+  while (text.size() % 4 != 0) text += '=';
+  return base::decode_base64(text).value_or("");
+}
+
+TEST(CredentialFiles, OfAServiceAccount) {
+  if (!can_sign()) GTEST_SKIP() << "this machine has no libcrypto";
+  Site site;
+  site.variables["GOOGLE_APPLICATION_CREDENTIALS"] = "/sa.json";
+  fails_with(site.google(), "the file of GOOGLE_APPLICATION_CREDENTIALS cannot be read");
+  site.files["/sa.json"] = service_account();
+  fails_with(site.google(), "cannot be asked");
+  const std::string form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=";
+  ASSERT_TRUE(site.asked.at(0).body.starts_with(form));
+  const std::string token = site.asked[0].body.substr(form.size());
+  const std::size_t first = token.find('.'), second = token.rfind('.');
+  ASSERT_NE(first, second);
+  const auto head = base::parse_json(decoded(token.substr(0, first))),
+             claims = base::parse_json(decoded(token.substr(first + 1, second - first - 1)));
+  EXPECT_EQ(*head, base::Json({{"alg", "RS256"}, {"typ", "JWT"}, {"kid", "k1"}}));
+  EXPECT_EQ(*claims, base::Json({{"iss", "a@b.iam.gserviceaccount.com"},
+                                 {"scope", "https://www.googleapis.com/auth/devstorage.read_only"},
+                                 {"aud", "https://oauth2.googleapis.com/token"},
+                                 {"iat", kToday},
+                                 {"exp", kToday + 3600}}));
+  EXPECT_EQ(decoded(token.substr(second + 1)), *sign_rs256(testing::kRsaTestKey, token.substr(0, second)));
+  const std::string asked = "POST https://oauth2.googleapis.com/token";
+  site.answers[asked] = {200, R"({"access_token":"geheim-T","expires_in":3599,"token_type":"Bearer"})"};
+  auto found = site.google();
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(found->bearer, "geheim-T");
+  EXPECT_EQ(found->expires, kToday + 3599);
+  EXPECT_EQ(found->source, "a service account of Google's, by the file of GOOGLE_APPLICATION_CREDENTIALS");
+  site.variables.clear();
+  EXPECT_EQ(site.google({{"token", "/sa.json"}})->source,
+            "a service account of Google's, by the file of the storage option 'token'");
+  site.answers[asked] = {400, R"({"error":"invalid_grant","error_description":"geheim"})"};
+  fails_with(site.google({{"token", "/sa.json"}}), "HTTP 400");
+  site.answers[asked] = {200, "geheim"};
+  fails_with(site.google({{"token", "/sa.json"}}), "something that is no token");
+}
+
+TEST(CredentialFiles, OfAUserOfGoogles) {
+  Site site;
+  site.variables["HOME"] = "/h";
+  site.files["/h/.config/gcloud/application_default_credentials.json"] =
+      R"({"type":"authorized_user","client_id":"c d","client_secret":"geheim/1","refresh_token":"geheim+2"})";
+  fails_with(site.google(), "cannot be asked");
+  EXPECT_EQ(site.asked.at(0).body,
+            "grant_type=refresh_token&client_id=c%20d&client_secret=geheim%2F1&refresh_token=geheim%2B2");
+  site.answers["POST https://oauth2.googleapis.com/token"] = {200, R"({"access_token":"geheim-U","expires_in":60})"};
+  EXPECT_EQ(site.google()->source, "a user of Google's, by the file of gcloud auth application-default login");
+  EXPECT_EQ(site.google({{"token", "google_default"}})->bearer, "geheim-U");
+  site.answers["POST https://oauth2.googleapis.com/token"] = {400, "geheim"};
+  fails_with(site.google(), "gcloud auth application-default login");
+  site.variables["GOOGLE_OAUTH_ACCESS_TOKEN"] = "geheim-env";
+  EXPECT_EQ(site.google()->bearer, "geheim-env") << "what is said of this process goes first";
+}
+
+TEST(CredentialFiles, OfGoogleThatAreNone) {
+  Site site;
+  const std::pair<std::string, const char*> rows[] = {
+      {"", "no JSON"},
+      {"geheim", "no JSON"},
+      {R"(["geheim"])", "no JSON"},
+      {std::string(100'000, '['), "no JSON"},
+      {R"({"type":"geheim"})", "no type that is known"},
+      {R"({"type":1})", "no type that is known"},
+      {R"({"type":"external_account"})", "external_account, which is not supported"},
+      {R"({"type":"service_account"})", "no client_email and private_key"},
+      {R"({"type":"service_account","client_email":1,"private_key":["geheim"]})", "no client_email and private_key"},
+      {R"({"type":"service_account","client_email":"a","private_key":"geheim"})", "no RSA key in PEM form"},
+      {R"({"type":"authorized_user","client_id":"a","client_secret":"geheim"})", "refresh_token"},
+      {service_account("http://geheim.example/token"), "token_uri that is no address of https"},
+      {service_account("ftp://geheim"), "token_uri that is no address of https"},
+  };
+  for (const auto& [text, said] : rows) {
+    site.files["/x.json"] = text;
+    if (!can_sign() && text.find("service_account") != std::string::npos) continue;
+    fails_with(site.google({{"token", "/x.json"}}), said);
+  }
+  EXPECT_TRUE(site.asked.empty());
+}
+
+TEST(CredentialFiles, OfAzuresIdentities) {
+  Site site;
+  const std::string machine =
+      "GET http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource="
+      "https%3A%2F%2Fstorage.azure.com%2F";
+  fails_with(site.azure(), "no Azure credentials: set AZURE_STORAGE_KEY");
+  EXPECT_EQ(site.asked.at(0).headers.at(0), "Metadata: true");
+  EXPECT_EQ(site.asked[0].connect_ns, 250'000'000u);
+  site.answers[machine] = {200, R"({"access_token":"geheim-vm","expires_in":"86399","expires_on":"1700086399"})"};
+  auto found = site.azure();
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(found->bearer, "geheim-vm");
+  EXPECT_EQ(found->expires, kToday + 86399);
+  EXPECT_EQ(found->source, "the machine's identity (metadata service)");
+  site.answers[machine] = {400, "geheim"};
+  fails_with(site.azure(), "HTTP 400");
+  site.files["/sys/class/dmi/id/sys_vendor"] = "LENOVO";
+  site.asked.clear();
+  fails_with(site.azure(), "/sys/class/dmi/id names another maker");
+  EXPECT_TRUE(site.asked.empty());
+
+  site.variables = {{"IDENTITY_ENDPOINT", "http://127.0.0.1:41/msi/token"}, {"AZURE_CLIENT_ID", "user-1"}};
+  fails_with(site.azure(), "IDENTITY_HEADER");
+  site.variables["IDENTITY_HEADER"] = "geheim-word";
+  site.answers
+      ["GET http://127.0.0.1:41/msi/token?api-version=2019-08-01&resource=https%3A%2F%2Fstorage.azure.com%2F&"
+       "client_id=user-1"] = {200, R"({"access_token":"geheim-app","expires_on":"1700003600"})"};
+  found = site.azure();
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(found->bearer, "geheim-app");
+  EXPECT_EQ(found->expires, kToday + 3600);
+  EXPECT_EQ(site.asked.back().headers.at(0), "X-IDENTITY-HEADER: geheim-word");
+  for (const char* address : {"http://example.org/msi", "http://169.254.evil.example/", "ftp://127.0.0.1/"}) {
+    site.variables["IDENTITY_ENDPOINT"] = address;
+    site.asked.clear();
+    fails_with(site.azure(), "IDENTITY_ENDPOINT");
+    EXPECT_TRUE(site.asked.empty()) << address;
+  }
+
+  site.variables["AZURE_FEDERATED_TOKEN_FILE"] = "/token";
+  fails_with(site.azure(), "AZURE_TENANT_ID");
+  site.variables["AZURE_TENANT_ID"] = "tenant-1";
+  fails_with(site.azure(), "holds no token");
+  site.files["/token"] = "geheim.jwt\n";
+  site.answers["POST https://login.microsoftonline.com/tenant-1/oauth2/v2.0/token"] = {
+      200, R"({"token_type":"Bearer","expires_in":3599,"access_token":"geheim-wl"})"};
+  found = site.azure();
+  ASSERT_TRUE(found.ok()) << found.status().to_string();
+  EXPECT_EQ(found->bearer, "geheim-wl");
+  EXPECT_EQ(site.asked.back().body,
+            "grant_type=client_credentials&client_id=user-1&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3A"
+            "client-assertion-type%3Ajwt-bearer&scope=https%3A%2F%2Fstorage.azure.com%2F.default&client_assertion="
+            "geheim.jwt");
+  site.variables["AZURE_AUTHORITY_HOST"] = "http://login.example/";
+  fails_with(site.azure(), "AZURE_AUTHORITY_HOST");
+  site.variables["AZURE_TENANT_ID"] = "../x";
+  fails_with(site.azure(), "AZURE_TENANT_ID");
 }
 
 }  // namespace

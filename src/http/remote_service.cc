@@ -7,6 +7,7 @@
 
 #include "http/aws_credentials.h"
 #include "http/azure.h"
+#include "http/azure_identity.h"
 #include "http/client_options.h"
 #include "http/google.h"
 #include "http/s3_dialect.h"
@@ -120,7 +121,11 @@ Result<RemoteService> find_azure_service(std::string_view location, const char* 
   HEADRACE_TRY_ASSIGN(ServiceStart start, start_service(options, StorageService::kAzure));
   HEADRACE_TRY_ASSIGN(AzureSettings settings, find_azure_settings(start.given, start.surroundings, place.account));
   RemoteService& service = start.service;
-  service.source = settings.anonymous ? "nobody (" + settings.source + ")" : settings.source;
+  if (settings.of_machine) {
+    service.obtain = obtain_by(obtain_azure_credentials, start, settings.endpoint);
+  } else {
+    service.source = settings.anonymous ? "nobody (" + settings.source + ")" : settings.source;
+  }
   service.prefix = std::move(place.prefix);
   std::string url = std::string(scheme) + "://" + std::string(location.substr(0, location.find('/')));
   service.dialect = std::make_unique<AzureDialect>(std::move(url), std::move(place.container), std::move(settings));

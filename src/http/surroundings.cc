@@ -64,7 +64,8 @@ Surroundings Surroundings::of_process(std::shared_ptr<const std::atomic<bool>> s
       environment->emplace_back(text);
       const std::size_t equal = text.find('=');
       if (equal == std::string_view::npos) continue;
-      for (const std::string_view prefix : {"AWS_", "AZURE_", "GOOGLE_", "GCE_", "GS_", "STORAGE_", "HOME="}) {
+      for (const std::string_view prefix :
+           {"AWS_", "AZURE_", "GOOGLE_", "GCE_", "GS_", "STORAGE_", "IDENTITY_", "CLOUDSDK_", "HOME="}) {
         if (!text.starts_with(prefix)) continue;
         (*variables)[std::string(text.substr(0, equal))] = text.substr(equal + 1);
         break;

@@ -16,10 +16,12 @@
 #include <set>
 #include <thread>
 
+#include "http/rsa_signature.h"
 #include "http/sha1.h"
 #include "http/transport.h"
 #include "store/store.h"
 #include "support/http_server.h"
+#include "support/rsa_test_key.h"
 #include "support/temp_dir.h"
 #include "system/remote_probe.h"
 #include "tools/headrace/doctor_report.h"
@@ -249,6 +251,61 @@ TEST_F(CredentialSources, SingleSignOn) {
   EXPECT_NE(refused("s3://bucket/a").find("HTTP 500"), std::string::npos);
   services_.status = 200;
   check_wrong_files(cached, "s3://bucket/a", "aws sso login --profile p");
+}
+
+TEST_F(CredentialSources, AServiceAccountOfGoogles) {
+  if (sign_rs256(testing::kRsaTestKey, "x").status().code() == Code::kUnsupported) {
+    GTEST_SKIP() << "this machine has no libcrypto";
+  }
+  const std::string file = path("account.json");
+  set("GOOGLE_APPLICATION_CREDENTIALS", file);
+  const nlohmann::json account = {{"type", "service_account"},
+                                  {"client_email", "a@b.iam.gserviceaccount.com"},
+                                  {"private_key", testing::kRsaTestKey},
+                                  {"token_uri", server_.url() + "/token"}};
+  write_file(file, account.dump());
+  check("gs://bucket/a", "a service account of Google's, by the file of GOOGLE_APPLICATION_CREDENTIALS");
+  EXPECT_TRUE(
+      services_.by().starts_with("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion="));
+  services_.status = 400;
+  EXPECT_NE(refused("gs://bucket/a").find("HTTP 400"), std::string::npos);
+  services_.status = 200;
+  check_wrong_files(file, "gs://bucket/a", "the file of GOOGLE_APPLICATION_CREDENTIALS");
+}
+
+TEST_F(CredentialSources, AUserOfGoogles) {
+  const std::string file = path(".config/gcloud/application_default_credentials.json");
+  write_file(file, R"({"type":"authorized_user","client_id":"c","client_secret":"geheim","refresh_token":"geheim-r",)"
+                   R"("token_uri":")" +
+                       server_.url() + "/token\"}");
+  check("gs://bucket/a", "a user of Google's, by the file of gcloud auth application-default login");
+  EXPECT_EQ(services_.by(), "grant_type=refresh_token&client_id=c&client_secret=geheim&refresh_token=geheim-r");
+}
+
+TEST_F(CredentialSources, AzuresIdentities) {
+  set("AZURE_POD_IDENTITY_AUTHORITY_HOST", server_.url());
+  check("az://container/a", "the machine's identity (metadata service)");
+  EXPECT_TRUE(services_.by().starts_with("true?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"));
+  set("IDENTITY_ENDPOINT", server_.url() + "/msi");
+  set("IDENTITY_HEADER", "geheim-word");
+  check("az://container/a", "the application's identity (IDENTITY_ENDPOINT)");
+  EXPECT_TRUE(services_.by().starts_with("geheim-word?api-version=2019-08-01"));
+  set("AZURE_FEDERATED_TOKEN_FILE", path("token"));
+  set("AZURE_AUTHORITY_HOST", server_.url());
+  set("AZURE_CLIENT_ID", "client");
+  set("AZURE_TENANT_ID", "tenant");
+  write_file(path("token"), "geheim.jwt\n");
+  check("az://container/a", "the workload's identity (AZURE_FEDERATED_TOKEN_FILE)");
+  EXPECT_NE(services_.by().find("&client_assertion=geheim.jwt"), std::string::npos);
+  services_.status = 401;
+  EXPECT_NE(refused("az://container/a").find("HTTP 401"), std::string::npos);
+  ::unlink(path("token").c_str());
+  EXPECT_NE(refused("az://container/a").find("AZURE_FEDERATED_TOKEN_FILE"), std::string::npos);
+  // A token goes by https alone, or to this machine.
+  services_.status = 200;
+  write_file(path("token"), "geheim.jwt\n");
+  set("AZURE_STORAGE_ENDPOINT", "http://storage.example");
+  EXPECT_NE(refused("az://container/a").find("by plain http"), std::string::npos);
 }
 
 }  // namespace

@@ -272,14 +272,18 @@ class TokenService(http.server.BaseHTTPRequestHandler):
         pass
 
 
-SOURCE_SECRETS = ("program-planted", "login-planted", "sso-planted", "answer-planted")
+SOURCE_SECRETS = ("program-planted", "login-planted", "sso-planted", "answer-planted", "file-planted", "word-planted", "PRIVATE KEY")
 
 
-def planted_sources(home, service):
+def planted_sources(home, service, moto):
     """URLs, and the environment and files in which who asks is found, or not: with secrets wherever there may be some."""
     sso = "sso_start_url = https://x/start\nsso_region = eu-west-1\nsso_account_id = 1\nsso_role_name = R\n"
     token = home / ".aws" / "sso" / "cache" / (hashlib.sha1(b"https://x/start").hexdigest() + ".json")
+    google, workload = home / "google.json", home / "workload"
     printed = '{"Version": 1, "AccessKeyId": "AKIDPLANTED", "SecretAccessKey": "program-planted"}'
+    user = {"type": "authorized_user", "client_id": "c", "client_secret": "file-planted", "refresh_token": "file-planted"}
+    key = "-----BEGIN PRIVATE KEY-----\nfile-planted\n-----END PRIVATE KEY-----\n"
+    account = {"type": "service_account", "client_email": "a@b", "private_key": key, "token_uri": f"{service}/token"}
     for program in (f"/bin/echo '{printed}'", "/bin/echo program-planted", "/bin/sh -c 'echo program-planted >&2; exit 3'",
                     "/nowhere/program-planted", "'program-planted"):
         yield "s3://bucket/none", {"AWS_PROFILE": "p"}, {home / ".aws/config": f"[profile p]\ncredential_process = {program}\n"}
@@ -288,20 +292,27 @@ def planted_sources(home, service):
                      json.dumps({"accessToken": "login-planted", "expiresAt": "2001-01-01T00:00:00Z"}), "login-planted"):
             yield ("s3://bucket/none", {"AWS_PROFILE": "p", "AWS_ENDPOINT_URL_SSO": service + place},
                    {home / ".aws/config": "[profile p]\n" + sso, token: text})
+        for file in ({**user, "token_uri": f"{service}{place}/token"}, account, {**user, "type": "file-planted"}, ["file-planted"]):
+            yield "gs://bucket/none", {"GOOGLE_APPLICATION_CREDENTIALS": str(google)}, {google: json.dumps(file)}
+        azure = {"AZURE_STORAGE_ACCOUNT": "acc", "AZURE_STORAGE_ENDPOINT": moto}
+        yield ("az://bucket/none", {**azure, "IDENTITY_ENDPOINT": f"{service}{place}/msi", "IDENTITY_HEADER": "word-planted"}, {})
+        yield ("az://bucket/none", {**azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST": service + place}, {})
+        yield ("az://bucket/none", {**azure, "AZURE_FEDERATED_TOKEN_FILE": str(workload), "AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t",
+                                    "AZURE_AUTHORITY_HOST": service + place}, {workload: "file-planted"})
 
 
-def said_of_planted_sources(home, monkeypatch):
+def said_of_planted_sources(home, moto, monkeypatch):
     """What the library and the command line say of each."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenService) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        for url, environment, files in planted_sources(home, f"http://127.0.0.1:{server.server_port}"):
+        for url, environment, files in planted_sources(home, f"http://127.0.0.1:{server.server_port}", moto):
             for path, text in files.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             with monkeypatch.context() as changed:
                 for name in SECRETS:
                     changed.delenv(name)
-                for name, value in {"HOME": str(home), "HEADRACE_HTTP_ATTEMPTS": "1", **environment}.items():
+                for name, value in {"HOME": str(home), "STORAGE_EMULATOR_HOST": moto, "HEADRACE_HTTP_ATTEMPTS": "1", **environment}.items():
                     changed.setenv(name, value)
                 try:
                     opened = headrace.open(url)
@@ -352,7 +363,7 @@ def test_no_secret_is_printed(s3, moto, tmp_path, monkeypatch):
     trace = pathlib.Path("trace.json")
     if trace.exists():
         said.append(trace.read_text())
-    said += said_of_planted_sources(tmp_path / "home", monkeypatch)
+    said += said_of_planted_sources(tmp_path / "home", moto, monkeypatch)
     text = "\n".join(said)
     assert "aws sso login --profile p" in text and "the credential_process of profile 'p'" in text
     assert "no such bucket" in text and "127.0.0.1:1" in text
