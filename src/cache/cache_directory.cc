@@ -48,10 +48,18 @@ bool is_own_file(int fd, std::uint64_t* size = nullptr) noexcept {
   return true;
 }
 
-// The folders above it are looked at when it is there.
+constexpr const char* kNameAnother = "name another directory with cache_dir or HEADRACE_CACHE_DIR";
+
+// The folders above it are looked at when it is there. What is missing is no object of a store: kNotFound would say so.
 Status make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) == 0 || errno == EEXIST) return {};
-  return failed(errno, path, "cannot be made: make it yourself, or name another with cache_dir or HEADRACE_CACHE_DIR");
+  const int error = errno;
+  const char* const why = error == ENOENT    ? "the folder that it would be in is not there"
+                          : error == ENOTDIR ? "what it would be in is a file"
+                                             : nullptr;
+  if (why == nullptr) return failed(error, path, std::string("cannot be made: make it yourself, or ") + kNameAnother);
+  return failed(Code::kInvalidArgument, path, std::string("cannot be made, ") + why + ": " + kNameAnother)
+      .with_errno(error);
 }
 
 }  // namespace
@@ -69,7 +77,12 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
   struct stat about {};
   std::string bare = path;
   while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
-  if (::lstat(bare.c_str(), &about) != 0 && errno == ENOENT && make) HEADRACE_TRY(make_directory(bare));
+  if (make && ::lstat(bare.c_str(), &about) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    HEADRACE_TRY(make_directory(bare));
+  }
+  if (::stat(bare.c_str(), &about) == 0 && !S_ISDIR(about.st_mode)) {
+    return failed(Code::kInvalidArgument, path, std::string("is no directory but a file: ") + kNameAnother);
+  }
   // The folder itself is not to be sticky; one that it lies in, such as /tmp, may be.
   auto resolved = os::resolve_trusted(bare + "/.");
   if (!resolved.ok()) {

@@ -19,7 +19,7 @@
 namespace headrace::cache {
 
 // `identity`: which objects the store has, endpoint and prefix included; only its hash is kept. `memory`: of what is
-// remembered of each object; null: no limit. kPermission, kNotFound, kIo: the directory cannot be used.
+// remembered of each object; null: no limit. kPermission, kInvalidArgument, kIo: the directory cannot be used.
 Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore> behind, std::string_view identity,
                                                       const CacheOptions& options,
                                                       std::shared_ptr<base::MemoryBudget> memory);

@@ -1,16 +1,20 @@
 // What a segment's bytes say: whole records and nothing else, wherever it was cut off, and however it is damaged; the
-// table of records as a map; the hash as its authors have it.
+// table of records as a map; the hash as its authors have it; and what is said of options and directories that will not
+// do.
 #include "cache/segment_format.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
 #include <random>
 #include <vector>
 
+#include "cache/cache_directory.h"
 #include "cache/cache_options.h"
 #include "cache/record_index.h"
+#include "support/temp_dir.h"
 
 namespace headrace::cache {
 namespace {
@@ -245,6 +249,27 @@ TEST(CacheOptions, AreRefusedByName) {
     EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
     EXPECT_NE(refused.status().message().find(wrong.name), std::string::npos);
   }
+}
+
+// A file in its place, or nothing that it could be made in, is said of the option, and not as if an array were missing.
+TEST(CacheDirectory, WhatIsInItsPlaceIsNamed) {
+  const support::TempDir folder;
+  ASSERT_TRUE(support::write_file(folder / "file", {}));
+  ASSERT_EQ(::symlink((folder / "file").c_str(), (folder / "link").c_str()), 0);
+  for (const auto& [name, why] : {std::pair{"file", "is no directory but a file"},
+                                  {"file/", "is no directory but a file"},
+                                  {"link", "is no directory but a file"},
+                                  {"file/below", "what it would be in is a file"},
+                                  {"no/such", "the folder that it would be in is not there"}}) {
+    const std::string path = folder / name;
+    const Status refused = CacheDirectory::open(path, true).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument) << path;
+    for (const std::string& part : {"the cache directory " + path, std::string(why), std::string("cache_dir")}) {
+      EXPECT_NE(refused.to_string().find(part), std::string::npos) << refused.to_string();
+    }
+  }
+  EXPECT_EQ(CacheDirectory::open(folder / "file", false).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(CacheDirectory::open(folder / "none", false).status().code(), Code::kNotFound);
 }
 
 }  // namespace

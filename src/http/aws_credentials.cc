@@ -4,7 +4,10 @@
 #include <optional>
 
 #include "http/answer_head.h"
+#include "http/aws_sso.h"
+#include "http/cloud_signs.h"
 #include "http/credential_answers.h"
+#include "http/program_output.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
 
@@ -12,7 +15,7 @@ namespace headrace::http {
 namespace {
 
 constexpr int kMostRoles = 5;  // one behind the other
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 Status fail(Code code, std::string what) { return Status(code, Layer::kStore, std::move(what)); }
 
@@ -59,7 +62,7 @@ class Chain {
     if (!profile_.given && !token.empty()) {
       return by_web_identity(role, token, surroundings_.secure_getenv("AWS_ROLE_SESSION_NAME"));
     }
-    if (has_keys(profile_.name) || unsupported_way(profile_.name) != nullptr) return of_profile(profile_.name, 0);
+    if (has_way(profile_.name)) return of_profile(profile_.name, 0);
     if (container_is_there()) return of_container();
     return of_instance_or_none();
   }
@@ -89,11 +92,9 @@ class Chain {
   bool has_keys(const std::string& name) const {
     return !profile_.value(name, "aws_access_key_id").empty() && !profile_.value(name, "aws_secret_access_key").empty();
   }
-  const char* unsupported_way(const std::string& name) const {
-    for (const char* way : {"sso_session", "sso_start_url", "credential_process", "login_session"}) {
-      if (!profile_.value(name, way).empty()) return way;
-    }
-    return nullptr;
+  bool has_way(const std::string& name) const {
+    return has_sso(profile_, name) || has_keys(name) || !profile_.value(name, "credential_process").empty() ||
+           !profile_.value(name, "login_session").empty();
   }
 
   Result<Credentials> of_profile(const std::string& name, int depth) const {
@@ -103,16 +104,42 @@ class Chain {
     if (!role.empty() && !(depth > 0 && profile_.value(name, "source_profile") == name)) {
       return of_role(name, role, depth);
     }
+    if (has_sso(profile_, name)) return obtain_sso_credentials(profile_, name, surroundings_, fetch_, now_);
     if (has_keys(name)) {
       return checked({profile_.value(name, "aws_access_key_id"), profile_.value(name, "aws_secret_access_key"),
                       profile_.value(name, "aws_session_token")},
                      said);
     }
-    if (const char* const way = unsupported_way(name)) {
-      return fail(Code::kUnsupported, said + " gets its credentials by " + way +
-                                          ", which is not supported: aws configure export-credentials gives them");
+    if (const std::string line = profile_.value(name, "credential_process"); !line.empty()) {
+      return of_program(said, line);
+    }
+    if (!profile_.value(name, "login_session").empty()) {
+      return fail(Code::kUnsupported, said +
+                                          " gets its credentials by login_session, which is not supported: aws "
+                                          "configure export-credentials gives them");
     }
     return fail(Code::kPermission, "no AWS credentials: " + said + " has none");
+  }
+
+  // Nothing of the command is said: it may have a password in it.
+  Result<Credentials> of_program(const std::string& said, const std::string& line) const {
+    const std::string who = "the credential_process of " + said;
+    const auto words = split_command(line);
+    if (!words) return fail(Code::kInvalidArgument, who + " is no command: are its quotes closed?");
+    if (!surroundings_.run) return fail(Code::kPermission, who + " is not run here");
+    auto printed = surroundings_.run(*words);
+    if (!printed.ok()) {
+      const std::string why = printed.status().cause().empty() ? "" : ": " + printed.status().cause();
+      return fail(printed.status().code(), who + " gives no credentials: run the command to see why")
+          .with_cause(printed.status().message() + why);
+    }
+    auto found = fresh(parse_process_keys(*printed), who);
+    if (!found.ok() && found.status().code() == Code::kIo) {
+      return fail(Code::kIo, who +
+                                 " prints no credentials: it has to be a JSON object of \"Version\": 1, with "
+                                 "AccessKeyId and SecretAccessKey");
+    }
+    return found;
   }
 
   Result<Credentials> of_role(const std::string& name, const std::string& role, int depth) const {
@@ -140,7 +167,7 @@ class Chain {
     } else if (way == "EcsContainer") {
       HEADRACE_TRY_ASSIGN(base, of_container());
     } else if (way == "Ec2InstanceMetadata") {
-      HEADRACE_TRY_ASSIGN(base, of_instance());
+      HEADRACE_TRY_ASSIGN(base, of_instance(true));
     } else {
       return fail(Code::kInvalidArgument,
                   said + ": its credential_source is not Environment, EcsContainer or Ec2InstanceMetadata");
@@ -256,7 +283,7 @@ class Chain {
     FetchQuestion question;
     question.url = *url;
     question.direct = !url->tls;
-    question.total_ns = 5 * kSecond;
+    question.total_ns = 5 * kSecondNs;
     std::string token;
     const std::string token_file = surroundings_.secure_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     if (!token_file.empty()) {
@@ -282,12 +309,14 @@ class Chain {
     return fresh(parse_json_keys(answer->body), who);
   }
 
-  Result<Credentials> of_instance() const {
+  // `meant`: a profile says that it is the instance's.
+  Result<Credentials> of_instance(bool meant) const {
     const std::string who = "the instance's metadata service";
     if (said_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {
       return fail(Code::kPermission, who + " is not asked: AWS_EC2_METADATA_DISABLED says so");
     }
     std::string text = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    meant = meant || !text.empty();
     if (text.empty()) {
       std::string mode = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
       for (char& c : mode) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -297,10 +326,10 @@ class Chain {
     while (base->path.ends_with('/')) base->path.pop_back();
     FetchQuestion question;
     question.direct = true;
-    question.total_ns = kSecond;
+    question.total_ns = kSecondNs;
     question.attempts = 1;
     if (const auto given = parse_length(surroundings_.secure_getenv("AWS_METADATA_SERVICE_TIMEOUT"))) {
-      question.total_ns = std::clamp<std::uint64_t>(*given, 1, 60) * kSecond;
+      question.total_ns = std::clamp<std::uint64_t>(*given, 1, 60) * kSecondNs;
     }
     const auto at = [&](const std::string& path) {
       question.url = *base;
@@ -310,8 +339,9 @@ class Chain {
     question.method = "PUT";
     question.headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", "Content-Type:"};
     at("/latest/api/token");
-    auto token = fetch_(question);
-    if (!token.ok()) return failed(who + " cannot be asked", token.status());
+    auto token = ask_cloud({CloudVendor::kAmazon, meant, "AWS_EC2_METADATA_SERVICE_ENDPOINT", question}, surroundings_,
+                           fetch_, now_);
+    if (!token.ok()) return failed(who + " gives none", token.status());
     if (token->status != 200 || token->body.empty() || token->body.size() > 1024 || !is_printable(token->body)) {
       return fail(Code::kPermission, who + " gives no token").with_cause("HTTP " + std::to_string(token->status));
     }
@@ -337,12 +367,12 @@ class Chain {
   }
 
   Result<Credentials> of_instance_or_none() const {
-    auto found = of_instance();
+    auto found = of_instance(false);
     if (found.ok()) return found;
     return fail(Code::kPermission,
                 "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile that has them "
                 "by AWS_PROFILE, or set AWS_NO_SIGN_REQUEST=YES (anon in storage_options) to read a public bucket")
-        .with_cause(found.status().message());
+        .with_cause(found.status().message() + (found.status().cause().empty() ? "" : ": " + found.status().cause()));
   }
 
   const StorageOptions& options_;

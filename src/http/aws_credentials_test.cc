@@ -146,8 +146,8 @@ TEST(AwsCredentials, OfRolesOfProfiles) {
   EXPECT_TRUE(says(world.id({{"profile", "both"}}), "a source_profile or a credential_source"));
   EXPECT_TRUE(says(world.id({{"profile", "mfa"}}), "mfa_serial"));
   EXPECT_TRUE(says(world.id({{"profile", "lost"}}), "source_profile of profile 'lost' is not there"));
-  EXPECT_TRUE(says(world.id({{"profile", "sso"}}), "by sso_session, which is not supported"));
-  EXPECT_TRUE(says(world.id({{"profile", "proc"}}), "by credential_process, which is not supported"));
+  EXPECT_TRUE(says(world.id({{"profile", "sso"}}), "names an sso_session that is not there"));
+  EXPECT_TRUE(says(world.id({{"profile", "proc"}}), "the credential_process of profile 'proc' is not run here"));
   EXPECT_TRUE(says(world.id({{"profile", "missing"}}), "there is no profile 'missing'"));
   add_instance(world);
   EXPECT_EQ(world.id({{"profile", "inst"}}), "ROLE");

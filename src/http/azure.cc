@@ -90,10 +90,9 @@ Status find_who(const StorageOptions& options, const Surroundings& surroundings,
     return {};
   }
   if (settings.bearer.empty()) {
-    return Status(
-        Code::kPermission, Layer::kStore,
-        "no Azure credentials: set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, give account_key, sas_token or "
-        "bearer_token in storage_options, or anon to read a public container");
+    settings.of_machine = true;
+    settings.source.clear();
+    return {};
   }
   if (!is_printable(settings.bearer)) return refuse_option("the Azure token has characters that none has");
   return {};
@@ -204,9 +203,11 @@ std::string AzureDialect::text_to_sign(const Url& url, const std::string& accoun
   return text;
 }
 
-void AzureDialect::authorize(const Url& url, std::int64_t now, const Credentials&, std::vector<std::string>& headers) {
+void AzureDialect::authorize(const Url& url, std::int64_t now, const Credentials& who,
+                             std::vector<std::string>& headers) {
   headers.push_back(std::string("x-ms-version: ") + kVersion);
-  if (!settings_.bearer.empty()) headers.push_back("Authorization: Bearer " + settings_.bearer);
+  const std::string& bearer = settings_.of_machine ? who.bearer : settings_.bearer;
+  if (!bearer.empty()) headers.push_back("Authorization: Bearer " + bearer);
   if (settings_.key.empty()) return;
   headers.push_back("x-ms-date: " + http_date(now));
   const std::string text = text_to_sign(url, settings_.account, headers);

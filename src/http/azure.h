@@ -20,10 +20,11 @@ struct AzureSettings {
   std::string sas;         // a query that is signed, without '?'
   std::string bearer;      // a token
   bool anonymous = false;  // none of them
-  std::string source;      // where they come from, by name
+  // None of them was found, and nobody has said that nobody shall ask: obtain_azure_credentials() finds a token.
+  bool of_machine = false;
+  std::string source;  // where they come from, by name
 };
 
-// kPermission where nobody is found who could ask, and nobody has said that nobody shall.
 Result<AzureSettings> find_azure_settings(const StorageOptions& options, const Surroundings& surroundings,
                                           const std::string& account);
 

@@ -64,7 +64,8 @@ TEST(AzureSettings, SayWhereAndWho) {
                          : settings.status().to_string();
   };
   EXPECT_NE(place(find({})).find("no Azure account"), std::string::npos);
-  EXPECT_NE(place(find({{"account_name", "acc"}})).find("no Azure credentials"), std::string::npos);
+  EXPECT_TRUE(find({{"account_name", "acc"}})->of_machine) << "whom nobody names the machine may";
+  EXPECT_FALSE(find({{"account_name", "acc"}, {"anon", "true"}})->of_machine);
   EXPECT_EQ(place(find({{"account_name", "acc"}, {"anon", "true"}})), "https://acc.blob.core.windows.net/c/a%20b");
   EXPECT_EQ(place(find({{"anon", "true"}}, "acc")), "https://acc.blob.core.windows.net/c/a%20b");
   EXPECT_EQ(place(find({{"account_host", "acc.other.net"}, {"anon", "true"}})), "https://acc.other.net/c/a%20b");
@@ -74,6 +75,7 @@ TEST(AzureSettings, SayWhereAndWho) {
   variables = {{"AZURE_STORAGE_ACCOUNT", "env"}, {"AZURE_STORAGE_KEY", "b2YtYS10ZXN0"}};
   EXPECT_EQ(find({})->account, "env");
   EXPECT_EQ(find({})->key, "of-a-test");
+  EXPECT_FALSE(find({})->of_machine);
   EXPECT_EQ(find({{"sas_token", "sig=x"}})->key, "") << "options go first";
   EXPECT_EQ(find({{"anon", "true"}})->key, "");
   for (const std::vector<StorageOption>& wrong :

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/json.h"
+#include "http/answer_head.h"
 #include "http/storage_options.h"
 #include "http/xml_reader.h"
 
@@ -12,6 +13,7 @@ namespace headrace::http {
 namespace {
 
 constexpr std::int64_t kMinuteSeconds = 60, kHourSeconds = 60 * kMinuteSeconds, kDaySeconds = 24 * kHourSeconds;
+constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 53;
 constexpr std::size_t kMostIdBytes = 256, kMostSecretBytes = 32 << 10;
 
 // Digits alone, as many as there are characters.
@@ -24,12 +26,14 @@ std::optional<int> digits(std::string_view text) {
   return value;
 }
 
-bool usable(const Credentials& found) {
+// Keys of roles have a token, those of users none.
+bool usable_without_token(const Credentials& found) {
   const AwsKeys& keys = found.keys;
   return !keys.id.empty() && keys.id.size() <= kMostIdBytes && is_printable(keys.id) && !keys.secret.empty() &&
-         keys.secret.size() <= kMostIdBytes && is_printable(keys.secret) && !keys.session_token.empty() &&
+         keys.secret.size() <= kMostIdBytes && is_printable(keys.secret) &&
          keys.session_token.size() <= kMostSecretBytes && is_printable(keys.session_token);
 }
+bool usable(const Credentials& found) { return !found.keys.session_token.empty() && usable_without_token(found); }
 
 std::optional<base::Json> object_of(std::string_view text) {
   auto json = base::parse_json(text, {kMostCredentialBytes, 8, std::size_t{1} << 20});
@@ -86,20 +90,76 @@ std::optional<Credentials> parse_json_keys(std::string_view text) {
   return found;
 }
 
+std::optional<Credentials> parse_process_keys(std::string_view text) {
+  const auto json = object_of(text);
+  if (!json) return std::nullopt;
+  const auto version = json->find("Version");
+  if (version == json->end() || !version->is_number_integer() || *version != 1) return std::nullopt;
+  Credentials found;
+  found.keys = {text_in(*json, "AccessKeyId"), text_in(*json, "SecretAccessKey"), text_in(*json, "SessionToken")};
+  // One of another type is no missing one.
+  for (const char* name : {"SessionToken", "Expiration"}) {
+    const auto value = json->find(name);
+    if (value != json->end() && !value->is_string() && !value->is_null()) return std::nullopt;
+  }
+  if (const std::string end = text_in(*json, "Expiration"); !end.empty()) {
+    const auto expires = parse_timestamp(end);
+    if (!expires) return std::nullopt;
+    found.expires = *expires;
+  }
+  if (!usable_without_token(found)) return std::nullopt;
+  return found;
+}
+
+std::optional<Credentials> parse_sso_token(std::string_view text) {
+  const auto json = object_of(text);
+  if (!json) return std::nullopt;
+  std::string end = text_in(*json, "expiresAt");
+  if (end.ends_with("UTC")) end.replace(end.size() - 3, 3, "Z");  // as older tools write it
+  const auto expires = parse_timestamp(end);
+  Credentials found;
+  found.bearer = text_in(*json, "accessToken");
+  if (!expires || found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer)) {
+    return std::nullopt;
+  }
+  found.expires = *expires;
+  return found;
+}
+
+std::optional<Credentials> parse_sso_keys(std::string_view text) {
+  const auto json = object_of(text);
+  if (!json) return std::nullopt;
+  const auto keys = json->find("roleCredentials");
+  if (keys == json->end() || !keys->is_object()) return std::nullopt;
+  const auto end = keys->find("expiration");
+  if (end == keys->end() || !end->is_number_integer()) return std::nullopt;
+  Credentials found;
+  found.keys = {text_in(*keys, "accessKeyId"), text_in(*keys, "secretAccessKey"), text_in(*keys, "sessionToken")};
+  found.expires = end->is_number_unsigned() && end->get<std::uint64_t>() > kMostMilliseconds
+                      ? static_cast<std::int64_t>(kMostMilliseconds / 1000)
+                      : end->get<std::int64_t>() / 1000;
+  if (!usable(found)) return std::nullopt;
+  return found;
+}
+
 std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t now) {
   const auto json = object_of(text);
   if (!json) return std::nullopt;
   Credentials found;
   found.bearer = text_in(*json, "access_token");
-  // Azure's is text.
-  std::int64_t seconds = 0;
-  const auto expires = json->find("expires_in");
+  // Azure's is text. Its services of applications tell the end alone.
+  auto expires = json->find("expires_in");
+  const bool absolute = expires == json->end();
+  if (absolute) expires = json->find("expires_on");
   if (expires == json->end()) return std::nullopt;
+  std::int64_t seconds = 0;
   if (expires->is_number_integer()) {
     seconds = expires->get<std::int64_t>();
-  } else if (expires->is_string() && expires->get_ref<const std::string&>().size() <= 9) {
-    seconds = digits(expires->get_ref<const std::string&>()).value_or(0);
+  } else if (expires->is_string()) {
+    const auto number = parse_length(expires->get_ref<const std::string&>());
+    seconds = number ? static_cast<std::int64_t>(std::min<std::uint64_t>(*number, kMostMilliseconds)) : 0;
   }
+  if (absolute) seconds = seconds > now ? seconds - now : 0;
   constexpr std::int64_t kMostSeconds = 366 * kDaySeconds;
   if (found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer) || seconds <= 0) {
     return std::nullopt;

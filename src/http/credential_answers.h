@@ -1,5 +1,5 @@
-// What services that give credentials answer, taken apart: JSON of containers and instances, XML of AWS's security
-// token service.
+// What services and programs that give credentials answer, taken apart: JSON of containers, instances, single sign-on
+// and tokens, XML of AWS's security token service.
 //
 // Threads: pure functions.
 // Fails:   nothing where a text is not of its form. None of it is ever repeated.
@@ -23,7 +23,19 @@ std::optional<std::int64_t> parse_timestamp(std::string_view text);
 // there is one, is "Success".
 std::optional<Credentials> parse_json_keys(std::string_view text);
 
-// {"access_token": .., "expires_in": ..}, of Google's and Azure's. `now`: seconds since 1970.
+// What a credential_process prints: the same with "SessionToken", and "Version": 1. Neither a token nor an end has to
+// be there: keys of users have none.
+std::optional<Credentials> parse_process_keys(std::string_view text);
+
+// {"accessToken": .., "expiresAt": ..}: a file of `aws sso login`. The token is `bearer`.
+std::optional<Credentials> parse_sso_token(std::string_view text);
+
+// {"roleCredentials": {"accessKeyId": .., "secretAccessKey": .., "sessionToken": .., "expiration": ..}}, the last in
+// milliseconds.
+std::optional<Credentials> parse_sso_keys(std::string_view text);
+
+// {"access_token": .., "expires_in": ..}, of Google's and Azure's; "expires_on" where there is no "expires_in". `now`:
+// seconds since 1970.
 std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t now);
 
 // <AssumeRole...Response><AssumeRole...Result><Credentials>..

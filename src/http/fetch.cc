@@ -85,7 +85,7 @@ class Question final : public Exchange {
 
 Result<FetchAnswer> ask_once(TransportOptions options, const FetchQuestion& question, const std::atomic<bool>& stop) {
   options.connections = 1;
-  options.connect_ns = std::min(options.connect_ns, question.total_ns);
+  options.connect_ns = std::min({options.connect_ns, question.connect_ns, question.total_ns});
   options.idle_ns = std::min(options.idle_ns, question.total_ns);
   options.direct = options.direct || question.direct;
   Question asked(question);

@@ -26,8 +26,9 @@ struct FetchQuestion {
   std::vector<std::string> headers;
   std::string body;
   std::uint64_t total_ns = 10'000'000'000;
-  std::uint32_t attempts = 3;  // after broken connections and answers of 429 and 5xx
-  bool direct = false;         // by no proxy
+  std::uint64_t connect_ns = 10'000'000'000;  // of these, until the connection stands
+  std::uint32_t attempts = 3;                 // after broken connections and answers of 429 and 5xx
+  bool direct = false;                        // by no proxy
 };
 
 struct FetchAnswer {

@@ -1,6 +1,8 @@
 #include "http/google.h"
 
+#include "http/cloud_signs.h"
 #include "http/credential_answers.h"
+#include "http/google_files.h"
 
 namespace headrace::http {
 namespace {
@@ -13,9 +15,13 @@ Result<Credentials> of_token(const std::string& token, const char* source) {
   return found;
 }
 
-Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
+// `meant`: an option says that it is the machine's.
+Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
   std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});
-  if (host.empty()) host = "metadata.google.internal";
+  meant = meant || !host.empty();
+  // Where the name may mean nothing, finding that out can take longer than asking.
+  const bool named = meant || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
+  if (host.empty()) host = named ? "metadata.google.internal" : "169.254.169.254";
   const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");
   if (!url.ok()) return refuse_option("GCE_METADATA_HOST is no host");
   FetchQuestion question;
@@ -25,20 +31,30 @@ Result<Credentials> of_machine(const Surroundings& surroundings, const Fetch& fe
   question.attempts = 1;
   question.direct = true;
   const auto say = [](const char* what) { return Status(Code::kPermission, Layer::kStore, what); };
-  auto answer = fetch(question);
-  if (!answer.ok()) {
-    return say("no Google credentials: set GOOGLE_OAUTH_ACCESS_TOKEN, give token, or key and secret, in "
-               "storage_options, "
-               "or anon to read a public bucket")
-        .with_cause("the machine's metadata service: " + answer.status().message());
-  }
-  if (answer->status != 200) {
-    return say("the machine's metadata service gives no token").with_cause("HTTP " + std::to_string(answer->status));
+  auto answer = ask_cloud({CloudVendor::kGoogle, meant, "GCE_METADATA_HOST", question}, surroundings, fetch, now);
+  if (!answer.ok() || answer->status != 200) {
+    return say("no Google credentials: set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_OAUTH_ACCESS_TOKEN, give token, or "
+               "key and secret, in storage_options, or anon to read a public bucket")
+        .with_cause("the machine's metadata service gives no token: " +
+                    (answer.ok() ? "HTTP " + std::to_string(answer->status) : answer.status().message()));
   }
   auto found = parse_json_token(answer->body, now);
   if (!found) return say("the machine's metadata service answers something that is no token");
   found->source = "the machine's metadata service";
   return *found;
+}
+
+// What Google's own tools call the default: the file that is named, gcloud's, and the machine.
+Result<Credentials> of_default(const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
+  const std::string named = surroundings.secure_getenv("GOOGLE_APPLICATION_CREDENTIALS");
+  if (!named.empty()) {
+    return obtain_google_file_credentials(named, "GOOGLE_APPLICATION_CREDENTIALS", surroundings, fetch, now);
+  }
+  const std::string usual = gcloud_file(surroundings);
+  if (!usual.empty() && surroundings.file(usual)) {
+    return obtain_google_file_credentials(usual, "gcloud auth application-default login", surroundings, fetch, now);
+  }
+  return of_machine(false, surroundings, fetch, now);
 }
 
 }  // namespace
@@ -75,12 +91,15 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
   const std::string& token = options.text(StorageName::kBearer);
   if (!given.id.empty() && !token.empty()) return refuse_option("the storage options have a key and a token: give one");
   if (!given.id.empty()) return hmac(given, "the storage options 'key' and 'secret'");
-  if (token == "cloud") return of_machine(surroundings, fetch, now);
-  if (token == "google_default" || token == "cache" || token == "browser" || token.ends_with(".json") ||
-      token.find('/') == 0) {
+  if (token == "cloud") return of_machine(true, surroundings, fetch, now);
+  if (token == "google_default") return of_default(surroundings, fetch, now);
+  if (token.ends_with(".json") || token.find('/') == 0) {
+    return obtain_google_file_credentials(token, "the storage option 'token'", surroundings, fetch, now);
+  }
+  if (token == "cache" || token == "browser") {
     return Status(Code::kUnsupported, Layer::kStore,
-                  "the storage option 'token' names a way or a file that is not supported: give an access token "
-                  "(gcloud auth print-access-token), 'cloud' or 'anon'");
+                  "the storage option 'token' names a way that is not supported: give an access token (gcloud auth "
+                  "print-access-token), a file of credentials, 'google_default', 'cloud' or 'anon'");
   }
   if (!token.empty()) return of_token(token, "the storage option 'token'");
   const std::string set = surroundings.secure_getenv("GOOGLE_OAUTH_ACCESS_TOKEN");
@@ -88,12 +107,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
   const AwsKeys keys{
       surroundings.secure_getenv("GS_ACCESS_KEY_ID"), surroundings.secure_getenv("GS_SECRET_ACCESS_KEY"), {}};
   if (!keys.id.empty() && !keys.secret.empty()) return hmac(keys, "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY");
-  if (!surroundings.secure_getenv("GOOGLE_APPLICATION_CREDENTIALS").empty()) {
-    return Status(Code::kUnsupported, Layer::kStore,
-                  "credentials by GOOGLE_APPLICATION_CREDENTIALS are not supported: set GOOGLE_OAUTH_ACCESS_TOKEN to "
-                  "what gcloud auth application-default print-access-token prints");
-  }
-  return of_machine(surroundings, fetch, now);
+  return of_default(surroundings, fetch, now);
 }
 
 }  // namespace headrace::http

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/fork.h"
 #include "http/range_job.h"
 
@@ -22,12 +21,14 @@ Status changed(const char* what) { return Status(Code::kAgainExhausted, Layer::k
 
 }  // namespace
 
+std::int64_t ClientClock::system_unix_seconds() noexcept { return static_cast<std::int64_t>(::time(nullptr)); }
+
 RangeClient::RangeClient(RangeService& service, const ClientOptions& options, std::unique_ptr<Transport> transport)
     : service_(service),
       options_(options),
       generation_(base::fork_generation()),
       policy_(options.retry),
-      random_(base::now_ns() | 1),
+      random_(options.clock.now_ns() | 1),
       link_(options.link),
       connections_(options.transport.connections),
       transport_(std::move(transport)) {
@@ -37,7 +38,7 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
 RangeClient::~RangeClient() { transport_.reset(); }
 
 std::int64_t RangeClient::server_now() const noexcept {
-  return static_cast<std::int64_t>(::time(nullptr)) + clock_ahead_.load(std::memory_order_relaxed);
+  return options_.clock.unix_s() + clock_ahead_.load(std::memory_order_relaxed);
 }
 
 RangeClient::Job* RangeClient::take_job() {
@@ -203,7 +204,7 @@ void RangeClient::note_answer(const LinkAnswer& answer) noexcept {
 }
 
 void RangeClient::note_refusal() noexcept {
-  connections_.refused(base::now_ns(), link_.latency_ns());
+  connections_.refused(options_.clock.now_ns(), link_.latency_ns());
   transport_->use_connections(connections_.limit());
 }
 
@@ -219,7 +220,7 @@ void RangeClient::hedge(Job& job) noexcept {
   {
     std::lock_guard lock(mutex_);
     if (!job.can_be_hedged() || job.rival != nullptr || job.cancel_wanted.load(std::memory_order_relaxed) ||
-        hedged_bytes_ + bytes > kMostHedgesBytes || !hedging_.take(base::now_ns())) {
+        hedged_bytes_ + bytes > kMostHedgesBytes || !hedging_.take(options_.clock.now_ns())) {
       return;
     }
     hedged_bytes_ += bytes;

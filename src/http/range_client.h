@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "http/connection_limit.h"
 #include "http/hedge_policy.h"
 #include "http/link_model.h"
@@ -49,12 +50,20 @@ class RangeService {
   virtual void learn_region(std::string_view region) = 0;
 };
 
+// What a client takes for time. Its transport keeps the same: times of an Exchange are by now_ns().
+struct ClientClock {
+  std::uint64_t (*now_ns)() noexcept = &base::now_ns;        // never goes back
+  std::int64_t (*unix_s)() noexcept = &system_unix_seconds;  // seconds since 1970
+  static std::int64_t system_unix_seconds() noexcept;
+};
+
 struct ClientOptions {
   TransportOptions transport;
   RetryLimits retry;
   LinkLimits link;
   bool hedge = false;                        // late answers are asked for a second time, as HedgePolicy has it
   std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
+  ClientClock clock;                         // another one for tests
 };
 
 class RangeClient {

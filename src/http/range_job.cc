@@ -1,13 +1,9 @@
 #include "http/range_job.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
-
-#include "base/clock.h"
 
 namespace headrace::http {
 namespace {
@@ -89,7 +85,7 @@ bool RangeClient::Job::can_be_hedged() const noexcept {
 
 void RangeClient::Job::on_begin() noexcept {
   if (client_.options_.hedge) {
-    begun_ns_ = base::now_ns();
+    begun_ns_ = client_.options_.clock.now_ns();
     expected_ns_ = client_.link_.expected_ns(asked_.count);
     const auto late = can_be_hedged() ? client_.hedging_.late_after(expected_ns_) : std::nullopt;
     late_ns = late ? begun_ns_ + *late : 0;
@@ -133,7 +129,7 @@ void RangeClient::Job::begin_answer() {
 }
 
 bool RangeClient::Job::on_line(std::string_view line) noexcept {
-  if (first_ns_ == 0) first_ns_ = base::now_ns();
+  if (first_ns_ == 0) first_ns_ = client_.options_.clock.now_ns();
   try {
     if (plan_ || !failed_.ok() || !head_.line(line)) return failed_.ok();
     return plan();
@@ -189,7 +185,7 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
     } else if (!measuring_ && !out_.empty() && some > 0) {
       std::memcpy(out_.data() + received_, bytes.data(), some);
     }
-    if (base::now_ns() - first_ns_ >= LinkModel::kEarlyNs) late_bytes_ += some;
+    if (client_.options_.clock.now_ns() - first_ns_ >= LinkModel::kEarlyNs) late_bytes_ += some;
     received_ += some;
     surplus_ = surplus_ || some < bytes.size();
     // A cut answer is stopped as soon as it is complete.
@@ -219,7 +215,7 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
   if (end == ExchangeEnd::kCancelled) {
     // It would have taken longer yet, which the next ones are compared with.
-    if (client_.is_beaten(*this)) client_.hedging_.answered(base::now_ns() - begun_ns_, expected_ns_);
+    if (client_.is_beaten(*this)) client_.hedging_.answered(client_.options_.clock.now_ns() - begun_ns_, expected_ns_);
     return status_of(end, {});
   }
   if (!failed_.ok()) return std::move(failed_);
@@ -257,7 +253,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     return {};
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
-  const std::uint64_t now = base::now_ns();
+  const std::uint64_t now = client_.options_.clock.now_ns();
   client_.note_answer({asked_ns, first_ns_, now, received_, late_bytes_});
   if (client_.options_.hedge) client_.hedging_.answered(now - begun_ns_, expected_ns_);
   if (measuring_) {
@@ -317,7 +313,7 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
     case Verdict::Next::kClock: {
       const auto date = parse_http_date(head_.date);
       if (clock_told_ || !date) return Status(verdict.status);
-      client_.clock_ahead_ = *date - static_cast<std::int64_t>(::time(nullptr));
+      client_.clock_ahead_ = *date - client_.options_.clock.unix_s();
       clock_told_ = again = true;
       return {};
     }
@@ -326,7 +322,7 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
 }
 
 Status RangeClient::Job::retry(Status status, bool& again) {
-  const std::uint64_t now = base::now_ns();
+  const std::uint64_t now = client_.options_.clock.now_ns();
   if (head_.status == 429 || head_.status == 503) {
     client_.hedging_.throttled(now);
     client_.note_refusal();

@@ -3,9 +3,11 @@
 #include <time.h>
 
 #include <new>
+#include <optional>
 
 #include "http/aws_credentials.h"
 #include "http/azure.h"
+#include "http/azure_identity.h"
 #include "http/client_options.h"
 #include "http/google.h"
 #include "http/s3_dialect.h"
@@ -36,7 +38,63 @@ Result<ObjectPlace> split_object_url(std::string_view url) {
 namespace http {
 namespace {
 
-std::int64_t now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
+std::int64_t unix_now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
+
+// What each service begins with: the options, and the environment as it is now.
+struct ServiceStart {
+  StorageOptions given;
+  RemoteService service;
+  Surroundings surroundings;
+};
+
+Result<ServiceStart> start_service(std::span<const StorageOption> options, StorageService kind) {
+  ServiceStart start;
+  HEADRACE_TRY_ASSIGN(start.given, StorageOptions::parse(options, kind));
+  HEADRACE_TRY_ASSIGN(start.service.client, find_client_options(start.given));
+  start.service.stop = std::make_shared<std::atomic<bool>>(false);
+  start.surroundings = Surroundings::of_process(start.service.stop);
+  return start;
+}
+
+using Obtain = Result<Credentials> (*)(const StorageOptions&, const Surroundings&, const Fetch&, std::int64_t now);
+
+// Tokens go to the endpoint only where nobody reads them on the way.
+ObtainCredentials obtain_by(Obtain obtain, const ServiceStart& start, std::optional<Url> endpoint) {
+  return [obtain, given = start.given, surroundings = start.surroundings, endpoint = std::move(endpoint),
+          fetch = make_fetch(start.service.client.transport, start.service.stop)]() -> Result<Credentials> {
+    auto found = obtain(given, surroundings, fetch, unix_now_s());
+    if (found.ok() && !found->bearer.empty() && endpoint) HEADRACE_TRY(check_secret_may_go(*endpoint, given));
+    return found;
+  };
+}
+
+// In what services that speak S3's protocol differ.
+struct BucketVendor {
+  const char* scheme;
+  StorageService kind;
+  const char* anonymous;  // what says that nobody asks, where the option 'anon' does not
+  bool has_regions;
+  Result<S3Settings> (*find_settings)(const StorageOptions&, const Surroundings&);
+  Obtain obtain;
+};
+
+Result<RemoteService> find_bucket_service(const BucketVendor& vendor, std::string_view location,
+                                          std::span<const StorageOption> options) {
+  HEADRACE_TRY_ASSIGN(BucketLocation place, parse_s3_location(location, vendor.scheme));
+  HEADRACE_TRY_ASSIGN(ServiceStart start, start_service(options, vendor.kind));
+  HEADRACE_TRY_ASSIGN(S3Settings settings, vendor.find_settings(start.given, start.surroundings));
+  RemoteService& service = start.service;
+  if (settings.anonymous) {
+    const bool by_option = start.given.flag(StorageName::kAnonymous).has_value();
+    service.source = std::string("nobody (") + (by_option ? "the storage option 'anon'" : vendor.anonymous) + ")";
+  } else {
+    service.obtain = obtain_by(vendor.obtain, start, settings.endpoint);
+  }
+  if (vendor.has_regions) service.region = settings.region;
+  service.prefix = std::move(place.prefix);
+  service.dialect = std::make_unique<S3Dialect>(vendor.scheme, std::move(place.bucket), std::move(settings));
+  return std::move(service);
+}
 
 }  // namespace
 
@@ -46,62 +104,32 @@ std::string RemoteService::url() const {
 }
 
 Result<RemoteService> find_s3_service(std::string_view location, std::span<const StorageOption> options) {
-  HEADRACE_TRY_ASSIGN(BucketLocation place, parse_s3_location(location, "s3"));
-  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kS3));
-  const Surroundings surroundings = Surroundings::of_process();
-  HEADRACE_TRY_ASSIGN(S3Settings settings, find_s3_settings(given, surroundings));
-  RemoteService service;
-  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
-  service.stop = std::make_shared<std::atomic<bool>>(false);
-  if (settings.anonymous) {
-    service.source =
-        given.flag(StorageName::kAnonymous) ? "nobody (the storage option 'anon')" : "nobody (AWS_NO_SIGN_REQUEST)";
-  } else {
-    service.obtain = [given, surroundings, fetch = make_fetch(service.client.transport, service.stop)] {
-      return obtain_aws_credentials(given, surroundings, fetch, now_s());
-    };
-  }
-  service.region = settings.region;
-  service.prefix = std::move(place.prefix);
-  service.dialect = std::make_unique<S3Dialect>("s3", std::move(place.bucket), std::move(settings));
-  return service;
+  return find_bucket_service(
+      {"s3", StorageService::kS3, "AWS_NO_SIGN_REQUEST", true, find_s3_settings, obtain_aws_credentials}, location,
+      options);
 }
 
 Result<RemoteService> find_google_service(std::string_view location, std::span<const StorageOption> options) {
-  HEADRACE_TRY_ASSIGN(BucketLocation place, parse_s3_location(location, "gs"));
-  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kGoogle));
-  const Surroundings surroundings = Surroundings::of_process();
-  HEADRACE_TRY_ASSIGN(S3Settings settings, find_google_settings(given, surroundings));
-  RemoteService service;
-  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
-  service.stop = std::make_shared<std::atomic<bool>>(false);
-  if (settings.anonymous) {
-    service.source = "nobody (the storage option 'anon')";
-  } else {
-    service.obtain = [given, surroundings, endpoint = *settings.endpoint,
-                      fetch = make_fetch(service.client.transport, service.stop)]() -> Result<Credentials> {
-      auto found = obtain_google_credentials(given, surroundings, fetch, now_s());
-      if (found.ok() && !found->bearer.empty()) HEADRACE_TRY(check_secret_may_go(endpoint, given));
-      return found;
-    };
-  }
-  service.prefix = std::move(place.prefix);
-  service.dialect = std::make_unique<S3Dialect>("gs", std::move(place.bucket), std::move(settings));
-  return service;
+  return find_bucket_service({"gs", StorageService::kGoogle, "the storage option 'token'", false, find_google_settings,
+                              obtain_google_credentials},
+                             location, options);
 }
 
 Result<RemoteService> find_azure_service(std::string_view location, const char* scheme,
                                          std::span<const StorageOption> options) {
   HEADRACE_TRY_ASSIGN(AzureLocation place, parse_azure_location(location, scheme));
-  HEADRACE_TRY_ASSIGN(const auto given, StorageOptions::parse(options, StorageService::kAzure));
-  HEADRACE_TRY_ASSIGN(AzureSettings settings, find_azure_settings(given, Surroundings::of_process(), place.account));
-  RemoteService service;
-  HEADRACE_TRY_ASSIGN(service.client, find_client_options(given));
-  service.source = settings.anonymous ? "nobody (" + settings.source + ")" : settings.source;
+  HEADRACE_TRY_ASSIGN(ServiceStart start, start_service(options, StorageService::kAzure));
+  HEADRACE_TRY_ASSIGN(AzureSettings settings, find_azure_settings(start.given, start.surroundings, place.account));
+  RemoteService& service = start.service;
+  if (settings.of_machine) {
+    service.obtain = obtain_by(obtain_azure_credentials, start, settings.endpoint);
+  } else {
+    service.source = settings.anonymous ? "nobody (" + settings.source + ")" : settings.source;
+  }
   service.prefix = std::move(place.prefix);
   std::string url = std::string(scheme) + "://" + std::string(location.substr(0, location.find('/')));
   service.dialect = std::make_unique<AzureDialect>(std::move(url), std::move(place.container), std::move(settings));
-  return service;
+  return std::move(service);
 }
 
 Result<RemoteService> find_web_service(const std::string& url, std::span<const StorageOption> options) {

@@ -13,9 +13,9 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostErrorBytes = 16 << 10;
-constexpr std::size_t kMostPageBytes = 4 << 20;  // 1,000 names of 1,024 bytes, escaped
-constexpr std::uint32_t kMostRedirects = 5;
+constexpr std::size_t kMostProbedErrorBytes = 16 << 10;
+constexpr std::size_t kMostProbedPageBytes = 4 << 20;  // 1,000 names of 1,024 bytes, escaped
+constexpr std::uint32_t kMostProbedRedirects = 5;
 
 double seconds_of(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
@@ -101,7 +101,7 @@ class Probe final : public ServiceProbe {
     lines.push_back(std::move(range));
     if (!asked.etag.empty()) lines.push_back("If-Match: " + std::string(asked.etag));
     ServiceAnswer answer = ask([&] { return place(key); }, lines, asked, std::max<std::uint64_t>(asked.count, 1 << 16),
-                               std::max(keep, kMostErrorBytes));
+                               std::max(keep, kMostProbedErrorBytes));
     if (answer.http_status != 200 && answer.http_status != 206) return answer;
     if (answer.end != ExchangeEnd::kComplete && answer.end != ExchangeEnd::kStopped) {
       answer.status = status_of(answer.end, {});
@@ -133,7 +133,7 @@ class Probe final : public ServiceProbe {
       service_.dialect->ask_page(url, below, "");
       return url;
     };
-    answer = ask(at, {}, {}, kMostPageBytes, kMostPageBytes);
+    answer = ask(at, {}, {}, kMostProbedPageBytes, kMostProbedPageBytes);
     if (answer.http_status != 200) {
       if (answer.status.ok()) answer.status = wrong("the store answers a listing with something else");
       return answer;
@@ -203,14 +203,14 @@ class Probe final : public ServiceProbe {
       }
       if (!answer.head.is_complete() || answer.http_status == 200 || answer.http_status == 206) return answer;
       const ServiceKind kind = service_.dialect != nullptr ? service_.dialect->kind() : ServiceKind::kHttp;
-      Verdict verdict = judge(answer.head, asked, kind, std::string_view(answer.body).substr(0, kMostErrorBytes));
+      Verdict verdict = judge(answer.head, asked, kind, std::string_view(answer.body).substr(0, kMostProbedErrorBytes));
       answer.status = verdict.status;
       answer.next = verdict.next;
       answer.object_bytes = verdict.object_bytes;
       if (kind != ServiceKind::kHttp) answer.store_code = parse_s3_error(answer.body).code;
       switch (verdict.next) {
         case Verdict::Next::kRedirect: {
-          if (++redirects > kMostRedirects) {
+          if (++redirects > kMostProbedRedirects) {
             answer.status = wrong("the server redirects too often");
             return answer;
           }

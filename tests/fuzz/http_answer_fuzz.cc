@@ -12,6 +12,7 @@
 #include "http/answer_head.h"
 #include "http/credential_answers.h"
 #include "http/ini_file.h"
+#include "http/program_output.h"
 #include "http/request_signer.h"
 #include "http/s3_settings.h"
 #include "http/url.h"
@@ -60,14 +61,14 @@ void check_head(const AnswerHead& head, std::string_view body) {
 }
 
 // What is believed of a service that gives credentials goes into header lines as it is.
-void check_credentials(const std::optional<Credentials>& found) {
+void check_credentials(const std::optional<Credentials>& found, bool may_be_for_ever = false) {
   if (!found) return;
   for (const std::string* const text :
        {&found->keys.id, &found->keys.secret, &found->keys.session_token, &found->bearer}) {
     for (const char c : *text) FUZZ_CHECK(c > 0x20 && c < 0x7f);
   }
   FUZZ_CHECK(found->bearer.empty() != found->keys.id.empty());
-  FUZZ_CHECK(found->expires != Credentials::kNever);
+  FUZZ_CHECK(may_be_for_ever || found->expires != Credentials::kNever);
 }
 
 }  // namespace
@@ -91,9 +92,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_credentials(parse_json_keys(part));
     check_credentials(parse_json_token(part, 1'700'000'000));
     check_credentials(parse_sts_keys(part));
+    check_credentials(parse_process_keys(part), true);
+    check_credentials(parse_sso_token(part));
+    check_credentials(parse_sso_keys(part));
     FUZZ_CHECK(parse_sts_error(part).size() <= 64);
     const auto time = parse_timestamp(part);
     FUZZ_CHECK(!time || (*time > -63'000'000'000 && *time < 254'000'000'000));
+  }
+  if (const auto words = split_command(text)) {
+    FUZZ_CHECK(!words->empty() && words->size() <= 256 && !(*words)[0].empty());
+    for (const std::string& word : *words) FUZZ_CHECK(word.size() <= text.size() && word.find('\0') == word.npos);
   }
   check_url(parse_url(text));
   const auto range = parse_content_range(text);

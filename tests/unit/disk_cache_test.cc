@@ -488,10 +488,7 @@ TEST_F(DiskCacheTest, DirectoriesOfOthersAreRefused) {
   EXPECT_EQ(replaceable.code(), Code::kPermission);
   EXPECT_NE(replaceable.to_string().find("scratch may be written by everybody"), std::string::npos)
       << replaceable.to_string();
-  EXPECT_EQ(open(directory_ / "no/such").code(), Code::kNotFound);
   EXPECT_EQ(inspect_disk_cache(directory_ / "none").status().code(), Code::kNotFound);
-  ASSERT_TRUE(support::write_file(directory_ / "file", {}));
-  EXPECT_FALSE(open(directory_ / "file").ok());
   if (::geteuid() == 0) {
     ASSERT_EQ(::chown(cache().c_str(), 12345, 12345), 0);
     EXPECT_EQ(open(cache()).code(), Code::kPermission);

@@ -441,7 +441,7 @@ TEST_F(RemoteCredentials, OfGooglesMachines) {
   for (const auto& [options, said] : std::vector<std::pair<std::vector<StorageOption>, const char*>>{
            {{{"token", "geheim"}, {"endpoint", "http://example.org"}}, "by plain http"},
            {{{"token", "geheim"}, {"key", "a"}, {"secret", "geheim"}}, "give one"},
-           {{{"token", "/geheim.json"}}, "not supported"},
+           {{{"token", "/geheim.json"}}, "the file of the storage option 'token' cannot be read"},
            {{{"key", "geheim"}}, "belong together"}}) {
     const auto refused = store::open_store("gs://bucket/a", {nullptr, options});
     EXPECT_NE(refused.status().to_string().find(said), std::string::npos) << refused.status().to_string();

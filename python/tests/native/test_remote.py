@@ -1,5 +1,6 @@
 """Stores by URL: what moto's S3 serves is what lies on the disk, and no secret is in anything that is printed."""
 
+import hashlib
 import http.server
 import json
 import os
@@ -253,7 +254,78 @@ def test_the_command_line(s3):
     assert np.load("height.npy") == headrace.open(DATA / "climate-v2.zarr/height")[()]
 
 
-def test_no_secret_is_printed(s3, moto):
+class TokenService(http.server.BaseHTTPRequestHandler):
+    """What gives tokens and keys for files, programs' places and machines; or nothing, where the path begins with /no."""
+
+    def answer(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        keys = {"accessKeyId": "AKIDPLANTED", "secretAccessKey": "sso-planted", "sessionToken": "answer-planted", "expiration": 4102444800000}
+        body = json.dumps({"access_token": "answer-planted", "expires_in": 3600, "roleCredentials": keys}).encode()
+        self.send_response(403 if self.path.startswith("/no") else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+SOURCE_SECRETS = ("program-planted", "login-planted", "sso-planted", "answer-planted", "file-planted", "word-planted", "PRIVATE KEY")
+
+
+def planted_sources(home, service, moto):
+    """URLs, and the environment and files in which who asks is found, or not: with secrets wherever there may be some."""
+    sso = "sso_start_url = https://x/start\nsso_region = eu-west-1\nsso_account_id = 1\nsso_role_name = R\n"
+    token = home / ".aws" / "sso" / "cache" / (hashlib.sha1(b"https://x/start").hexdigest() + ".json")
+    google, workload = home / "google.json", home / "workload"
+    printed = '{"Version": 1, "AccessKeyId": "AKIDPLANTED", "SecretAccessKey": "program-planted"}'
+    user = {"type": "authorized_user", "client_id": "c", "client_secret": "file-planted", "refresh_token": "file-planted"}
+    key = "-----BEGIN PRIVATE KEY-----\nfile-planted\n-----END PRIVATE KEY-----\n"
+    account = {"type": "service_account", "client_email": "a@b", "private_key": key, "token_uri": f"{service}/token"}
+    for program in (f"/bin/echo '{printed}'", "/bin/echo program-planted", "/bin/sh -c 'echo program-planted >&2; exit 3'",
+                    "/nowhere/program-planted", "'program-planted"):
+        yield "s3://bucket/none", {"AWS_PROFILE": "p"}, {home / ".aws/config": f"[profile p]\ncredential_process = {program}\n"}
+    for place in ("", "/no"):
+        for text in (json.dumps({"accessToken": "login-planted", "expiresAt": "2099-01-01T00:00:00Z"}),
+                     json.dumps({"accessToken": "login-planted", "expiresAt": "2001-01-01T00:00:00Z"}), "login-planted"):
+            yield ("s3://bucket/none", {"AWS_PROFILE": "p", "AWS_ENDPOINT_URL_SSO": service + place},
+                   {home / ".aws/config": "[profile p]\n" + sso, token: text})
+        for file in ({**user, "token_uri": f"{service}{place}/token"}, account, {**user, "type": "file-planted"}, ["file-planted"]):
+            yield "gs://bucket/none", {"GOOGLE_APPLICATION_CREDENTIALS": str(google)}, {google: json.dumps(file)}
+        azure = {"AZURE_STORAGE_ACCOUNT": "acc", "AZURE_STORAGE_ENDPOINT": moto}
+        yield ("az://bucket/none", {**azure, "IDENTITY_ENDPOINT": f"{service}{place}/msi", "IDENTITY_HEADER": "word-planted"}, {})
+        yield ("az://bucket/none", {**azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST": service + place}, {})
+        yield ("az://bucket/none", {**azure, "AZURE_FEDERATED_TOKEN_FILE": str(workload), "AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t",
+                                    "AZURE_AUTHORITY_HOST": service + place}, {workload: "file-planted"})
+
+
+def said_of_planted_sources(home, moto, monkeypatch):
+    """What the library and the command line say of each."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenService) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for url, environment, files in planted_sources(home, f"http://127.0.0.1:{server.server_port}", moto):
+            for path, text in files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            with monkeypatch.context() as changed:
+                for name in SECRETS:
+                    changed.delenv(name)
+                for name, value in {"HOME": str(home), "STORAGE_EMULATOR_HOST": moto, "HEADRACE_HTTP_ATTEMPTS": "1", **environment}.items():
+                    changed.setenv(name, value)
+                try:
+                    opened = headrace.open(url)
+                    yield from (repr(opened), str(opened))
+                except Exception as error:
+                    yield from (repr(error), str(error), repr(vars(error)), repr(error.__cause__))
+                for command in (["info", url], ["doctor", "--json", url]):
+                    done = subprocess.run([COMMAND, *command], capture_output=True, text=True)
+                    yield from (done.stdout, done.stderr)
+        server.shutdown()
+
+
+def test_no_secret_is_printed(s3, moto, tmp_path, monkeypatch):
     """In what any failing way says: of the library, the command line, traces and representations."""
     upload(s3, DATA / "climate-v2.zarr", "c")
     s3.put_object(Bucket="bucket", Key="bad/.zarray", Body=b"{")
@@ -291,9 +363,11 @@ def test_no_secret_is_printed(s3, moto):
     trace = pathlib.Path("trace.json")
     if trace.exists():
         said.append(trace.read_text())
+    said += said_of_planted_sources(tmp_path / "home", moto, monkeypatch)
     text = "\n".join(said)
+    assert "aws sso login --profile p" in text and "the credential_process of profile 'p'" in text
     assert "no such bucket" in text and "127.0.0.1:1" in text
-    for secret in (*SECRETS.values(), "query-planted", "password-planted", "cGFzc3dvcmQtcGxhbnRlZA==", "Signature="):
+    for secret in (*SECRETS.values(), *SOURCE_SECRETS, "query-planted", "password-planted", "cGFzc3dvcmQtcGxhbnRlZA==", "Signature="):
         lines = [line for line in text.splitlines() if secret in line]
         assert lines == [], secret
 

@@ -1,0 +1,163 @@
+// A metadata service is asked where a cloud's machine shows itself, or somebody names the service; nowhere else for
+// longer than a moment, and not again and again.
+#include "http/cloud_signs.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "http/aws_credentials.h"
+#include "http/google.h"
+
+namespace headrace::http {
+namespace {
+
+constexpr std::int64_t kNow = 1'700'000'000;
+const std::string kDmi = "/sys/class/dmi/id/";
+
+// A machine with these files, whose network answers nobody, or with this.
+struct Machine {
+  std::map<std::string, std::string> variables, files;
+  Result<FetchAnswer> answer = Status(Code::kTimeout, Layer::kStore, "no connection to the server in time");
+  SilentServices silent;
+  std::vector<FetchQuestion> asked;
+
+  Surroundings surroundings() {
+    return {[this](const char* name) { return variables.contains(name) ? variables[name] : ""; },
+            [this](const std::string& path) -> std::optional<std::string> {
+              if (!files.contains(path)) return std::nullopt;
+              return files[path];
+            },
+            &silent};
+  }
+  Fetch fetch() {
+    return [this](const FetchQuestion& question) -> Result<FetchAnswer> {
+      asked.push_back(question);
+      if (!answer.ok()) return Status(answer.status());
+      return *answer;
+    };
+  }
+  std::string aws(std::int64_t now = kNow) {
+    return obtain_aws_credentials(StorageOptions(), surroundings(), fetch(), now).status().to_string();
+  }
+  std::string google(std::int64_t now = kNow, const std::vector<StorageOption>& given = {}) {
+    const auto options = StorageOptions::parse(given, StorageService::kGoogle);
+    return obtain_google_credentials(*options, surroundings(), fetch(), now).status().to_string();
+  }
+};
+
+bool tells(const std::string& text, const char* what) { return text.find(what) != std::string::npos; }
+
+TEST(CloudSigns, OfEachMaker) {
+  struct {
+    const char* file;
+    const char* text;
+    CloudSign amazon, google, azure;
+  } const rows[] = {
+      {"sys_vendor", "Amazon EC2\n", CloudSign::kIsThere, CloudSign::kIsElsewhere, CloudSign::kIsElsewhere},
+      {"bios_vendor", "Amazon EC2\n", CloudSign::kIsThere, CloudSign::kIsElsewhere, CloudSign::kIsElsewhere},
+      {"product_version", "4.11.amazon\n", CloudSign::kIsThere, CloudSign::kUnknown, CloudSign::kUnknown},
+      {"product_name", "Google Compute Engine\n", CloudSign::kIsElsewhere, CloudSign::kIsThere,
+       CloudSign::kIsElsewhere},
+      {"sys_vendor", "Google\n", CloudSign::kIsElsewhere, CloudSign::kIsElsewhere, CloudSign::kIsElsewhere},
+      {"chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77\n", CloudSign::kUnknown, CloudSign::kUnknown,
+       CloudSign::kIsThere},
+      {"sys_vendor", "Microsoft Corporation\n", CloudSign::kIsElsewhere, CloudSign::kIsElsewhere,
+       CloudSign::kIsElsewhere},
+      {"sys_vendor", "LENOVO\nAmazon EC2\n", CloudSign::kIsElsewhere, CloudSign::kIsElsewhere, CloudSign::kIsElsewhere},
+      {"sys_vendor", " \n", CloudSign::kUnknown, CloudSign::kUnknown, CloudSign::kUnknown},
+  };
+  for (const auto& row : rows) {
+    Machine machine;
+    machine.files[kDmi + row.file] = row.text;
+    EXPECT_EQ(find_cloud_sign(CloudVendor::kAmazon, machine.surroundings()), row.amazon) << row.text;
+    EXPECT_EQ(find_cloud_sign(CloudVendor::kGoogle, machine.surroundings()), row.google) << row.text;
+    EXPECT_EQ(find_cloud_sign(CloudVendor::kAzure, machine.surroundings()), row.azure) << row.text;
+  }
+  Machine xen;
+  xen.files["/sys/hypervisor/uuid"] = "EC2E1916-9099-7CAF-FD21-012345ABCDEF\n";
+  EXPECT_EQ(find_cloud_sign(CloudVendor::kAmazon, xen.surroundings()), CloudSign::kIsThere);
+}
+
+TEST(CloudSigns, AnothersMachineAsksNobody) {
+  Machine machine;
+  machine.files[kDmi + "sys_vendor"] = "LENOVO\n";
+  EXPECT_TRUE(tells(machine.aws(), "no AWS credentials"));
+  EXPECT_TRUE(tells(machine.aws(), "AWS_EC2_METADATA_SERVICE_ENDPOINT names the service"));
+  EXPECT_TRUE(tells(machine.google(), "GCE_METADATA_HOST names the service"));
+  EXPECT_TRUE(machine.asked.empty());
+  // Whoever names the service is believed.
+  machine.variables = {{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9"}, {"GCE_METADATA_HOST", "127.0.0.1"}};
+  (void)machine.aws();
+  (void)machine.google();
+  ASSERT_EQ(machine.asked.size(), 2u);
+  machine.variables.clear();
+  (void)machine.google(kNow, {{"token", "cloud"}});
+  ASSERT_EQ(machine.asked.size(), 3u);
+  EXPECT_EQ(machine.asked[2].url.host, "metadata.google.internal");
+  EXPECT_GE(machine.asked[2].connect_ns, machine.asked[2].total_ns);
+}
+
+TEST(CloudSigns, AMachineThatDoesNotSayIsAskedForAMomentOnce) {
+  Machine machine;
+  EXPECT_TRUE(tells(machine.aws(), "no AWS credentials"));
+  ASSERT_EQ(machine.asked.size(), 1u);
+  EXPECT_EQ(machine.asked[0].connect_ns, 250'000'000u);
+  EXPECT_EQ(machine.asked[0].attempts, 1u);
+  EXPECT_TRUE(tells(machine.aws(), "nobody was there a moment ago"));
+  EXPECT_EQ(machine.asked.size(), 1u);
+  EXPECT_TRUE(tells(machine.google(), "nobody was there a moment ago")) << "the address is the same";
+  EXPECT_EQ(machine.asked.size(), 1u);
+  (void)machine.aws(kNow + SilentServices::kSeconds);
+  EXPECT_EQ(machine.asked.size(), 2u) << "later it is tried again";
+}
+
+TEST(CloudSigns, GooglesNameIsNotLookedUpElsewhere) {
+  Machine machine;
+  (void)machine.google();
+  ASSERT_EQ(machine.asked.size(), 1u);
+  EXPECT_EQ(machine.asked[0].url.host, "169.254.169.254");
+  EXPECT_EQ(machine.asked[0].connect_ns, 250'000'000u);
+}
+
+TEST(CloudSigns, ACloudsMachineHasItsTime) {
+  Machine machine;
+  machine.files[kDmi + "sys_vendor"] = "Amazon EC2\n";
+  (void)machine.aws();
+  ASSERT_EQ(machine.asked.size(), 1u);
+  EXPECT_GE(machine.asked[0].connect_ns, machine.asked[0].total_ns);
+  (void)machine.aws(kNow + SilentServices::kOwnSeconds - 1);
+  EXPECT_EQ(machine.asked.size(), 1u);
+  (void)machine.aws(kNow + SilentServices::kOwnSeconds);
+  EXPECT_EQ(machine.asked.size(), 2u) << "its network may have come up";
+}
+
+TEST(CloudSigns, WhoHasAnsweredIsNotTakenToBeSilent) {
+  Machine machine;
+  machine.answer = FetchAnswer{500, "geheim"};
+  (void)machine.aws();
+  machine.answer = Status(Code::kTimeout, Layer::kStore, "no connection to the server in time");
+  for (int i = 0; i < 3; ++i) (void)machine.aws();
+  EXPECT_EQ(machine.asked.size(), 4u);
+}
+
+TEST(CloudSigns, ACancelledQuestionSaysNothingOfTheService) {
+  Machine machine;
+  machine.answer = Status(Code::kCancelled, Layer::kStore, "cancelled");
+  (void)machine.aws();
+  (void)machine.aws();
+  EXPECT_EQ(machine.asked.size(), 2u);
+}
+
+// What sizes of the kernel's files say is not what they hold, and what is no file is not waited for.
+TEST(CloudSigns, FilesOfTheSurroundingsAreReadToTheirEnd) {
+  const Surroundings surroundings = Surroundings::of_process(nullptr);
+  EXPECT_GT(surroundings.file("/proc/self/status").value_or("").size(), 100u);
+  EXPECT_FALSE(surroundings.file("/proc/self").has_value());
+  EXPECT_FALSE(surroundings.file("/dev/zero").has_value());
+  EXPECT_FALSE(surroundings.file("/nowhere").has_value());
+}
+
+}  // namespace
+}  // namespace headrace::http
