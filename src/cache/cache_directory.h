@@ -2,8 +2,8 @@
 //
 // Threads: const calls from any thread; a Lock is one thread's at a time.
 // Owns:    its descriptors.
-// Fails:   kPermission where the directory is somebody else's or others can write to it; kInvalidArgument where there is
-//          a file in its place, or nothing that it could be made in; kNotFound where it is not to be made; kIo.
+// Fails:   kPermission where the directory is somebody else's or others can write to it; kInvalidArgument where there
+//          is a file in its place, or nothing that it could be made in; kNotFound where it is not to be made; kIo.
 #pragma once
 
 #include <headrace/status.h>

@@ -90,7 +90,7 @@ TEST(CredentialFiles, OfAProgram) {
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_EQ(found->keys.id, "PROC");
   EXPECT_EQ(found->keys.session_token, "geheim-t");
-  EXPECT_EQ(found->expires, kToday + 6 * 3600);
+  EXPECT_EQ(found->expires, kToday + std::int64_t{6} * 3600);
   EXPECT_EQ(found->source, "the credential_process of profile 'p'");
   site.programs[call] = process_keys("");
   EXPECT_EQ(site.aws()->expires, Credentials::kNever) << "keys of users do not end";
@@ -144,7 +144,7 @@ TEST(CredentialFiles, OfSingleSignOn) {
   const auto found = site.aws();
   ASSERT_TRUE(found.ok()) << found.status().to_string();
   EXPECT_EQ(found->keys.id, "SSO");
-  EXPECT_EQ(found->expires, kToday + 6 * 3600);
+  EXPECT_EQ(found->expires, kToday + std::int64_t{6} * 3600);
   EXPECT_EQ(found->source, "the single sign-on of profile 'p'");
   site.answers[portal] = {401, "geheim"};
   fails_with(site.aws(), "is not taken any more: aws sso login --profile p");

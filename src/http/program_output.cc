@@ -17,7 +17,7 @@ namespace {
 constexpr int kLookMs = 20;  // how often it is looked at whether the program has ended
 constexpr std::size_t kMostWords = 256;
 
-Status program_failed(Code code, std::string what) { return Status(code, Layer::kStore, "the program " + what); }
+Status program_failed(Code code, const std::string& what) { return Status(code, Layer::kStore, "the program " + what); }
 
 struct PipeEnds {
   int read = -1, write = -1;

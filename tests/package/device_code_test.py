@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for.
+"""The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for; that of GPU
+tests, which builds without a GPU leave out, for the newest.
 
   device_code_test.py BUILD_DIR [LAUNCHER...]      the compiler's cache and its settings, as CMake calls it
 
@@ -38,18 +39,21 @@ def compile_one(entry, architecture, source=None):
 
 def main():
     build = pathlib.Path(sys.argv[1])
-    entries = [entry for entry in json.loads((build / "compile_commands.json").read_text())
-               if entry["file"].endswith(".cu") and "headrace_cuda.dir" in entry["command"]]
+    sources = [entry for entry in json.loads((build / "compile_commands.json").read_text()) if entry["file"].endswith(".cu")]
+    entries = [entry for entry in sources if "headrace_cuda.dir" in entry["command"]]
+    tests = [entry for entry in sources if "_test.dir" in entry["command"] or "decode_campaign.dir" in entry["command"]]
     assert len(entries) >= 10, f"{len(entries)} sources of the plug-in in {build}/compile_commands.json"
-    architecture = min(CUBINS)
+    assert len(tests) >= 5, f"{len(tests)} sources of GPU tests there"
+    oldest, newest = min(CUBINS), max(CUBINS)
     with tempfile.TemporaryDirectory() as folder:
         newer = pathlib.Path(folder) / "newer.cu"
         newer.write_text("__global__ void k(unsigned* out) { *out = __reduce_xor_sync(0xffffffffu, *out); }\n")
         assert compile_one(entries[0], 80, newer) is None, "a source for compute capability 8.0 does not compile for it"
         assert compile_one(entries[0], 75, newer) is not None, "this test sees nothing"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        failed = [text for text in pool.map(lambda entry: compile_one(entry, architecture), entries) if text]
-    print("\n".join(failed) or f"{len(entries)} sources compile for compute_{architecture}")
+        jobs = [(entry, oldest) for entry in entries] + [(entry, newest) for entry in tests]
+        failed = [text for text in pool.map(lambda job: compile_one(*job), jobs) if text]
+    print("\n".join(failed) or f"{len(entries)} sources compile for compute_{oldest}, {len(tests)} of tests for compute_{newest}")
     return 1 if failed else 0
 
 

@@ -13,7 +13,7 @@ set(HEADRACE_PYTHON "" CACHE STRING "build the Python package for this interpret
 set(HEADRACE_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
 set(HEADRACE_TEST_LABELS "" CACHE STRING "build only tests with one of these labels (;-list); empty: all")
 set(HEADRACE_BATCH 0 CACHE STRING "how many sources to compile as one; tests are also linked as one program. 0: each by itself")
-option(HEADRACE_QUICK_BUILD "compile device code, tests and the command line tool quickly and not to run fast: for machines without a GPU" OFF)
+option(HEADRACE_QUICK_BUILD "compile device code, tests, tools and bindings quickly and not to run fast, and no GPU tests: for machines without a GPU" OFF)
 option(HEADRACE_LEAVE_OUT_SANITIZED "do not build tests of which AddressSanitizer's build runs every case" OFF)
 set(HEADRACE_CUDA AUTO CACHE STRING "CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE HEADRACE_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -66,9 +66,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(headrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(HEADRACE_SANITIZE)
-  # What null and object-size look for is a fault or an error of AddressSanitizer's as well, and they look at every access:
-  # device code that runs on the CPU takes twice as long to compile with them.
-  string(REPLACE "undefined" "undefined -fno-sanitize=null,object-size" sanitizers "${HEADRACE_SANITIZE}")
+  # What null, object-size and vptr look for is a fault or an error of AddressSanitizer's as well, and they look at every access
+  # or call: device code that runs on the CPU takes twice as long to compile with them.
+  string(REPLACE "undefined" "undefined -fno-sanitize=null,object-size,vptr" sanitizers "${HEADRACE_SANITIZE}")
   target_compile_options(headrace_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX,C>:SHELL:-fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all>"
     # Arithmetic checks triple what compiling a test takes: they are for what it tests.
