@@ -333,6 +333,8 @@ TEST(Verdicts, WhatEachAnswerMeans) {
   EXPECT_EQ(beyond("Content-Range: bytes */3", asked).object_bytes, 3u);
   EXPECT_EQ(beyond("Content-Range: bytes */6", asked).status.code(), Code::kIo);
   EXPECT_EQ(beyond("X: y", asked).object_bytes, RangeRead::kUnknown);
+  EXPECT_TRUE(beyond("ETag: \"v\"", {5, 10, false, "\"v\""}).status.ok());
+  EXPECT_EQ(beyond("ETag: \"w\"", {5, 10, false, "\"v\""}).status.code(), Code::kAgainExhausted);
   EXPECT_EQ(beyond("X: y", {0, 10, false, {}}).object_bytes, 0u);
   EXPECT_EQ(beyond("X: y", {0, 10, true, {}}).object_bytes, 0u);
   EXPECT_EQ(beyond("Content-Range: bytes */6", {0, 10, true, {}}).status.code(), Code::kIo);

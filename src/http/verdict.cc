@@ -100,7 +100,11 @@ Verdict done(Status status) {
   return verdict;
 }
 
+// Of a server that does not know If-Match it may be another version that ends there. Many servers name none with 416.
 Verdict unsatisfied(const AnswerHead& head, const RangeAsked& asked) {
+  if (!head.etag.empty()) {
+    if (Status same = check_version(head, asked); !same.ok()) return done(std::move(same));
+  }
   const auto range = parse_content_range(head.content_range);
   Verdict verdict;
   const bool known = range && range->unsatisfied;
