@@ -74,6 +74,15 @@ struct ListedName {
   bool is_directory = false;
 };
 
+// How ranges of a store are best asked for. A request to a distant store takes as long as megabytes that nobody wants:
+// the gap that is cheaper read over is the latency times the bytes a second of one connection, and a group a few times
+// that. The defaults are those of files on a local disk. Numbers beyond any use are taken as the most that is of use.
+struct RangeAdvice {
+  std::uint64_t gap_bytes = std::uint64_t{16} << 10;   // between two wanted ranges of one object: up to it one read
+  std::uint64_t group_bytes = std::uint64_t{1} << 20;  // most that one read takes of several wanted ranges
+  std::uint64_t window_bytes = 0;  // wanted under way at a time, within the budgets; 0: as many as of files
+};
+
 class HEADRACE_API ByteStore {
  public:
   virtual ~ByteStore();
@@ -96,6 +105,9 @@ class HEADRACE_API ByteStore {
 
   // Creates or replaces an object. Blocks. By default kUnsupported.
   virtual Status put(std::string_view key, std::span<const std::byte> bytes);
+
+  // Asked for each read of an array, and may change from one to the next. Waits for nothing.
+  virtual RangeAdvice advice() const noexcept;
 };
 
 // The URL of one object of a remote store, as the URL of a store that holds it, and its key there.

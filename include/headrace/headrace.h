@@ -120,9 +120,12 @@ typedef struct hr_store_functions {
   hr_code (*put)(void* user, const char* key, const void* bytes, size_t count);
   /* Null, or: nothing uses the store any more. */
   void (*free)(void* user);
+  /* How ranges are best asked for; 0: as of files on a local disk. Between two wanted ranges of one object, up to this
+   * they are one read; most that one read takes of several; wanted under way at a time. */
+  uint64_t gap_bytes, group_bytes, window_bytes;
 } hr_store_functions;
 #define HR_STORE_FUNCTIONS_INIT \
-  { sizeof(hr_store_functions), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(hr_store_functions), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0 }
 
 /* The struct is copied. Where this fails, user is not freed. */
 HR_API hr_code hr_store_open_functions(hr_context* context, const hr_store_functions* functions, hr_store** out,

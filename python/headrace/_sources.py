@@ -48,7 +48,10 @@ class RangeStore(Protocol):
     """What a store of one's own has to have. headrace calls it from threads of its own, several at a time.
 
     May also have: ``get_size(key)``, the bytes of an object; ``list(prefix)``, the names directly below a prefix, those
-    of directories with a "/" at their end; ``put(key, value)``; ``url``, what messages call the store.
+    of directories with a "/" at their end; ``put(key, value)``; ``url``, what messages call the store; and, read when it is
+    opened, how ranges are best asked for, in bytes: ``gap_bytes`` between two that are wanted, up to which they are one
+    range (16 KiB unless said); ``group_bytes`` that one range takes of several at most (1 MiB); ``window_bytes`` to be
+    wanted at a time (0: as of local files).
     """
 
     def get_ranges(self, key: str, ranges: list[tuple[int, int]]) -> Iterable[Any]:

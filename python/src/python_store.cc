@@ -53,6 +53,20 @@ Status status_of(nb::python_error& error) {
   return Status(code, Layer::kStore, "the store raised an exception").with_cause(cause);
 }
 
+RangeAdvice advice_of(nb::handle object) {
+  RangeAdvice advice;
+  for (const auto& [name, bytes] : {std::pair{"gap_bytes", &advice.gap_bytes},
+                                    {"group_bytes", &advice.group_bytes},
+                                    {"window_bytes", &advice.window_bytes}}) {
+    const nb::object value = nb::getattr(object, name, nb::none());
+    if (value.is_none()) continue;
+    if (!nb::try_cast(value, *bytes)) {
+      throw nb::type_error((std::string(name) + " of a store is a number of bytes, from 0 to 2^64 - 1").c_str());
+    }
+  }
+  return advice;
+}
+
 // What `call`, which uses Python, gives or raises.
 template <class Call>
 Status in_python(Call&& call) {
@@ -79,7 +93,11 @@ struct PythonStore::Threads {
 };
 
 PythonStore::PythonStore(nb::object object, std::string url)
-    : object_(std::move(object)), url_(std::move(url)), process_(::getpid()), threads_(std::make_unique<Threads>()) {}
+    : object_(std::move(object)),
+      url_(std::move(url)),
+      advice_(advice_of(object_)),
+      process_(::getpid()),
+      threads_(std::make_unique<Threads>()) {}
 
 // No read is left, and so no thread wants the GIL, which the caller may hold.
 PythonStore::~PythonStore() {

@@ -23,6 +23,7 @@ class PythonStore final : public ByteStore {
   void cancel(std::span<RangeRead* const> reads) noexcept override;
   Result<std::vector<ListedName>> list(std::string_view prefix) override;
   Status put(std::string_view key, std::span<const std::byte> bytes) override;
+  RangeAdvice advice() const noexcept override { return advice_; }
 
  private:
   struct Threads;
@@ -31,7 +32,8 @@ class PythonStore final : public ByteStore {
 
   nanobind::object object_;
   const std::string url_;
-  const int process_;  // whose threads they are
+  const RangeAdvice advice_;  // as the object had it when it was opened
+  const int process_;         // whose threads they are
   std::unique_ptr<Threads> threads_;
 };
 

@@ -65,6 +65,13 @@ class FunctionStore final : public headrace::ByteStore {
     return status_of(functions_.put(functions_.user, std::string(key).c_str(), bytes.data(), bytes.size()),
                      "the store cannot put the object");
   }
+  headrace::RangeAdvice advice() const noexcept override {
+    headrace::RangeAdvice advice;
+    if (functions_.gap_bytes != 0) advice.gap_bytes = functions_.gap_bytes;
+    if (functions_.group_bytes != 0) advice.group_bytes = functions_.group_bytes;
+    advice.window_bytes = functions_.window_bytes;
+    return advice;
+  }
 
  private:
   const hr_store_functions functions_;
@@ -74,6 +81,7 @@ class FunctionStore final : public headrace::ByteStore {
 
 constexpr std::size_t kFunctionsEnds[] = {
     headrace::capi::field_end<void (*)(void*)>(offsetof(hr_store_functions, free)),
+    headrace::capi::field_end<std::uint64_t>(offsetof(hr_store_functions, window_bytes)),
 };
 
 }  // namespace

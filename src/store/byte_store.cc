@@ -14,4 +14,6 @@ Status ByteStore::put(std::string_view, std::span<const std::byte>) {
   return Status(Code::kUnsupported, Layer::kStore, "this store cannot be written");
 }
 
+RangeAdvice ByteStore::advice() const noexcept { return {}; }
+
 }  // namespace headrace

@@ -20,6 +20,17 @@ std::string RangeStore::url() const {
   return status.ok() ? url : "(a store that cannot say its name)";
 }
 
+base::ReadShape RangeStore::read_shape() const noexcept {
+  if (shaper_ != nullptr) return shaper_->read_shape(steady_);
+  constexpr std::uint64_t kMostGap = 64 << 20, kMostGroup = 256 << 20, kMostWindow = std::uint64_t{1} << 40;
+  const RangeAdvice advice = behind_->advice();
+  base::ReadShape shape;
+  shape.gap_bytes = std::min(advice.gap_bytes, kMostGap);
+  shape.group_bytes = shape.most_group_bytes = std::min(advice.group_bytes, kMostGroup);
+  shape.window_bytes = std::min(advice.window_bytes, kMostWindow);
+  return shape;
+}
+
 Status RangeStore::open(std::string_view key, ByteSource& out) {
   out.close();
   if (!valid_key(key)) return check_key(key);

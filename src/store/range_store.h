@@ -12,7 +12,7 @@ namespace headrace::store {
 
 class RangeStore final : public Store {
  public:
-  // `behind` is not null. `shaper`: what says how it is asked; null: as a local disk. `steady`: as ReadShaper has it.
+  // `behind` is not null. `shaper`: what says how it is asked; null: its own advice(). `steady`: as ReadShaper has it.
   explicit RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper = nullptr,
                       bool steady = false) noexcept
       : behind_(std::move(behind)), shaper_(std::move(shaper)), steady_(steady) {}
@@ -21,9 +21,7 @@ class RangeStore final : public Store {
   Status open(std::string_view key, ByteSource& out) override;
   ByteStore* ranges() noexcept override { return behind_.get(); }
   bool tells_versions() const noexcept override { return tells_versions_.load(std::memory_order_relaxed); }
-  base::ReadShape read_shape() const noexcept override {
-    return shaper_ != nullptr ? shaper_->read_shape(steady_) : base::ReadShape();
-  }
+  base::ReadShape read_shape() const noexcept override;
   Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override;
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override;
   Status put(std::string_view key, std::span<const std::byte> bytes) override;

@@ -43,6 +43,7 @@ OTHER_NAMES = {
     "ByteStore::cancel": ("hr_store_open_functions", "", ""),
     "ByteStore::list": ("hr_store_open_functions", "", ""),
     "ByteStore::put": ("hr_store_open_functions", "", ""),
+    "ByteStore::advice": ("hr_store_open_functions", "", ""),
     "Context::create": ("", "Context", ""),
     "Context::engine_name": ("", "Context.engine", ""),
     "Context::engine_report": ("", "Context.report", ""),

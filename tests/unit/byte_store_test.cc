@@ -7,6 +7,7 @@
 #include <headrace/group.h>
 #include <headrace_bench/decode_batch.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <set>
@@ -405,6 +406,52 @@ TEST_F(ByteStoreTest, SizesAreFoundOut) {
   endless.change = [](RangeRead& read) { read.bytes = read.out.size(); };
   RangeStoreInMemory store({{"x", store::Bytes(10)}}, endless);
   EXPECT_EQ(store::measure(store, "x").status().code(), Code::kIo);
+}
+
+// Every other chunk of a shard: as many reads as there are chunks, or one where a request costs more than a chunk.
+TEST_F(ByteStoreTest, AdviceIsFollowed) {
+  const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 32, .chunk_elements = 8192, .shard_chunks = 32};
+  constexpr std::uint64_t kChunk = 8192 * 4;
+  const auto requests_with = [&](const RangeAdvice& advice) -> std::uint64_t {
+    struct Advised final : ByteStore {
+      RangeStoreInMemory behind;
+      const RangeAdvice given;
+      std::atomic<std::uint64_t> asked{0};
+      Advised(Objects objects, const RangeAdvice& advice)
+          : behind(std::move(objects), {.tells_version = true}), given(advice) {}
+      std::string url() const override { return behind.url(); }
+      Status start(std::span<RangeRead* const> reads) override {
+        for (const RangeRead* read : reads) asked += read->key.starts_with("c/") && !read->from_end ? 1 : 0;
+        return behind.start(reads);
+      }
+      RangeAdvice advice() const noexcept override { return given; }
+    };
+    const auto store = std::make_shared<Advised>(objects_of(content), advice);
+    ContextOptions options;
+    options.threads = 2;
+    const Context context = Context::create(options).value();
+    const Array array = Array::open(Store::open(context, store).value()).value();
+    std::vector<std::uint32_t> memory(16 * 8192);
+    std::vector<ReadPart> parts;
+    for (std::uint64_t i = 0; i < 16; ++i) {
+      const std::string part = std::to_string(2 * i * 8192) + ":" + std::to_string((2 * i + 1) * 8192);
+      parts.push_back({parse_selection(part).value(), {std::span(memory).subspan(i * 8192, 8192), {8192}}});
+    }
+    const Status status = array.read_many(parts, Device::open("host").value());
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    for (std::uint64_t i = 0; i < 16; ++i) {
+      const auto wanted = content.values(2 * i * 8192, 8192);
+      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), memory.begin() + static_cast<std::ptrdiff_t>(i * 8192)));
+    }
+    return store->asked;
+  };
+  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  EXPECT_EQ(requests_with({}), 16u);
+  EXPECT_EQ(requests_with({.gap_bytes = kChunk - 1, .group_bytes = kMost, .window_bytes = kMost}), 16u);
+  EXPECT_EQ(requests_with({.gap_bytes = kChunk}), 1u);
+  EXPECT_EQ(requests_with({.gap_bytes = kMost, .group_bytes = kMost, .window_bytes = kMost}), 1u);
+  EXPECT_EQ(requests_with({.gap_bytes = kMost, .group_bytes = 4 * kChunk, .window_bytes = 1}), 8u);
+  EXPECT_EQ(requests_with({.gap_bytes = 0, .group_bytes = 0, .window_bytes = 0}), 16u);
 }
 
 TEST_F(ByteStoreTest, ReadsFromTheEnd) {

@@ -36,7 +36,7 @@ hr_code map_start(void* user, hr_range_read* const* reads, size_t count) {
                                                      : std::min<size_t>(hr_range_offset(read), bytes.size());
     const size_t there = std::min(bytes.size() - from, room);
     std::memcpy(hr_range_out(read), bytes.data() + from, there);
-    const bool chunk = found->first != ".zarray";
+    const bool chunk = found->first != ".zarray" && found->first != "zarr.json";
     hr_range_done(read, chunk ? store.fails : HR_OK, "planted", there, chunk ? store.told : bytes.size(), "v1");
   }
   return HR_OK;
@@ -144,6 +144,52 @@ TEST_F(CStore, FailuresAreToldWithTheirText) {
   ASSERT_EQ(hr_store_open_functions(context_, &functions_, &store, &error_), HR_OK);
   expect(hr_array_open(store, nullptr, &array, &error_), HR_TIMEOUT);
   hr_store_free(store);
+}
+
+// Four chunks of a shard that lie 100,000 bytes apart: four reads, or two, or one.
+TEST_F(CStore, RangesAreAskedForAsIsBest) {
+  constexpr uint64_t kApart = 100'000;
+  std::string shard(4 * kApart, 'x');
+  for (uint64_t chunk = 0; chunk < 4; ++chunk) {
+    shard.replace(chunk * kApart, 4, 4, static_cast<char>(chunk + 1));
+  }
+  for (uint64_t chunk = 0; chunk < 4; ++chunk) {
+    const uint64_t place[] = {chunk * kApart, 4};
+    shard.append(reinterpret_cast<const char*>(place), sizeof(place));
+  }
+  map_.objects = {
+      {"c/0", shard},
+      {"zarr.json", R"({"zarr_format": 3, "node_type": "array", "shape": [8], "data_type": "uint16", "fill_value": 0,)"
+                    R"( "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [8]}},)"
+                    R"( "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "sharding_indexed",)"
+                    R"( "configuration": {"chunk_shape": [2], "index_location": "end",)"
+                    R"( "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],)"
+                    R"( "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}]}}]})"}};
+  map_.told = shard.size();
+  const auto reads_with = [&](uint64_t gap, uint64_t group) {
+    functions_.gap_bytes = gap;
+    functions_.group_bytes = group;
+    functions_.window_bytes = gap;
+    hr_store* store = nullptr;
+    hr_array* array = nullptr;
+    EXPECT_EQ(hr_store_open_functions(context_, &functions_, &store, &error_), HR_OK) << message();
+    EXPECT_EQ(hr_array_open(store, nullptr, &array, &error_), HR_OK) << message();
+    const int before = map_.started;
+    uint16_t elements[8] = {};
+    hr_read_options options = HR_READ_OPTIONS_INIT;
+    options.data = elements;
+    options.data_bytes = sizeof(elements);
+    EXPECT_EQ(hr_array_read(array, device_, &options, &error_), HR_OK) << message();
+    for (uint16_t i = 0; i < 8; ++i) EXPECT_EQ(elements[i], 0x0101 * (i / 2 + 1)) << i;
+    const int reads = map_.started - before;
+    hr_array_free(array);
+    hr_store_free(store);
+    return reads - 1;  // less the index
+  };
+  EXPECT_EQ(reads_with(0, 0), 4);
+  EXPECT_EQ(reads_with(kApart - 5, 0), 4);
+  EXPECT_EQ(reads_with(kApart, 0), 1);
+  EXPECT_EQ(reads_with(kApart, 2 * kApart), 2);
 }
 
 TEST_F(CStore, MisuseIsRefusedAndFreesNothing) {

@@ -245,9 +245,9 @@ def _address_and_path(source: Any) -> tuple[str | Address, str]:
     if kind == "StorePath" and hasattr(source, "store"):
         address, prefix = _address_and_path(source.store)
         return address, "/".join(part for part in (prefix, source.path.strip("/")) if part)
-    address = _stores.local_url(source) or _stores.remote_address(source)
-    if address is not None:
-        return address, ""
+    found = _stores.local_url(source) or _stores.remote_address(source)
+    if found is not None:
+        return found, ""
     raise TypeError(
         f"engine 'headrace' opens paths, URLs, and stores of zarr-python and mappers of fsspec over local files, HTTP, S3, "
         f"GCS or Azure, not this {kind}: use engine='zarr', with headrace.zarr.enable() to decode with headrace"

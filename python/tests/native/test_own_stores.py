@@ -95,6 +95,29 @@ def test_calls_are_made_at_a_time():
     assert store.most_under_way >= 8
 
 
+@pytest.mark.parametrize(("advice", "ranges"), [({}, 1), ({"gap_bytes": 0}, 5), ({"gap_bytes": None}, 1), ({"gap_bytes": 1600}, 3),
+                                                ({"gap_bytes": 1599}, 5), ({"group_bytes": 800}, 10),
+                                                ({"gap_bytes": 2**64 - 1, "group_bytes": 2**64 - 1, "window_bytes": 2**64 - 1}, 1)])
+def test_ranges_are_asked_for_as_is_best(advice, ranges):
+    """A column of ten chunks of 800 bytes, which zarr puts into the shard in pairs, 1600 bytes apart and more."""
+    store = Listing(objects(shards=(100, 60), compressors=None))
+    for name, value in advice.items():
+        setattr(store, name, value)
+    array = headrace.open(store, "a")
+    array[0, 0]
+    store.calls.clear()
+    np.testing.assert_array_equal(array[:, :20], VALUES[:, :20])
+    assert sum(0 <= offset < VALUES.nbytes for _, some in store.calls for offset, _ in some) == ranges, store.calls
+
+
+@pytest.mark.parametrize("wrong", ["1M", -1, 2**64, 1.5])
+def test_advice_is_a_number_of_bytes(wrong):
+    store = Ranges(objects())
+    store.group_bytes = wrong
+    with pytest.raises(TypeError, match="group_bytes of a store is a number of bytes"):
+        headrace.open(store, "a")
+
+
 def test_lists_and_puts():
     store = Listing(objects())
     group = headrace.open(store)
