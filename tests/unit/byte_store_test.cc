@@ -410,8 +410,9 @@ TEST_F(ByteStoreTest, SizesAreFoundOut) {
 
 // Every other chunk of a shard: as many reads as there are chunks, or one where a request costs more than a chunk.
 TEST_F(ByteStoreTest, AdviceIsFollowed) {
-  const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 32, .chunk_elements = 8192, .shard_chunks = 32};
-  constexpr std::uint64_t kChunk = 8192 * 4;
+  constexpr std::uint64_t kElements = 8192, kChunk = kElements * 4, kParts = 16;
+  const FlatArray content{
+      .layout = Layout::kShardedRaw, .chunks = 2 * kParts, .chunk_elements = kElements, .shard_chunks = 2 * kParts};
   const auto requests_with = [&](const RangeAdvice& advice) -> std::uint64_t {
     struct Advised final : ByteStore {
       RangeStoreInMemory behind;
@@ -431,17 +432,19 @@ TEST_F(ByteStoreTest, AdviceIsFollowed) {
     options.threads = 2;
     const Context context = Context::create(options).value();
     const Array array = Array::open(Store::open(context, store).value()).value();
-    std::vector<std::uint32_t> memory(16 * 8192);
+    std::vector<std::uint32_t> memory(kParts * kElements);
     std::vector<ReadPart> parts;
-    for (std::uint64_t i = 0; i < 16; ++i) {
-      const std::string part = std::to_string(2 * i * 8192) + ":" + std::to_string((2 * i + 1) * 8192);
-      parts.push_back({parse_selection(part).value(), {std::span(memory).subspan(i * 8192, 8192), {8192}}});
+    for (std::uint64_t i = 0; i < kParts; ++i) {
+      const std::string part = std::to_string(2 * i * kElements) + ":" + std::to_string((2 * i + 1) * kElements);
+      parts.push_back(
+          {parse_selection(part).value(), {std::span(memory).subspan(i * kElements, kElements), {kElements}}});
     }
     const Status status = array.read_many(parts, Device::open("host").value());
     EXPECT_TRUE(status.ok()) << status.to_string();
-    for (std::uint64_t i = 0; i < 16; ++i) {
-      const auto wanted = content.values(2 * i * 8192, 8192);
-      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), memory.begin() + static_cast<std::ptrdiff_t>(i * 8192)));
+    for (std::uint64_t i = 0; i < kParts; ++i) {
+      const auto wanted = content.values(2 * i * kElements, kElements);
+      EXPECT_TRUE(
+          std::equal(wanted.begin(), wanted.end(), memory.begin() + static_cast<std::ptrdiff_t>(i * kElements)));
     }
     return store->asked;
   };
