@@ -41,7 +41,7 @@ class SilentServices {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::int64_t> until_;  // guarded by mutex_; kAnswered: it has
+  std::map<std::string, std::int64_t> until_;  // guarded by mutex_; least: it has answered
 };
 
 struct CloudQuestion {
