@@ -38,7 +38,7 @@ std::vector<Variant> variants() {
       }
     }
   }
-  return support::all_or_every(3, std::move(out));
+  return support::all_or_every(5, std::move(out));
 }
 
 std::string variant_name(const ::testing::TestParamInfo<Variant>& info) {

@@ -1,6 +1,6 @@
 // Every hit of every fault point that a read passes, made to fail, and some of them for ever: the tensor is right or
 // the call says what failed, no descriptor is lost, and the next read is right. A hit fails in a fifth of all ways, and
-// in the next variant in another fifth; under AddressSanitizer, which makes a read many times slower, in a ninth.
+// in the next variant in another fifth; under AddressSanitizer, which makes a read many times slower, in a thirteenth.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -33,7 +33,7 @@ struct Variant {
   std::uint64_t number = 0;  // among all variants
 };
 
-constexpr std::uint64_t kShare = support::kAddressSanitizer ? 9 : 5, kForeverShare = 2 * kShare + 1;
+constexpr std::uint64_t kShare = support::kAddressSanitizer ? 13 : 5, kForeverShare = 2 * kShare + 1;
 
 class ReadFaults : public ::testing::TestWithParam<Variant> {
  protected:
@@ -102,7 +102,8 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
   std::uint64_t hits = 0;
   for (const auto& count : base::fault_counts()) hits += count.hits;
   base::disarm_faults();
-  ASSERT_GT(hits, 10u);
+  ASSERT_GT(hits,
+            3u);  // a store that is asked for ranges passes few, and fewer the more of them are asked for together
 
   const std::size_t descriptors = support::open_descriptors();
   int failed = 0, survived = 0;

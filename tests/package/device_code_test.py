@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for; that of GPU
-tests, which builds without a GPU leave out, for the newest.
+"""The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for, unless the
+build itself is for that one; that of GPU tests, which builds without a GPU leave out, and of what has other code for newer GPUs, for
+the newest.
 
   device_code_test.py BUILD_DIR [LAUNCHER...]      the compiler's cache and its settings, as CMake calls it
 
@@ -9,6 +10,7 @@ compiler's cache wants it: what has not changed is not compiled again. First it 
 import concurrent.futures
 import json
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -28,6 +30,15 @@ def to_ptx(command, architecture, target, source=None):
         elif not word.startswith(("--generate-code", "--compress-mode", "-arch")):
             out.append(str(source) if source and word.endswith(".cu") else word)
     return [*out, "-ptx", f"-arch=compute_{architecture}", "-o", str(target)]
+
+
+def has_code_for_newer(source):
+    """Whether a source or a header beside it asks which GPU it is compiled for."""
+    texts = [source.read_text()]
+    for name in re.findall(r'#include "([^"]+)"', texts[0]):
+        if (header := source.parent / name).exists():
+            texts.append(header.read_text())
+    return any("__CUDA_ARCH__ >= " in text for text in texts)
 
 
 def compile_one(entry, architecture, source=None):
@@ -51,9 +62,12 @@ def main():
         assert compile_one(entries[0], 80, newer) is None, "a source for compute capability 8.0 does not compile for it"
         assert compile_one(entries[0], 75, newer) is not None, "this test sees nothing"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [(entry, oldest) for entry in entries] + [(entry, newest) for entry in tests]
+        built = [entry for entry in entries if f"code=[compute_{oldest}]" in entry["command"]]
+        others = tests + [entry for entry in entries if has_code_for_newer(pathlib.Path(entry["file"]))]
+        jobs = [(entry, oldest) for entry in entries if entry not in built] + [(entry, newest) for entry in others]
         failed = [text for text in pool.map(lambda job: compile_one(*job), jobs) if text]
-    print("\n".join(failed) or f"{len(entries)} sources compile for compute_{oldest}, {len(tests)} of tests for compute_{newest}")
+    print("\n".join(failed) or f"{len(entries)} sources compile for compute_{oldest}, {len(built)} of them by the build; "
+          f"{len(others)}, of tests for the most part, for compute_{newest}")
     return 1 if failed else 0
 
 

@@ -476,7 +476,7 @@ std::vector<Way> ways() {
           {"in_turns", "host-staged", true, true, 0, false, true}};
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, ChunkForms, ::testing::ValuesIn(support::all_or_every(2, ways())),
+INSTANTIATE_TEST_SUITE_P(Ways, ChunkForms, ::testing::ValuesIn(support::all_or_every(4, ways())),
                          [](const auto& about) { return std::string(about.param.name); });
 
 // ChunkOrder.

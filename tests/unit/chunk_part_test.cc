@@ -496,7 +496,7 @@ std::vector<Variant> variants() {
   }
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, ChunkPartTest, ::testing::ValuesIn(support::all_or_every(3, variants())), name_of);
+INSTANTIATE_TEST_SUITE_P(All, ChunkPartTest, ::testing::ValuesIn(support::all_or_every(5, variants())), name_of);
 
 }  // namespace
 }  // namespace headrace

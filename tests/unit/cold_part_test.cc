@@ -421,7 +421,7 @@ std::vector<Way> ways() {
   }
   return out;
 }
-INSTANTIATE_TEST_SUITE_P(All, ColdParts, ::testing::ValuesIn(support::all_or_every(2, ways())), name_of);
+INSTANTIATE_TEST_SUITE_P(All, ColdParts, ::testing::ValuesIn(support::all_or_every(4, ways())), name_of);
 
 }  // namespace
 }  // namespace headrace

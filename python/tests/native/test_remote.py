@@ -301,6 +301,11 @@ def planted_sources(home, service, moto):
                                     "AZURE_AUTHORITY_HOST": service + place}, {workload: "file-planted"})
 
 
+def started(command):
+    return subprocess.Popen([COMMAND, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "HEADRACE_HTTP_ATTEMPTS": "1"})
+
+
 def said_of_planted_sources(home, moto, monkeypatch):
     """What the library and the command line say of each."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenService) as server:
@@ -314,14 +319,14 @@ def said_of_planted_sources(home, moto, monkeypatch):
                     changed.delenv(name)
                 for name, value in {"HOME": str(home), "STORAGE_EMULATOR_HOST": moto, "HEADRACE_HTTP_ATTEMPTS": "1", **environment}.items():
                     changed.setenv(name, value)
+                programs = [started(command) for command in (["info", url], ["doctor", "--json", url])]
                 try:
                     opened = headrace.open(url)
                     yield from (repr(opened), str(opened))
                 except Exception as error:
                     yield from (repr(error), str(error), repr(vars(error)), repr(error.__cause__))
-                for command in (["info", url], ["doctor", "--json", url]):
-                    done = subprocess.run([COMMAND, *command], capture_output=True, text=True)
-                    yield from (done.stdout, done.stderr)
+                for program in programs:
+                    yield from program.communicate()
         server.shutdown()
 
 
@@ -334,14 +339,14 @@ def test_no_secret_is_printed(s3, moto, tmp_path, monkeypatch):
             f"{moto}/bucket/c?token=query-planted", f"{moto}/none?token=query-planted", "http://127.0.0.1:1/x?token=query-planted",
             "http://user:password-planted@127.0.0.1/x", "https://127.0.0.1:1/x?sig=query-planted"]
     for url in urls:
+        programs = [started(command) for command in (["info", url], ["verify", url], ["read", url, "-o", "x.npy", "--trace", "trace.json"])]
         try:
             opened = headrace.open(url)
             said += [repr(opened), str(opened)]
         except Exception as error:
             said += [repr(error), str(error), str(getattr(error, "store", ""))]
-        for command in (["info", url], ["verify", url], ["read", url, "-o", "x.npy", "--trace", "trace.json"]):
-            done = subprocess.run([COMMAND, *command], capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_ATTEMPTS": "1"})
-            said += [done.stdout, done.stderr]
+        for program in programs:
+            said += program.communicate()
     for url, options in (("s3://bucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "endpoint_url": moto}),
                          ("s3://nobucket/c", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "token": "token-planted"}),
                          ("s3://bucket/none", {"key": "AKIDPLANTED", "secret": "secret/planted+key", "proxy_url": "http://u:password-planted@127.0.0.1:1"}),
