@@ -50,7 +50,7 @@ struct KeyText {
 
 class FileStore final : public Store, public FileOffers {
  public:
-  FileStore(std::string location, Fd& root, const FileStoreOptions& options)
+  FileStore(std::string location, os::OwnedDescriptor& root, const FileStoreOptions& options)
       : location_(std::move(location)),
         beneath_(root.release(), options.kernel_resolves),
         kept_(options.store.memory) {}
@@ -108,9 +108,9 @@ class FileStore final : public Store, public FileOffers {
 
   bool at_hand(std::string_view key, std::uint64_t limit) override {
     if (!valid_key(key)) return false;
-    Fd fd(beneath_.open_remembered(key.data(), kOpenFlags));
+    os::OwnedDescriptor fd(beneath_.open_remembered(key.data(), kOpenFlags));
     struct stat st {};
-    if (!fd.ok() || stat_fd(fd.get(), st) < 0 || !S_ISREG(st.st_mode)) return false;
+    if (!fd || stat_fd(fd.get(), st) < 0 || !S_ISREG(st.st_mode)) return false;
     const auto size = static_cast<std::uint64_t>(st.st_size);
     if (size > limit) return false;
     // Network file systems ask their server at each open whether a file has changed.
@@ -129,8 +129,8 @@ class FileStore final : public Store, public FileOffers {
     if (held_elsewhere(object.file().fd)) return no_direct_elsewhere_;
     const KeyText text(key);
     const std::int64_t fault = HEADRACE_FAULT("store_file.open_direct", 0);
-    Fd fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
-    if (!fd.ok()) {
+    os::OwnedDescriptor fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
+    if (!fd) {
       if (fd.error() == EINVAL || fd.error() == EOPNOTSUPP) {
         return no_direct_;  // asked for each chunk: nothing is allocated
       }
@@ -172,8 +172,8 @@ class FileStore final : public Store, public FileOffers {
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge) override {
     if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
     const KeyText text(prefix.empty() ? "." : prefix);
-    Fd fd(beneath_.open(text.text, O_RDONLY | O_DIRECTORY));
-    if (!fd.ok()) {
+    os::OwnedDescriptor fd(beneath_.open(text.text, O_RDONLY | O_DIRECTORY));
+    if (!fd) {
       if (fd.error() == ENOENT) return absent(prefix).with_key(prefix);
       return system_failure(fd.error(), prefix, "cannot open directory");
     }
@@ -205,9 +205,9 @@ class FileStore final : public Store, public FileOffers {
   std::optional<DirectoryId> identify_directory(std::string_view prefix) override {
     if (!prefix.empty() && !valid_key(prefix)) return std::nullopt;
     const KeyText text(prefix.empty() ? "." : prefix);
-    Fd fd(beneath_.open(text.text, O_PATH | O_DIRECTORY));
+    os::OwnedDescriptor fd(beneath_.open(text.text, O_PATH | O_DIRECTORY));
     struct stat st {};
-    if (!fd.ok() || stat_fd(fd.get(), st) < 0) return std::nullopt;
+    if (!fd || stat_fd(fd.get(), st) < 0) return std::nullopt;
     return DirectoryId{static_cast<std::uint64_t>(st.st_dev), static_cast<std::uint64_t>(st.st_ino)};
   }
 
@@ -220,17 +220,18 @@ class FileStore final : public Store, public FileOffers {
       return Status(Code::kInvalidArgument, Layer::kStore, "names that start with .headrace-tmp- are reserved")
           .with_key(key);
     }
-    Fd dir(open_or_make_directory(parent));
-    if (!dir.ok()) return put_failure(dir.error(), key, "cannot make the object's directory");
+    os::OwnedDescriptor dir(open_or_make_directory(parent));
+    if (!dir) return put_failure(dir.error(), key, "cannot make the object's directory");
 
     static std::atomic<unsigned> counter{0};
     char temporary[80];
     std::snprintf(temporary, sizeof temporary, "%s%d-%u-%llx", kTemporary.data(), static_cast<int>(::getpid()),
                   counter.fetch_add(1), static_cast<unsigned long long>(base::now_ns()));
     const auto fault = HEADRACE_FAULT("store_file.create", 0);
-    Fd fd(fault < 0 ? static_cast<int>(fault)
-                    : ::openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!fd.ok()) return put_failure(fault < 0 ? fd.error() : errno, key, "cannot create object");
+    os::OwnedDescriptor fd(
+        fault < 0 ? static_cast<int>(fault)
+                  : ::openat(dir.get(), temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!fd) return put_failure(fault < 0 ? fd.error() : errno, key, "cannot create object");
     Status status = write_all(fd.get(), bytes, key);
     if (status.ok()) {
       // Network file systems report a full disk here at the latest.
@@ -256,8 +257,8 @@ class FileStore final : public Store, public FileOffers {
 
   // The regular file of that name, open for reading.
   Status open_file(std::string_view key, int& out, struct stat& st) const {
-    Fd fd(beneath_.open(key.data(), kOpenFlags));
-    if (!fd.ok()) return open_failure(key, fd.error());
+    os::OwnedDescriptor fd(beneath_.open(key.data(), kOpenFlags));
+    if (!fd) return open_failure(key, fd.error());
     if (const auto rc = stat_fd(fd.get(), st); rc < 0)
       return system_failure(static_cast<int>(-rc), key, "cannot stat object");
     if (!S_ISREG(st.st_mode)) {
@@ -317,19 +318,19 @@ class FileStore final : public Store, public FileOffers {
   // that is missing (git-annex, an unmounted disk) must not be read as fill value.
   Status absent(std::string_view key) const {
     const KeyText text(key.empty() ? "." : key);
-    Fd plain(beneath_.open(text.text, O_PATH | O_NOFOLLOW, Beneath::Links::kRefuse));
-    if (plain.ok() || plain.error() == ENOENT || plain.error() == ENOTDIR) {
+    os::OwnedDescriptor plain(beneath_.open(text.text, O_PATH | O_NOFOLLOW, Beneath::Links::kRefuse));
+    if (plain || plain.error() == ENOENT || plain.error() == ENOTDIR) {
       // Found now: it was created meanwhile, and there was no such object when it was asked for.
-      return plain.ok() && is_link(plain.get()) ? dangling(key) : not_found_;
+      return plain && is_link(plain.get()) ? dangling(key) : not_found_;
     }
     if (plain.error() != ELOOP) return system_failure(plain.error(), key, "cannot open object");
     for (std::size_t end = 0; end != key.size();) {
       end = std::min(key.find('/', end + 1), key.size());
       const KeyText part(key.substr(0, end));
-      Fd entry(beneath_.open(part.text, O_PATH | O_NOFOLLOW));
+      os::OwnedDescriptor entry(beneath_.open(part.text, O_PATH | O_NOFOLLOW));
       if (entry.error() == ENOENT || entry.error() == ENOTDIR) return not_found_;
-      Fd target(beneath_.open(part.text, O_PATH));
-      if (target.ok()) continue;
+      os::OwnedDescriptor target(beneath_.open(part.text, O_PATH));
+      if (target) continue;
       if (target.error() == ENOENT || target.error() == ENOTDIR) return dangling(key);
       return system_failure(target.error(), key, "cannot open object");
     }
@@ -349,9 +350,9 @@ class FileStore final : public Store, public FileOffers {
     std::string path(prefix);
     if (!path.empty()) path += '/';
     path += name;
-    Fd fd(beneath_.open(path.c_str(), O_PATH));
+    os::OwnedDescriptor fd(beneath_.open(path.c_str(), O_PATH));
     struct stat st {};
-    return fd.ok() && ::fstat(fd.get(), &st) == 0 && S_ISDIR(st.st_mode);
+    return fd && ::fstat(fd.get(), &st) == 0 && S_ISDIR(st.st_mode);
   }
 
   static Status read_all(int fd, std::span<std::byte> bytes, std::string_view key) {
@@ -396,8 +397,8 @@ class FileStore final : public Store, public FileOffers {
   int open_or_make_directory(const std::string& path) const {
     int found = beneath_.open(path.c_str(), O_PATH | O_DIRECTORY);
     if (found != -ENOENT) return found;
-    Fd parent(beneath_.open(".", O_PATH | O_DIRECTORY));
-    if (!parent.ok()) return parent.get();
+    os::OwnedDescriptor parent(beneath_.open(".", O_PATH | O_DIRECTORY));
+    if (!parent) return parent.get();
     int above = parent.release();
     std::size_t start = 0;
     while (true) {
@@ -429,12 +430,12 @@ class FileStore final : public Store, public FileOffers {
 // Whether the file at `path` begins as a ZIP archive does.
 bool begins_like_zip(const std::string& path) {
   char magic[4] = {};
-  Fd fd(os::open_patiently([&] {
+  os::OwnedDescriptor fd(os::open_patiently([&] {
     const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     return opened < 0 ? -errno : opened;
   }));
   struct stat st {};
-  return fd.ok() && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && ::pread(fd.get(), magic, 4, 0) == 4 &&
+  return fd && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && ::pread(fd.get(), magic, 4, 0) == 4 &&
          (std::memcmp(magic, "PK\3\4", 4) == 0 || std::memcmp(magic, "PK\5\6", 4) == 0);
 }
 
@@ -472,7 +473,7 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
       }
     }
     if (fd < 0) return system_failure(-fd, path, "cannot open the store's directory");
-    Fd root(fd);
+    os::OwnedDescriptor root(fd);
     return std::shared_ptr<Store>(std::make_shared<FileStore>(std::move(path), root, options));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

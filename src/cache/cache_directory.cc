@@ -64,10 +64,6 @@ Status make_directory(const std::string& path) {
 
 }  // namespace
 
-OwnedFd::~OwnedFd() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 CacheDirectory::Lock::~Lock() {
   if (fd_ >= 0) ::flock(fd_, LOCK_UN);
 }
@@ -92,7 +88,7 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
     return why.system_error() == 0 ? status : std::move(status).with_errno(why.system_error());
   }
   out.path_ = std::move(resolved).value();
-  out.directory_ = OwnedFd(::open(out.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  out.directory_ = os::OwnedDescriptor(::open(out.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!out.directory_) return failed(errno, path, "cannot be opened");
   if (::fstat(out.directory_.get(), &about) != 0) return failed(errno, path, "cannot be looked at");
   if (about.st_uid != ::geteuid()) {
@@ -105,7 +101,7 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
   out.device_ = about.st_dev;
   out.inode_ = about.st_ino;
   const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (make ? O_CREAT : 0);
-  OwnedFd lock(::openat(out.directory_.get(), kLockName, flags, S_IRUSR | S_IWUSR));
+  os::OwnedDescriptor lock(::openat(out.directory_.get(), kLockName, flags, S_IRUSR | S_IWUSR));
   if (lock && is_own_file(lock.get())) out.lock_ = std::move(lock);
   HEADRACE_TRY(out.load_secret(make));
   return out;
@@ -113,7 +109,8 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
 
 Status CacheDirectory::load_secret(bool make) {
   const auto read_it = [&] {
-    const OwnedFd file(::openat(directory_.get(), kSecretName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const os::OwnedDescriptor file(
+        ::openat(directory_.get(), kSecretName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     has_secret_ = file && is_own_file(file.get()) &&
                   ::pread(file.get(), secret_.data(), sizeof secret_, 0) == static_cast<ssize_t>(sizeof secret_);
     return has_secret_;
@@ -133,7 +130,7 @@ Status CacheDirectory::load_secret(bool make) {
   (void)::unlinkat(directory_.get(), kSecretName, 0);
   if (!random_bytes(secret_.data(), sizeof secret_))
     return failed(errno, path_, "gets no random numbers for its secret");
-  const OwnedFd file(
+  const os::OwnedDescriptor file(
       ::openat(directory_.get(), kSecretName, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
   // What cannot be written is one of this process: what it keeps nobody finds later.
   has_secret_ = file && ::pwrite(file.get(), secret_.data(), sizeof secret_, 0) == static_cast<ssize_t>(sizeof secret_);
@@ -176,21 +173,22 @@ Status CacheDirectory::list(std::vector<NamedSegment>& out) const {
   return {};
 }
 
-OwnedFd CacheDirectory::open_segment(const std::string& name, bool write) const noexcept {
+os::OwnedDescriptor CacheDirectory::open_segment(const std::string& name, bool write) const noexcept {
   // O_NONBLOCK: a FIFO of such a name keeps nobody waiting.
-  OwnedFd file(
+  os::OwnedDescriptor file(
       ::openat(directory_.get(), name.c_str(), (write ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  return file && is_own_file(file.get()) ? std::move(file) : OwnedFd();
+  return file && is_own_file(file.get()) ? std::move(file) : os::OwnedDescriptor();
 }
 
-OwnedFd CacheDirectory::make_segment(std::string& name, int& error) const {
+os::OwnedDescriptor CacheDirectory::make_segment(std::string& name, int& error) const {
   std::uint64_t number = 0;
   if (!random_bytes(&number, sizeof number)) number = base::now_ns();
   char text[64];
   std::snprintf(text, sizeof text, "%d-%016llx%s", static_cast<int>(::getpid()),
                 static_cast<unsigned long long>(number), kSuffix);
   name = text;
-  OwnedFd file(::openat(directory_.get(), text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  os::OwnedDescriptor file(
+      ::openat(directory_.get(), text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
   error = errno;
   if (!file) return file;
   timespec now{};
@@ -200,10 +198,12 @@ OwnedFd CacheDirectory::make_segment(std::string& name, int& error) const {
   if (claim(file) && ::pwrite(file.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head)) return file;
   error = errno;
   remove(name);
-  return OwnedFd();
+  return os::OwnedDescriptor();
 }
 
-bool CacheDirectory::claim(const OwnedFd& file) noexcept { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
+bool CacheDirectory::claim(const os::OwnedDescriptor& file) noexcept {
+  return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
 
 bool CacheDirectory::remove(const std::string& name) const noexcept {
   return ::unlinkat(directory_.get(), name.c_str(), 0) == 0;

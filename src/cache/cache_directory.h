@@ -15,26 +15,9 @@
 #include <vector>
 
 #include "cache/keyed_hash.h"
+#include "os/owned_descriptor.h"
 
 namespace headrace::cache {
-
-// A descriptor that is closed at its end.
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd = -1) noexcept : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedFd();
-  void close() noexcept { *this = OwnedFd(); }
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 class CacheDirectory {
  public:
@@ -71,11 +54,11 @@ class CacheDirectory {
   // Regular files of this user with names of segments, those used longest ago first. Throws std::bad_alloc.
   Status list(std::vector<NamedSegment>& out) const;
   // Of a regular file of this user alone; -1: there is none, or it is something else.
-  OwnedFd open_segment(const std::string& name, bool write) const noexcept;
+  os::OwnedDescriptor open_segment(const std::string& name, bool write) const noexcept;
   // Made, locked and with its head; -1 and errno where that fails.
-  OwnedFd make_segment(std::string& name, int& error) const;
+  os::OwnedDescriptor make_segment(std::string& name, int& error) const;
   // Whether no process appends to it; if so, none does until `file` is closed.
-  static bool claim(const OwnedFd& file) noexcept;
+  static bool claim(const os::OwnedDescriptor& file) noexcept;
   bool remove(const std::string& name) const noexcept;
   // Bytes that may still be written without filling the disk up.
   std::uint64_t disk_room() const noexcept;
@@ -92,7 +75,7 @@ class CacheDirectory {
  private:
   Status load_secret(bool make);
   std::string path_;
-  OwnedFd directory_, lock_;
+  os::OwnedDescriptor directory_, lock_;
   std::uint64_t device_ = 0, inode_ = 0;
   CacheSecret secret_{};
   bool has_secret_ = false;

@@ -129,7 +129,7 @@ void DiskCache::remove_foreign() {
   const CacheDirectory::Lock held = directory_.lock(kPatienceNs);
   if (!held || !directory_.list(listed_).ok()) return;
   for (const auto& named : listed_) {
-    const OwnedFd file = directory_.open_segment(named.name, false);
+    const os::OwnedDescriptor file = directory_.open_segment(named.name, false);
     if (!file) continue;
     SegmentHead head;
     const SegmentHead own = make_segment_head(directory_.fingerprint(), 0);

@@ -81,7 +81,7 @@ class DiskCache {
     std::size_t capacity = 0, data_bytes = 0;
   };
   struct Active {
-    OwnedFd file;
+    os::OwnedDescriptor file;
     std::string name;
     std::uint32_t number = 0;
     std::uint64_t end = 0;

@@ -47,7 +47,7 @@ DiskCacheSegment look_at(const CacheDirectory& directory, const CacheDirectory::
   DiskCacheSegment out;
   out.name = named.name;
   out.file_bytes = named.file_bytes;
-  const cache::OwnedFd file = directory.open_segment(named.name, false);
+  const os::OwnedDescriptor file = directory.open_segment(named.name, false);
   if (!file) return out;
   const auto read = [&](std::uint64_t position, std::span<std::byte> bytes) -> std::size_t {
     const ssize_t count = ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(position));

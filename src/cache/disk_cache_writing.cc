@@ -254,7 +254,7 @@ bool DiskCache::adopt() {
   for (const auto& named : listed_) {
     const auto known = segments_.known(named.name);
     if (!known || known->sealed || known->own || !known->ours || named.file_bytes >= segment_bytes()) continue;
-    OwnedFd file = directory_.open_segment(named.name, true);
+    os::OwnedDescriptor file = directory_.open_segment(named.name, true);
     if (!file || !CacheDirectory::claim(file)) continue;
     struct stat about {};
     if (::fstat(file.get(), &about) != 0 || about.st_nlink == 0) continue;
@@ -308,7 +308,7 @@ void DiskCache::leave_active(bool sealed) noexcept {
 }
 
 bool DiskCache::remove_segment(const CacheDirectory::NamedSegment& named) {
-  const OwnedFd file = directory_.open_segment(named.name, false);
+  const os::OwnedDescriptor file = directory_.open_segment(named.name, false);
   if (!file || !CacheDirectory::claim(file) || !directory_.remove(named.name)) return false;
   segments_.remove(named.name);
   used_bytes_ -= std::min(used_bytes_, named.file_bytes);

@@ -49,7 +49,7 @@ void SegmentTable::note(Segment& segment, const ListedRecord& record) noexcept {
 
 void SegmentTable::scan(Segment& segment, std::uint64_t size) noexcept {
   try {
-    const OwnedFd file = directory_.open_segment(segment.name, false);
+    const os::OwnedDescriptor file = directory_.open_segment(segment.name, false);
     if (!file) return;
     const auto read = [&](std::uint64_t position, std::span<std::byte> out) -> std::size_t {
       const ssize_t count = ::pread(file.get(), out.data(), out.size(), static_cast<off_t>(position));
@@ -101,7 +101,7 @@ void SegmentTable::refresh(std::span<const CacheDirectory::NamedSegment> listed)
   }
 }
 
-std::shared_ptr<const OwnedFd> SegmentTable::file_of(std::uint32_t number) noexcept {
+std::shared_ptr<const os::OwnedDescriptor> SegmentTable::file_of(std::uint32_t number) noexcept {
   std::lock_guard lock(mutex_);
   Segment& segment = *segments_[number - 1];
   if (segment.gone) return nullptr;
@@ -116,9 +116,9 @@ std::shared_ptr<const OwnedFd> SegmentTable::file_of(std::uint32_t number) noexc
       opened_.erase(oldest);
     }
     opened_.reserve(kMostOpen);
-    OwnedFd file = directory_.open_segment(segment.name, false);
+    os::OwnedDescriptor file = directory_.open_segment(segment.name, false);
     if (!file) return nullptr;
-    segment.file = std::make_shared<const OwnedFd>(std::move(file));
+    segment.file = std::make_shared<const os::OwnedDescriptor>(std::move(file));
     opened_.push_back(number);
     return segment.file;
   } catch (const std::bad_alloc&) {
@@ -126,7 +126,7 @@ std::shared_ptr<const OwnedFd> SegmentTable::file_of(std::uint32_t number) noexc
   }
 }
 
-void SegmentTable::touch(std::uint32_t number, const OwnedFd& file) noexcept {
+void SegmentTable::touch(std::uint32_t number, const os::OwnedDescriptor& file) noexcept {
   const std::uint64_t now = base::now_ns();
   {
     std::lock_guard lock(mutex_);

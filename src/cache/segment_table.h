@@ -37,9 +37,9 @@ class SegmentTable {
   void refresh(std::span<const CacheDirectory::NamedSegment> listed);
 
   // The file of a segment; null where it cannot be read any more.
-  std::shared_ptr<const OwnedFd> file_of(std::uint32_t segment) noexcept;
+  std::shared_ptr<const os::OwnedDescriptor> file_of(std::uint32_t segment) noexcept;
   // Notes on the file that it was used, now and then.
-  void touch(std::uint32_t segment, const OwnedFd& file) noexcept;
+  void touch(std::uint32_t segment, const os::OwnedDescriptor& file) noexcept;
 
   // Of a segment that this process appends to.
   std::uint32_t add_own(const std::string& name);  // throws std::bad_alloc
@@ -61,7 +61,7 @@ class SegmentTable {
     std::string name;
     Known about;
     bool gone = false;
-    std::shared_ptr<const OwnedFd> file;
+    std::shared_ptr<const os::OwnedDescriptor> file;
     std::uint64_t used = 0, touched_ns = 0;
   };
   void scan(Segment& segment, std::uint64_t size) noexcept;

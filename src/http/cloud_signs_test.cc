@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <vector>
 
 #include "http/aws_credentials.h"
 #include "http/google.h"
+#include "support/given_surroundings.h"
 
 namespace headrace::http {
 namespace {
@@ -17,19 +17,15 @@ constexpr std::int64_t kNow = 1'700'000'000;
 const std::string kDmi = "/sys/class/dmi/id/";
 
 // A machine with these files, whose network answers nobody, or with this.
-struct Machine {
-  std::map<std::string, std::string> variables, files;
+struct Machine : testing::GivenSurroundings {
   Result<FetchAnswer> answer = Status(Code::kTimeout, Layer::kStore, "no connection to the server in time");
   SilentServices silent;
   std::vector<FetchQuestion> asked;
 
   Surroundings surroundings() {
-    return {[this](const char* name) { return variables.contains(name) ? variables[name] : ""; },
-            [this](const std::string& path) -> std::optional<std::string> {
-              if (!files.contains(path)) return std::nullopt;
-              return files[path];
-            },
-            &silent};
+    Surroundings all = GivenSurroundings::surroundings();
+    all.silent = &silent;
+    return all;
   }
   Fetch fetch() {
     return [this](const FetchQuestion& question) -> Result<FetchAnswer> {

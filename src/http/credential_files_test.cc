@@ -12,6 +12,7 @@
 #include "http/google.h"
 #include "http/rsa_signature.h"
 #include "http/sha1.h"
+#include "support/given_surroundings.h"
 #include "support/rsa_test_key.h"
 
 namespace headrace::http {
@@ -20,25 +21,20 @@ namespace {
 constexpr std::int64_t kToday = 1'700'000'000;  // 2023-11-14T22:13:20Z
 constexpr const char* kTomorrow = "2023-11-15T04:13:20Z";
 
-struct Site {
-  std::map<std::string, std::string> variables, files;
+struct Site : testing::GivenSurroundings {
   std::map<std::string, FetchAnswer> answers;   // by "METHOD url"
   std::map<std::string, std::string> programs;  // what they print, by their words with '|' between
   std::vector<FetchQuestion> asked;
 
   Surroundings surroundings() {
-    return {[this](const char* name) { return variables.contains(name) ? variables[name] : ""; },
-            [this](const std::string& path) -> std::optional<std::string> {
-              if (!files.contains(path)) return std::nullopt;
-              return files[path];
-            },
-            nullptr,
-            [this](const std::vector<std::string>& words) -> Result<std::string> {
-              std::string line;
-              for (const std::string& word : words) line += (line.empty() ? "" : "|") + word;
-              if (!programs.contains(line)) return Status(Code::kIo, Layer::kStore, "the program ends with status 1");
-              return programs[line];
-            }};
+    Surroundings all = GivenSurroundings::surroundings();
+    all.run = [this](const std::vector<std::string>& words) -> Result<std::string> {
+      std::string line;
+      for (const std::string& word : words) line += (line.empty() ? "" : "|") + word;
+      if (!programs.contains(line)) return Status(Code::kIo, Layer::kStore, "the program ends with status 1");
+      return programs[line];
+    };
+    return all;
   }
   Fetch fetch() {
     return [this](const FetchQuestion& question) -> Result<FetchAnswer> {

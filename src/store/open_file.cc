@@ -65,8 +65,8 @@ bool held_elsewhere(int fd) noexcept {
 }
 
 Status open_regular(const Beneath& root, const char* path, std::string_view name, int& fd, std::uint64_t& size_bytes) {
-  Fd opened(root.open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
-  if (!opened.ok()) return system_failure(opened.error(), name, "cannot open file");
+  os::OwnedDescriptor opened(root.open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  if (!opened) return system_failure(opened.error(), name, "cannot open file");
   struct stat st {};
   std::int64_t rc = HEADRACE_FAULT("store.fstat", 0);
   if (rc == 0 && ::fstat(opened.get(), &st) != 0) rc = -errno;

@@ -1,4 +1,4 @@
-// What stores on files share: descriptors that close themselves, and errno as a Status.
+// What stores on files share: opening what is inside a root, and errno as a Status.
 #pragma once
 
 #include <headrace/status.h>
@@ -7,28 +7,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "os/file_read.h"
+#include "os/owned_descriptor.h"
 #include "store/beneath.h"
 
 namespace headrace::store {
-
-// A descriptor, or -errno.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() { os::close_descriptor(fd_); }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-  int error() const { return -fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 // What errno means for an object. kNotFound: the name is not there, or runs through a file.
 Status system_failure(int error, std::string_view key, std::string_view what);

@@ -23,6 +23,7 @@
 #include "support/http_server.h"
 #include "support/rsa_test_key.h"
 #include "support/temp_dir.h"
+#include "support/utc_time.h"
 #include "system/remote_probe.h"
 #include "tools/headrace/doctor_report.h"
 
@@ -32,15 +33,7 @@ namespace {
 using testing::HttpRequest;
 using testing::HttpServer;
 using testing::HttpWire;
-
-std::string stamp(std::int64_t from_now) {
-  const ::time_t at = ::time(nullptr) + from_now;
-  struct tm parts {};
-  ::gmtime_r(&at, &parts);
-  char text[32];
-  ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
+using testing::utc_time;
 
 void write_file(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -210,7 +203,8 @@ TEST_F(CredentialSources, AProgram) {
   write_file(path(".aws/config"), "[profile p]\ncredential_process = /bin/cat '" + keys + "'\n");
   const auto print = [&] {
     write_file(keys, R"({"Version":1,"AccessKeyId":"PROC","SecretAccessKey":"geheim-s","SessionToken":"geheim-token-)" +
-                         std::to_string(++services_.given) + R"(","Expiration":")" + stamp(services_.seconds) + "\"}");
+                         std::to_string(++services_.given) + R"(","Expiration":")" + utc_time(services_.seconds) +
+                         "\"}");
   };
   const char* const source = "the credential_process of profile 'p'";
   services_.seconds = 4;
@@ -237,7 +231,7 @@ TEST_F(CredentialSources, SingleSignOn) {
   set("AWS_ENDPOINT_URL_SSO", server_.url());
   const std::string cached = path(".aws/sso/cache/" + sha1_hex("s") + ".json");
   const auto leave = [&](std::int64_t seconds) {
-    write_file(cached, R"({"accessToken":"geheim-login","expiresAt":")" + stamp(seconds) + "\"}");
+    write_file(cached, R"({"accessToken":"geheim-login","expiresAt":")" + utc_time(seconds) + "\"}");
   };
   leave(3600);
   check("s3://bucket/a", "the single sign-on of profile 'p'");

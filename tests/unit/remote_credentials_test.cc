@@ -18,6 +18,7 @@
 #include "store/store.h"
 #include "support/http_server.h"
 #include "support/temp_dir.h"
+#include "support/utc_time.h"
 
 namespace headrace::http {
 namespace {
@@ -27,17 +28,9 @@ using testing::HttpServer;
 using testing::HttpWire;
 using testing::ObjectService;
 using testing::ObjectStyle;
+using testing::utc_time;
 
 constexpr const char* kFolder = "/latest/meta-data/iam/security-credentials/";
-
-std::string timestamp(std::int64_t from_now) {
-  const ::time_t at = ::time(nullptr) + from_now;
-  struct tm parts {};
-  ::gmtime_r(&at, &parts);
-  char text[32];
-  ::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 store::Bytes bytes_of(const std::string& text) {
   store::Bytes bytes(text.size());
@@ -58,7 +51,7 @@ struct Cloud {
     const int number = ++given;
     return "{\"Code\":\"Success\",\"AccessKeyId\":\"ID" + std::to_string(number) +
            "\",\"SecretAccessKey\":\"geheim-secret\",\"Token\":\"geheim-token-" + std::to_string(number) +
-           "\",\"Expiration\":\"" + timestamp(seconds) + "\"" + extra + "}";
+           "\",\"Expiration\":\"" + utc_time(seconds) + "\"" + extra + "}";
   }
   void answer(HttpWire& wire, const HttpRequest& request) {
     if (request.path == "/latest/api/token") {
@@ -373,7 +366,7 @@ TEST_F(RemoteCredentials, OfAContainerAndOfAWebIdentity) {
       const std::string keys =
           "<AccessKeyId>WEB</AccessKeyId><SecretAccessKey>geheim</SecretAccessKey><SessionToken>geheim-9"
           "</SessionToken><Expiration>" +
-          timestamp(3600) + "</Expiration>";
+          utc_time(3600) + "</Expiration>";
       return wire.reply("200 OK", "Content-Type: text/xml\r\n",
                         "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>" + keys +
                             "</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>");

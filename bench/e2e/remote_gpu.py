@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""An array behind a web server of the same machine, read into a GPU: how much of what curl gets from the server arrives.
+
+  remote_gpu.py SCRATCHDIR --headrace build/cuda/bin/headrace [--nginx nginx] [--device cuda] [--gigabytes 4] [--connections 16,64]
+                [--rounds 3] [--seconds 5] [--json FILE]
+
+`headrace gen` writes one array of float32 fields, Blosc lz4 with shuffle, in chunks of 4 MB; nginx serves the folder, whose files are
+in the page cache. With each number of connections, in turns, --rounds times:
+
+  curl       --parallel, one process a CPU but no more than connections: the same objects, thrown away
+  gpu        `headrace bench --zarr URL --device DEVICE`: the array into device memory, decoded there
+  local      the same of the folder itself, without a server
+
+Rates are 10^9 stored bytes a second, medians of the rounds, and of gpu and local what they are decoded; CPU seconds are those of the
+client for 10^9 stored bytes. Server and client share the CPUs. `gpu_of_curl` is what is asked for: 0.95 says that the server bounds the
+read. Needs nginx and curl."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from typing import Any
+
+ARRAY = "geopotential"
+PORT = 8937
+CONF = """daemon off; worker_processes auto; pid {run}/pid; error_log {run}/error.log;
+events {{ worker_connections 4096; }}
+http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; default_type application/octet-stream;
+  client_body_temp_path {run}/1; proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path {run}/5;
+  server {{ listen 127.0.0.1:{port} backlog=1024; root {root}; }} }}
+"""
+
+
+def client_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measured(run: Any) -> dict[str, float]:
+    """What `run` returns, a dict with bytes and perhaps seconds, as rates."""
+    cpu, begun = client_cpu(), time.perf_counter()
+    out = run()
+    seconds = out.get("seconds", time.perf_counter() - begun)
+    gigabytes = out["bytes"] / 1e9
+    return {"stored_gb_s": gigabytes / seconds, "cpu_s_per_gb": (client_cpu() - cpu) / out.get("all_bytes", out["bytes"]) * 1e9}
+
+
+def curl(urls: list[str], sizes: int, connections: int, seconds: float) -> dict[str, float]:
+    """All objects again and again, for about as long as the others take."""
+    processes = max(1, min(len(os.sched_getaffinity(0)), connections))
+
+    def all_of_them(passes: int) -> float:
+        jobs = []
+        for i in range(processes):
+            mine = urls[i::processes] * passes
+            text = "\nnext\n".join(f'url = "{url}"\noutput = "/dev/null"' for url in mine)
+            at_once = connections // processes + (i < connections % processes)
+            job = subprocess.Popen(["curl", "--silent", "--fail", "--parallel", "--parallel-max", str(at_once), "--config", "-"],
+                                   stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            jobs.append((job, text))
+        begun = time.perf_counter()
+        for job, text in jobs:
+            assert job.stdin is not None
+            job.stdin.write(text)
+            job.stdin.close()
+        for job, _ in jobs:
+            if job.wait() != 0:
+                raise SystemExit(f"remote_gpu: curl ends with status {job.returncode}")
+        return time.perf_counter() - begun
+
+    passes = max(1, round(seconds / all_of_them(1)))
+    return {"seconds": all_of_them(passes), "bytes": sizes * passes, "all_bytes": sizes * (passes + 1)}
+
+
+def bench(headrace: str, seconds: float, connections: int, *words: str) -> dict[str, float]:
+    done = subprocess.run([headrace, "bench", *words, "--time_based", "--runtime", str(seconds), "--ramp_time", "1", "--output-format", "json"],
+                          capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_CONNECTIONS": str(connections),
+                                                               "HEADRACE_PLACEMENT_FILE": "off"})
+    if done.returncode != 0:
+        raise SystemExit(f"remote_gpu: headrace bench {' '.join(words)}: {done.stderr}")
+    read = json.loads(done.stdout)["jobs"][0]["read"]
+    return {"seconds": read["runtime"] / 1000, "bytes": read["io_bytes"], "all_bytes": read["io_bytes"] * (seconds + 1) / seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scratch", type=pathlib.Path)
+    parser.add_argument("--headrace", required=True)
+    parser.add_argument("--nginx", default="nginx")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--gigabytes", type=float, default=4)
+    parser.add_argument("--connections", default="16,64")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--json", type=pathlib.Path)
+    given = parser.parse_args()
+    root = given.scratch.resolve()
+    store = root / "remote_gpu.zarr"
+    # The workload has three such arrays.
+    subprocess.run([given.headrace, "gen", str(store), "--workload", "w1", "--codec", "blosc-lz4", "--size", f"{int(3 * given.gigabytes * 1e9)}",
+                    "--overwrite"], check=True, stdout=subprocess.DEVNULL)
+    objects = sorted(path for path in (store / ARRAY).iterdir() if not path.name.startswith("."))
+    sizes = sum(path.stat().st_size for path in objects)
+    for path in objects:
+        path.read_bytes()
+    info = json.loads((store / ARRAY / ".zarray").read_text())
+    decoded = 4
+    for extent in info["shape"]:
+        decoded *= extent
+    base = f"http://127.0.0.1:{PORT}/{store.name}/{ARRAY}"
+    urls = [f"{base}/{path.name}" for path in objects]
+    out: dict[str, Any] = {"what": "remote_gpu", "stored_bytes": sizes, "decoded_bytes": decoded, "objects": len(objects), "device": given.device,
+                           "cpus": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0],
+                           "headrace": subprocess.run([given.headrace, "--version"], capture_output=True, text=True).stdout.strip(), "rows": []}
+    with tempfile.TemporaryDirectory() as run:
+        pathlib.Path(run).chmod(0o755)
+        conf = pathlib.Path(run) / "nginx.conf"
+        conf.write_text(CONF.format(run=run, port=PORT, root=root))
+        server = subprocess.Popen([given.nginx, "-c", str(conf), "-e", f"{run}/error.log"])
+        try:
+            deadline = time.monotonic() + 10
+            while subprocess.run(["curl", "--silent", "--fail", "-o", "/dev/null", urls[0]]).returncode != 0:
+                if time.monotonic() > deadline or server.poll() is not None:
+                    raise SystemExit("remote_gpu: nginx does not answer: " + (pathlib.Path(run) / "error.log").read_text())
+                time.sleep(0.1)
+            for connections in map(int, given.connections.split(",")):
+                ways = {
+                    "curl": lambda c=connections: curl(urls, sizes, c, given.seconds),
+                    "gpu": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", base, "--device", given.device),
+                    "local": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", str(store / ARRAY), "--device", given.device),
+                }
+                rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+                for _ in range(given.rounds):
+                    for name, way in ways.items():
+                        rounds[name].append(measured(way))
+                row: dict[str, Any] = {"connections": connections}
+                for name, runs in rounds.items():
+                    rates = [one["stored_gb_s"] for one in runs]
+                    row[name] = {"stored_gb_s": round(statistics.median(rates), 3), "least": round(min(rates), 3), "most": round(max(rates), 3),
+                                 "cpu_s_per_gb": round(statistics.median(one["cpu_s_per_gb"] for one in runs), 3)}
+                    if name in ("gpu", "local"):
+                        row[name]["decoded_gb_s"] = round(statistics.median(rates) * decoded / sizes, 2)
+                row["gpu_of_curl"] = round(row["gpu"]["stored_gb_s"] / row["curl"]["stored_gb_s"], 3)
+                out["rows"].append(row)
+                print(json.dumps(row), flush=True)
+        finally:
+            server.terminate()
+            server.wait()
+    if given.json:
+        given.json.write_text(json.dumps(out, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+// A machine of which all is said: for tests of what stores find out about theirs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "http/surroundings.h"
+
+namespace headrace::testing {
+
+struct GivenSurroundings {
+  std::map<std::string, std::string> variables, files;
+
+  // Refers to this.
+  http::Surroundings surroundings() const {
+    return {[this](const char* name) {
+              const auto found = variables.find(name);
+              return found == variables.end() ? std::string() : found->second;
+            },
+            [this](const std::string& path) {
+              const auto found = files.find(path);
+              return found == files.end() ? std::nullopt : std::optional(found->second);
+            }};
+  }
+};
+
+}  // namespace headrace::testing
