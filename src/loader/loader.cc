@@ -75,10 +75,11 @@ class Loader::Impl {
   Status read_again(Reading& reading);
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
-  // `reading` has slots for batches `first` and on; what cannot be begun is its Status.
-  void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-             Reading& reading) noexcept;
-  Status begin_all(std::uint64_t epoch, Reading& reading);
+  // `reading` has slots for batches `first` and on; what cannot be begun is its Status. `reads`: see begin_all().
+  void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first, Reading& reading,
+             loader::BatchReads& reads) noexcept;
+  // `reads` is for its use, and keeps its memory.
+  Status begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads);
   Status grow(std::size_t count);
   Status fill(const loader::BatchReads& reads) const;
   void drop_locked(const Reading& reading);
@@ -111,9 +112,9 @@ class Loader::Impl {
   std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
   bool released_ = false;                                    // kept_ has been
   std::deque<Reading> readings_;
-  std::size_t begun_ = 0;   // of readings_: not an epoch's end
-  std::size_t needed_ = 0;  // free slots that the planner waits for; 0: it does something else
-  Status failed_;           // of the planner itself
+  std::size_t begun_ = 0;       // of readings_: not an epoch's end
+  std::size_t needed_ = 0;      // free slots that the planner waits for; 0: it does something else
+  Status failed_;               // of the planner itself
   bool planned_all_ = false, stop_ = false;
 };
 
@@ -273,6 +274,7 @@ void Loader::Impl::plan() noexcept {
   try {
     Split split = *split_;
     std::uint64_t epoch = epoch_;
+    loader::BatchReads reads;
     for (; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
       const EpochOrder order = order_.epoch(options_.seed, epoch);
       for (std::uint64_t batch = 0; batch < split.batches();) {
@@ -308,7 +310,7 @@ void Loader::Impl::plan() noexcept {
           reading.batches[taken++].slot = &slot;
         }
         lock.unlock();
-        begin(order, split, epoch, batch, reading);
+        begin(order, split, epoch, batch, reading, reads);
         lock.lock();
         if (stop_) {
           for (const Completion& read : reading.reads) read.cancel();
@@ -337,7 +339,7 @@ void Loader::Impl::plan() noexcept {
 }
 
 void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-                         Reading& reading) noexcept {
+                         Reading& reading, loader::BatchReads& reads) noexcept {
   reading.timing.planned_ns = now_ns();
   reading.timing.batches = reading.batches.size();
   try {
@@ -346,38 +348,39 @@ void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint6
       const RankBatch batch = split.batch(first + i);
       planned.valid = batch.valid;
       planned.number = first + i;
+      planned.samples.reserve(batch.size);
       for (std::uint64_t place = 0; place < batch.size; ++place) {
         planned.samples.push_back(order.sample(batch.position(place)));
       }
     }
-    reading.begun = begin_all(epoch, reading);
+    reading.begun = begin_all(epoch, reading, reads);
   } catch (const std::bad_alloc&) {
     reading.begun = Status::out_of_memory();
   }
   reading.timing.begun_ns = now_ns();
 }
 
-Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading) {
+Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads) {
   reading.reads.reserve(arrays_.size());  // whatever has begun is waited for
   if (options_.leave_free_bytes != 0) {
     const std::optional<std::uint64_t> free = ring_->device->free_bytes();
     if (free && *free < options_.leave_free_bytes / 2) release_cache();
   }
-  loader::BatchReads reads;
+  reads.begin(arrays_.size());
   for (const Planned& planned : reading.batches) {
     for (std::size_t place = 0; place < planned.samples.size(); ++place) {
       HEADRACE_TRY(ring_->layout.add(arrays_, options_.seed, epoch, planned.samples[place], place,
                                      planned.slot->bytes(), reads));
     }
   }
-  reading.scaled = std::move(reads.scaled);
+  reading.scaled = reads.scaled;
   HEADRACE_TRY(fill(reads));
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    if (reads.parts[i].empty()) continue;  // all of it is padding
+    const std::span<const ReadPart> parts = reads.parts[i].parts();
+    if (parts.empty()) continue;  // all of it is padding
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
-    HEADRACE_TRY_ASSIGN(Completion read,
-                        zarr::read_many_kept(arrays_[i].array, reads.parts[i], device_, options, kept(i)));
+    HEADRACE_TRY_ASSIGN(Completion read, zarr::read_many_kept(arrays_[i].array, parts, device_, options, kept(i)));
     reading.reads.push_back(std::move(read));
   }
   return {};
@@ -394,7 +397,7 @@ Status Loader::Impl::fill(const loader::BatchReads& reads) const {
     std::lock_guard lock(*ring_->mutex);
     HEADRACE_TRY(ring_->device->assemble(reads.padding[i], {.element_bytes = static_cast<std::uint32_t>(bytes)},
                                          element.data(), *ring_->gate));
-    if (!reads.parts[i].empty()) continue;
+    if (!reads.parts[i].parts().empty()) continue;
     HEADRACE_TRY_ASSIGN(filled, ring_->device->create_event());
     HEADRACE_TRY(ring_->device->record(*filled, *ring_->gate));
   }
@@ -493,7 +496,8 @@ Status Loader::Impl::read_again(Reading& reading) {
   for (const Completion* const read : others) static_cast<void>(read->wait());
   reading.reads.clear();
   reading.scaled.clear();
-  reading.begun = begin_all(epoch_, reading);
+  loader::BatchReads reads;
+  reading.begun = begin_all(epoch_, reading, reads);
   return finish(reading);
 }
 
