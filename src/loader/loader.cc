@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <new>
 #include <string>
@@ -111,7 +111,8 @@ class Loader::Impl {
   // Guarded by the ring's mutex.
   std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
   bool released_ = false;                                    // kept_ has been
-  std::deque<Reading> readings_;
+  std::list<Reading> readings_;
+  std::list<Reading> through_;  // given out; the planner frees them, which would be half of next()'s time
   std::size_t begun_ = 0;       // of readings_: not an epoch's end
   std::size_t needed_ = 0;      // free slots that the planner waits for; 0: it does something else
   Status failed_;               // of the planner itself
@@ -292,6 +293,8 @@ void Loader::Impl::plan() noexcept {
           ring_->changed->notify_all();
           return;
         }
+        std::list<Reading> through;
+        through.swap(through_);
         if (free() < count) {
           // Whoever keeps batches gets more, as far as memory_bytes goes.
           const std::size_t more = ring_->to_grow_locked(count);
@@ -310,6 +313,7 @@ void Loader::Impl::plan() noexcept {
           reading.batches[taken++].slot = &slot;
         }
         lock.unlock();
+        through.clear();
         begin(order, split, epoch, batch, reading, reads);
         lock.lock();
         if (stop_) {
@@ -563,7 +567,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   planned.slot->use = Slot::Use::kOut;
   ++given_;
   ++stats_.batches;
-  if (++reading.given == reading.batches.size()) readings_.pop_front();
+  if (++reading.given == reading.batches.size()) through_.splice(through_.end(), readings_, readings_.begin());
   lock.unlock();
   ring_->changed->notify_all();
   return std::optional<LoaderBatch>(Access::make<LoaderBatch>(std::move(held)));
