@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "base/fork.h"
 #include "device/device.h"
+#include "loader/array_schema.h"
 #include "loader/batch_layout.h"
 #include "loader/batch_ring.h"
 #include "loader/batch_scaling.h"
@@ -40,7 +41,7 @@ class Loader::Impl {
   Result<std::optional<LoaderBatch>> next();
   bool wait_for(std::chrono::nanoseconds timeout);
   void cancel() noexcept;
-  bool release_cache() noexcept;
+  void release_cache() noexcept;
 
   const std::vector<LoaderTensor>& tensors() const noexcept { return ring_->layout.tensors(); }
   std::uint64_t sample_count() const noexcept { return ring_->layout.sample_count(); }
@@ -66,6 +67,7 @@ class Loader::Impl {
     Status begun;           // why not all reads could be
     std::size_t given = 0;  // of batches
     bool waited = false, ends_epoch = false;
+    bool beside_cache = false;  // a cache had its memory as it began, so that there may be more the next time
   };
 
   void keep_chunks();
@@ -108,6 +110,7 @@ class Loader::Impl {
   LoaderStats stats_;
   std::unique_ptr<device::Stream> scaling_;  // where there is something to scale by index
 
+  std::vector<std::weak_ptr<transfer::ChunkCache>> caches_;  // that there were: reads have them longer than kept_
   // Guarded by the ring's mutex.
   std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
   bool released_ = false;                                    // kept_ has been
@@ -126,14 +129,6 @@ std::uint64_t now_ns() noexcept {
       std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-// Nothing where there are none, so that states of loaders without them stay what they were.
-void add_positions(const LoaderArray& array, loader::Digest& digest) {
-  for (const auto& [dim, positions] : array.positions) {
-    digest.add(dim);
-    for (const std::int64_t position : positions) digest.add(static_cast<std::uint64_t>(position));
-  }
-}
-
 }  // namespace
 
 Status Loader::Impl::start() {
@@ -143,23 +138,7 @@ Status Loader::Impl::start() {
     return loader::refuse("the order is of " + std::to_string(order_.samples()) + " samples, the arrays have " +
                           std::to_string(layout.sample_count()));
   }
-  schema_ = order_.schema();
-  for (const LoaderArray& array : arrays_) {
-    const LoaderSchema samples = std::visit([](const auto& some) { return some.schema(); }, array.samples);
-    if (arrays_.size() == 1) {
-      schema_.add(samples);
-      if (array.positions.empty()) continue;
-      loader::Digest positions;
-      add_positions(array, positions);
-      schema_.set("positions", positions.value());
-      continue;
-    }
-    // A digest for each array: a state has room for so many.
-    loader::Digest digest;
-    for (const auto& [name, value] : samples.digests()) digest.add(name).add(value);
-    add_positions(array, digest);
-    schema_.set("samples of " + array.name, digest.value());
-  }
+  schema_ = loader::schema_of(order_, arrays_);
   std::uint64_t consumed = 0;
   if (options_.state) {
     HEADRACE_TRY(options_.state->check(schema_, order_.positions()));
@@ -228,6 +207,7 @@ void Loader::Impl::keep_chunks() {
         ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded,
         transfer::ChunkCache::Limits{bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1),
                                      options_.leave_free_bytes});
+    caches_.emplace_back(kept_[i]);
   }
 }
 
@@ -236,18 +216,14 @@ std::shared_ptr<transfer::ChunkCache> Loader::Impl::kept(std::size_t array) cons
   return kept_[array];
 }
 
-// Whether there was something to release.
-bool Loader::Impl::release_cache() noexcept {
-  if (ring_->mutex.inherited()) return false;
-  bool any = false;
+void Loader::Impl::release_cache() noexcept {
+  if (ring_->mutex.inherited()) return;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     std::shared_ptr<transfer::ChunkCache> cache;  // freed without the mutex: that takes milliseconds
     std::lock_guard lock(*ring_->mutex);
     cache.swap(kept_[i]);
-    any = any || cache != nullptr;
-    released_ = released_ || any;
+    released_ = released_ || cache != nullptr;
   }
-  return any;
 }
 
 Status Loader::Impl::grow(std::size_t count) {
@@ -370,6 +346,8 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
     const std::optional<std::uint64_t> free = ring_->device->free_bytes();
     if (free && *free < options_.leave_free_bytes / 2) release_cache();
   }
+  reading.beside_cache =
+      std::any_of(caches_.begin(), caches_.end(), [](const auto& cache) { return !cache.expired(); });
   reads.begin(arrays_.size());
   for (const Planned& planned : reading.batches) {
     for (std::size_t place = 0; place < planned.samples.size(); ++place) {
@@ -537,7 +515,10 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (!reading.waited) {
     lock.unlock();
     status = finish(reading);
-    if (status.code() == Code::kResourceExhausted && release_cache()) status = read_again(reading);
+    if (status.code() == Code::kResourceExhausted && reading.beside_cache) {
+      release_cache();
+      status = read_again(reading);
+    }
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     lock.lock();
     note_cache_locked();
