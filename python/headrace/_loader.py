@@ -22,7 +22,8 @@ from ._timing import Epochs, EpochStats, Timings
 
 
 class Loader:
-    """``for batch in loader`` gives the batches of one epoch; the next loop those of the next, in another order.
+    """``for batch in loader`` gives the batches of one epoch; the next loop those of the next, in another order. A loop that is left ends
+    its epoch; of two at once the later one has the batches.
 
         loader = headrace.Loader("era5.zarr", input_dims={"time": 4}, input_overlap={"time": 3}, batch_size=16,
                                  outputs={"x": {"time": slice(0, 3)}, "y": {"time": slice(3, 4)}},
