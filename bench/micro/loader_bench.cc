@@ -3,8 +3,8 @@
 //
 //   loader_bench [DEVICE BATCH_SIZE]        a line of JSON, or one for each device and batch size
 //
-// Windows of two times in an uncompressed array in memory, full shuffle. Medians of 9 rounds of 100 batches; the first
-// round is not counted.
+// Windows of two times in an uncompressed array in memory, full shuffle. Medians of rounds 2 to 9, of 100
+// batches each.
 #include <headrace/loader.h>
 
 #include <algorithm>
