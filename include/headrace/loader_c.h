@@ -8,11 +8,12 @@
  * does not know.
  *
  * Ownership: handles keep alive what they need and are freed in any order. A batch outlives its loader.
- * Threads:   hr_windows, hr_order and hr_split are immutable: any thread. hr_loader: hr_loader_cancel from any thread,
- * also while another waits in hr_loader_next; all else by one thread at a time. A batch: by one thread at a time,
- *            whatever others do with its loader and with other batches.
- * fork():    in a child, hr_loader_next and hr_batch_release of its parent's loaders and batches give HR_FORKED. It may
- *            free them.
+ * Threads:   hr_windows, hr_order and hr_split are immutable: any thread. hr_loader: hr_loader_cancel and
+ *            hr_loader_release_cache from any thread, also while another waits in hr_loader_next; all else by one
+ *            thread at a time. A batch: by one thread at a time, whatever others do with its loader and with other
+ *            batches.
+ * fork():    in a child, hr_loader_next and hr_batch_release of its parent's loaders and batches give HR_FORKED, and
+ *            hr_loader_release_cache does nothing. It may free them.
  */
 #ifndef HEADRACE_LOADER_C_H
 #define HEADRACE_LOADER_C_H
