@@ -8,11 +8,12 @@
  * does not know.
  *
  * Ownership: handles keep alive what they need and are freed in any order. A batch outlives its loader.
- * Threads:   hr_windows and hr_order are immutable: any thread. hr_loader: hr_loader_cancel from any thread, also while
- *            another waits in hr_loader_next; all else by one thread at a time. A batch: by one thread at a time,
- *            whatever others do with its loader and with other batches.
- * fork():    in a child, hr_loader_next and hr_batch_release of its parent's loaders and batches give HR_FORKED. It may
- *            free them.
+ * Threads:   hr_windows, hr_order and hr_split are immutable: any thread. hr_loader: hr_loader_cancel and
+ *            hr_loader_release_cache from any thread, also while another waits in hr_loader_next; all else by one
+ *            thread at a time. A batch: by one thread at a time, whatever others do with its loader and with other
+ *            batches.
+ * fork():    in a child, hr_loader_next and hr_batch_release of its parent's loaders and batches give HR_FORKED, and
+ *            hr_loader_release_cache does nothing. It may free them.
  */
 #ifndef HEADRACE_LOADER_C_H
 #define HEADRACE_LOADER_C_H
@@ -25,6 +26,7 @@ extern "C" {
 
 typedef struct hr_windows hr_windows; /* which samples there are */
 typedef struct hr_order hr_order;     /* which of them comes at which position of an epoch */
+typedef struct hr_split hr_split;     /* which positions a rank takes */
 typedef struct hr_loader hr_loader;
 typedef struct hr_batch hr_batch;
 
@@ -146,10 +148,51 @@ HR_API hr_code hr_order_weighted(const double* weights, size_t count, uint64_t d
                                  hr_order** out, hr_error** error);
 HR_API uint64_t hr_order_positions(const hr_order* order); /* of an epoch */
 HR_API uint64_t hr_order_samples(const hr_order* order);   /* every sample is below */
+/* Positions of one buffer of a block shuffle, whose samples share chunks; of other orders 1. */
+HR_API uint64_t hr_order_buffer_positions(const hr_order* order);
 /* The samples at positions [first, first + count) of an epoch, in `samples`. */
 HR_API hr_code hr_order_epoch(const hr_order* order, uint64_t seed, uint64_t epoch, uint64_t first, size_t count,
                               uint64_t* samples, hr_error** error);
 HR_API void hr_order_free(hr_order* order);
+
+/* Which positions of an epoch a rank takes (headrace/split.h): what a loader of the same options does, for programs
+ * that ask for samples themselves. */
+
+#define HR_TAIL_DROP 0u /* positions that do not fill a global batch are left out of the epoch */
+#define HR_TAIL_PAD 1u  /* batches are filled up with repetitions that do not count: hr_batch_valid */
+#define HR_TAIL_WRAP 2u /* the last batch is filled up from the epoch's beginning */
+
+typedef struct hr_split_options {
+  size_t size;
+  uint32_t rank;
+  uint32_t world;        /* ranks; 0: 1 */
+  uint32_t reader_group; /* ranks that get the same samples; 0: 1 */
+  uint32_t tail;         /* HR_TAIL_... */
+  uint64_t batch_size;   /* samples; 0: 1 */
+} hr_split_options;
+#define HR_SPLIT_OPTIONS_INIT \
+  { sizeof(hr_split_options), 0, 0, 0, HR_TAIL_DROP, 0 }
+
+/* positions: of an epoch, hr_order_positions. consumed: so many of them were handed out before, hr_loader_position;
+ * only the others are divided. options may be null. */
+HR_API hr_code hr_split_create(const hr_split_options* options, uint64_t positions, uint64_t consumed, hr_split** out,
+                               hr_error** error);
+HR_API uint64_t hr_split_batches(const hr_split* split); /* that are left of the epoch; for every rank the same */
+HR_API uint64_t hr_split_global_batch_size(const hr_split* split); /* positions of a batch of all ranks */
+/* The positions of this rank's batch `index`, one for each of its places: `count` is batch_size. valid, where not null:
+ * the first so many places count, the others are repetitions. Of batch i, hr_order_epoch and hr_windows_slices say the
+ * rest. */
+HR_API hr_code hr_split_batch(const hr_split* split, uint64_t index, uint64_t* positions, size_t count, uint64_t* valid,
+                              hr_error** error);
+/* Where a loader is that was in `epoch` and has given `done` of these batches: behind the last one, at the beginning of
+ * the next epoch. Either may be null. */
+HR_API hr_code hr_split_after(const hr_split* split, uint64_t done, uint64_t epoch, uint64_t* after_epoch,
+                              uint64_t* consumed, hr_error** error);
+/* Of `extent` elements of a dimension that a reader group divides, this rank's: from *begin on, *count of them, in
+ * multiples of `align` (0: 1). */
+HR_API hr_code hr_split_share(const hr_split* split, uint64_t extent, uint64_t align, uint64_t* begin, uint64_t* count,
+                              hr_error** error);
+HR_API void hr_split_free(hr_split* split);
 
 /* Loaders (headrace/loader.h). */
 
@@ -195,9 +238,6 @@ typedef struct hr_loader_array {
         NULL, 0, NULL, 0, NULL, 0, NULL, NULL, 0                                                                      \
   }
 
-#define HR_TAIL_DROP 0u     /* positions that do not fill a global batch are left out of the epoch */
-#define HR_TAIL_PAD 1u      /* batches are filled up with repetitions that do not count: hr_batch_valid */
-#define HR_TAIL_WRAP 2u     /* the last batch is filled up from the epoch's beginning */
 #define HR_DAMAGE_FAIL 0u   /* a damaged chunk is hr_loader_next's failure */
 #define HR_DAMAGE_SKIP 1u   /* batches that need a damaged chunk are passed over and counted */
 #define HR_CACHE_DECODED 0u /* chunks are kept as they are placed */

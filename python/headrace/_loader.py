@@ -22,7 +22,8 @@ from ._timing import Epochs, EpochStats, Timings
 
 
 class Loader:
-    """``for batch in loader`` gives the batches of one epoch; the next loop those of the next, in another order.
+    """``for batch in loader`` gives the batches of one epoch; the next loop those of the next, in another order. A loop that is left ends
+    its epoch; of two at once the later one has the batches.
 
         loader = headrace.Loader("era5.zarr", input_dims={"time": 4}, input_overlap={"time": 3}, batch_size=16,
                                  outputs={"x": {"time": slice(0, 3)}, "y": {"time": slice(3, 4)}},
@@ -169,7 +170,8 @@ class Loader:
         }
         self._progress = progress
         self._core = self._made()
-        self._started = False
+        self._started = False  # a batch of this epoch has been asked for
+        self._loop: object = None  # the one that batches are given to
         named = len({array for array, _, _, _ in self._core.tensors})
         self._names = [args.tensor_name(array, output, named) for array, output, _, _ in self._core.tensors]
         self._shapes = [self._shape(array, shape) for array, _, _, shape in self._core.tensors]
@@ -199,10 +201,13 @@ class Loader:
             # The last loop was left in the middle of its epoch.
             self._options["state"] = self._core.state(self._core.epoch + 1)
             self._core = self._made()
-        self._started = True
-        return self._epoch(self._core)
+        self._started, self._loop = False, object()
+        return self._epoch(self._loop)
 
-    def _epoch(self, core: Any) -> Iterator[Batch]:
+    def _epoch(self, loop: object) -> Iterator[Batch]:
+        if loop is not self._loop:
+            return
+        core, self._started = self._core, True
         described = [(shape, dtype) for shape, (_, _, dtype, _) in zip(self._shapes, core.tensors, strict=True)]
         now = time.monotonic()
         self._loops = self._loops or [now] * 2
@@ -210,7 +215,7 @@ class Loader:
         begin, done = epochs.begin(core, now), 0
         report, close = make_progress(self._progress, f"epoch {core.epoch}", "batches")
         try:
-            while core is self._core:
+            while loop is self._loop:
                 asked = time.monotonic()
                 given = core.next()
                 self._loops[1] = time.monotonic()
@@ -348,18 +353,17 @@ class Loader:
         return {"headrace": self._core.state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on behind what the loader with this state had given, on any number of ranks."""
-        try:
-            text = state["headrace"]
-        except (KeyError, TypeError):
-            raise InvalidArgumentError("this is no state_dict() of a headrace.Loader") from None
+        """Goes on behind what the loader with this state had given, on any number of ranks. A loop that is under way ends."""
+        text = state.get("headrace") if isinstance(state, Mapping) else None
+        if not isinstance(text, str):
+            raise InvalidArgumentError("this is no state_dict() of a headrace.Loader")
         before, self._options["state"] = self._options["state"], text
         try:
             self._core = self._made()
         except Exception:
             self._options["state"] = before
             raise
-        self._started = False
+        self._started, self._loop = False, None
 
     def torch_dataset(self) -> Any:
         """A torch IterableDataset of the batches as dicts of torch tensors, for ``DataLoader(dataset, batch_size=None)``

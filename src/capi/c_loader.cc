@@ -25,6 +25,7 @@ using headrace::capi::require;
 using headrace::capi::require_choice;
 using headrace::capi::require_list;
 using headrace::capi::take_options;
+using headrace::capi::take_split;
 
 namespace {
 
@@ -49,10 +50,6 @@ struct hr_batch {
 };
 
 namespace {
-
-static_assert(static_cast<int>(headrace::Tail::kDrop) == HR_TAIL_DROP &&
-              static_cast<int>(headrace::Tail::kPad) == HR_TAIL_PAD &&
-              static_cast<int>(headrace::Tail::kWrap) == HR_TAIL_WRAP);
 
 constexpr std::size_t kArrayEnds[] = {field_end<std::size_t>(offsetof(hr_loader_array, scale_by_count))};
 constexpr std::size_t kLoaderEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_options, leave_free_bytes))};
@@ -125,12 +122,7 @@ Status take_loader_options(const hr_loader_options& from, headrace::LoaderOption
   if (from.order != nullptr) out.order = from.order->value;
   out.seed = from.seed;
   out.epochs = from.epochs;
-  out.split.rank = from.rank;
-  if (from.world != 0) out.split.world = from.world;
-  if (from.reader_group != 0) out.split.reader_group = from.reader_group;
-  if (from.batch_size != 0) out.split.batch_size = from.batch_size;
-  HEADRACE_TRY(require_choice(from.tail, HR_TAIL_WRAP, "options->tail", "HR_TAIL_"));
-  out.split.tail = static_cast<headrace::Tail>(from.tail);
+  HEADRACE_TRY(take_split(from, out.split));
   out.read_together = from.read_together;
   if (from.read_ahead != 0) out.read_ahead = from.read_ahead;
   if (from.memory_bytes != 0) out.memory_bytes = from.memory_bytes;

@@ -1,7 +1,5 @@
-// Which samples there are, and in which order they come.
+// Which samples there are, in which order they come, and which rank takes which.
 #include "capi/c_samples.h"
-
-#include <headrace/split.h>
 
 #include <memory>
 #include <span>
@@ -10,7 +8,9 @@ using headrace::Boundary;
 using headrace::ByDim;
 using headrace::Crops;
 using headrace::Order;
+using headrace::RankBatch;
 using headrace::Result;
+using headrace::Split;
 using headrace::Status;
 using headrace::Windows;
 using headrace::capi::field_end;
@@ -21,6 +21,7 @@ using headrace::capi::require;
 using headrace::capi::require_choice;
 using headrace::capi::require_list;
 using headrace::capi::take_options;
+using headrace::capi::take_split;
 
 namespace {
 
@@ -31,7 +32,9 @@ static_assert(static_cast<int>(Boundary::kDrop) == HR_BOUNDARY_DROP &&
 
 constexpr std::size_t kWindowEnds[] = {field_end<std::size_t>(offsetof(hr_window_options, outputs_count))};
 constexpr std::size_t kCropEnds[] = {field_end<std::size_t>(offsetof(hr_crop_options, flip_count))};
-static_assert(kWindowEnds[0] == sizeof(hr_window_options) && kCropEnds[0] == sizeof(hr_crop_options));
+constexpr std::size_t kSplitEnds[] = {field_end<std::uint64_t>(offsetof(hr_split_options, batch_size))};
+static_assert(kWindowEnds[0] == sizeof(hr_window_options) && kCropEnds[0] == sizeof(hr_crop_options) &&
+              kSplitEnds[0] == sizeof(hr_split_options));
 
 Status nameless(const char* list, std::size_t i, const char* field) {
   return invalid(std::string(list) + "[" + std::to_string(i) + "]." + field +
@@ -293,6 +296,10 @@ uint64_t hr_order_positions(const hr_order* order) { return order == nullptr ? 0
 
 uint64_t hr_order_samples(const hr_order* order) { return order == nullptr ? 0 : order->value.samples(); }
 
+uint64_t hr_order_buffer_positions(const hr_order* order) {
+  return order == nullptr ? 0 : order->value.buffer_positions();
+}
+
 hr_code hr_order_epoch(const hr_order* order, uint64_t seed, uint64_t epoch, uint64_t first, size_t count,
                        uint64_t* samples, hr_error** error) {
   return guarded(error, [&]() -> Status {
@@ -310,3 +317,76 @@ hr_code hr_order_epoch(const hr_order* order, uint64_t seed, uint64_t epoch, uin
 }
 
 void hr_order_free(hr_order* order) { delete order; }
+
+hr_code hr_split_create(const hr_split_options* options, uint64_t positions, uint64_t consumed, hr_split** out,
+                        hr_error** error) {
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    hr_split_options known = HR_SPLIT_OPTIONS_INIT;
+    if (options != nullptr) HEADRACE_TRY(take_options(options, kSplitEnds, known));
+    headrace::SplitOptions native;
+    HEADRACE_TRY(take_split(known, native));
+    HEADRACE_TRY_ASSIGN(Split split, Split::create(native, positions, consumed));
+    *out = new hr_split{split};
+    return {};
+  });
+}
+
+uint64_t hr_split_batches(const hr_split* split) { return split == nullptr ? 0 : split->value.batches(); }
+
+uint64_t hr_split_global_batch_size(const hr_split* split) {
+  return split == nullptr ? 0 : split->value.global_batch_size();
+}
+
+hr_code hr_split_batch(const hr_split* split, uint64_t index, uint64_t* positions, size_t count, uint64_t* valid,
+                       hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(split, "split"));
+    HEADRACE_TRY(require_list(positions, count, "positions"));
+    const std::uint64_t batches = split->value.batches();
+    if (index >= batches) {
+      return invalid("batch " + std::to_string(index) + " is none of the " + std::to_string(batches) +
+                     " that are left of the epoch");
+    }
+    const RankBatch batch = split->value.batch(index);
+    if (count != batch.size) {
+      return invalid("the argument 'count' is " + std::to_string(count) + ", and a batch has " +
+                     std::to_string(batch.size) + " places: give room for one position each");
+    }
+    for (std::size_t place = 0; place < count; ++place) positions[place] = batch.position(place);
+    if (valid != nullptr) *valid = batch.valid;
+    return {};
+  });
+}
+
+hr_code hr_split_after(const hr_split* split, uint64_t done, uint64_t epoch, uint64_t* after_epoch, uint64_t* consumed,
+                       hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(split, "split"));
+    const std::uint64_t batches = split->value.batches();
+    if (done > batches) {
+      return invalid("the argument 'done' is " + std::to_string(done) + ", and " + std::to_string(batches) +
+                     " batches are left of the epoch");
+    }
+    const headrace::LoaderPosition at = split->value.after(done, epoch);
+    if (after_epoch != nullptr) *after_epoch = at.epoch;
+    if (consumed != nullptr) *consumed = at.consumed;
+    return {};
+  });
+}
+
+hr_code hr_split_share(const hr_split* split, uint64_t extent, uint64_t align, uint64_t* begin, uint64_t* count,
+                       hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(split, "split"));
+    HEADRACE_TRY(require(begin, "begin"));
+    HEADRACE_TRY(require(count, "count"));
+    HEADRACE_TRY_ASSIGN(const Split::Share share, split->value.share(extent, align == 0 ? 1 : align));
+    *begin = share.begin;
+    *count = share.count;
+    return {};
+  });
+}
+
+void hr_split_free(hr_split* split) { delete split; }

@@ -4,6 +4,7 @@
 #include <headrace/crops.h>
 #include <headrace/loader_c.h>
 #include <headrace/order.h>
+#include <headrace/split.h>
 #include <headrace/windows.h>
 
 #include <cstddef>
@@ -21,6 +22,9 @@ struct hr_windows {
 struct hr_order {
   headrace::Order value;
 };
+struct hr_split {
+  headrace::Split value;
+};
 
 namespace headrace::capi {
 
@@ -35,6 +39,20 @@ inline Status require_list(const void* list, std::size_t count, const char* name
 inline Status require_choice(std::uint64_t value, std::uint64_t last, const std::string& name, const char* prefix) {
   if (value <= last) return {};
   return invalid(name + " is " + std::to_string(value) + ", which is none of " + prefix + "...");
+}
+
+// The fields that hr_split_options and hr_loader_options have in common.
+template <class Options>
+Status take_split(const Options& from, SplitOptions& out) {
+  static_assert(static_cast<int>(Tail::kDrop) == HR_TAIL_DROP && static_cast<int>(Tail::kPad) == HR_TAIL_PAD &&
+                static_cast<int>(Tail::kWrap) == HR_TAIL_WRAP);
+  out.rank = from.rank;
+  if (from.world != 0) out.world = from.world;
+  if (from.reader_group != 0) out.reader_group = from.reader_group;
+  if (from.batch_size != 0) out.batch_size = from.batch_size;
+  HEADRACE_TRY(require_choice(from.tail, HR_TAIL_WRAP, "options->tail", "HR_TAIL_"));
+  out.tail = static_cast<Tail>(from.tail);
+  return {};
 }
 
 }  // namespace headrace::capi

@@ -185,7 +185,7 @@ void add_scaled(const LoaderArray& array, std::size_t number, const device::Box&
                 std::span<const Segment* const> segments, std::vector<ScaledBox>& out) {
   const ScaleBy& by = array.scale_by;
   const std::vector<std::uint64_t>& shape = array.array.info().shape;
-  std::vector<std::uint64_t> at(by.dims.size());
+  std::array<std::uint64_t, device::kMaxRank> at{};
   for (;;) {
     ScaledBox one{.array = number, .box = box};
     for (std::size_t i = 0; i < by.dims.size(); ++i) {
@@ -199,7 +199,7 @@ void add_scaled(const LoaderArray& array, std::size_t number, const device::Box&
     one.box.src = one.box.dst;
     device::simplify(one.box);
     out.push_back(one);
-    std::size_t i = at.size();
+    std::size_t i = by.dims.size();
     while (i > 0 && ++at[i - 1] == segments[by.dims[i - 1]]->count) at[--i] = 0;
     if (i == 0) return;
   }
@@ -358,8 +358,6 @@ TensorView BatchLayout::tensor(std::size_t number, std::span<std::byte> memory) 
 
 Status BatchLayout::add(std::span<const LoaderArray> arrays, std::uint64_t seed, std::uint64_t epoch,
                         std::uint64_t sample, std::uint64_t place, std::span<std::byte> memory, BatchReads& out) const {
-  out.parts.resize(arrays.size());
-  out.padding.resize(arrays.size());
   std::array<DimSlice, device::kMaxRank> storage;
   for (const Place& at : places_) {
     const std::span<DimSlice> slices = std::span(storage).first(at.window_shape.size());
@@ -383,12 +381,9 @@ void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::spa
     if (segments[d].empty()) return;  // an empty output
   }
   for (;;) {
-    ReadPart part;
-    device::Box box;
     bool padding = false;
     std::uint64_t first = first_byte;
-    std::vector<std::uint64_t> shape(rank);
-    std::vector<std::int64_t> strides(rank);
+    std::array<std::int64_t, device::kMaxRank> strides;
     for (std::size_t d = 0; d < rank; ++d) {
       const Segment& segment = segments[d][number[d]];
       chosen[d] = &segment;
@@ -397,20 +392,15 @@ void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::spa
       const std::uint64_t place = segment.at + (segment.backwards ? segment.count - 1 : 0);
       const std::uint64_t from = slices[d].flipped ? at.window_shape[d] - 1 - place : place;
       first += from * static_cast<std::uint64_t>(stride);
-      shape[d] = segment.count;
       strides[d] = slices[d].flipped != segment.backwards ? -stride : stride;
       padding = padding || segment.padding;
-      if (segment.padding) continue;
-      part.selection.push_back(
-          {.start = static_cast<std::int64_t>(segment.begin),
-           .stop = static_cast<std::int64_t>(segment.begin + (segment.count - 1) * segment.step + 1),
-           .step = static_cast<std::int64_t>(segment.step)});
     }
+    device::Box box;
     if (padding || !array.scale_by.dims.empty()) {
       box.dst = memory.data() + first;
       box.rank = static_cast<int>(rank);
       for (std::size_t d = 0; d < rank; ++d) {
-        box.dim[d] = {.extent = shape[d], .src_stride_bytes = strides[d], .dst_stride_bytes = strides[d]};
+        box.dim[d] = {.extent = chosen[d]->count, .src_stride_bytes = strides[d], .dst_stride_bytes = strides[d]};
       }
     }
     if (padding) {
@@ -418,8 +408,20 @@ void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::spa
       out.padding[at.array].push_back(box);
     } else {
       if (!array.scale_by.dims.empty()) add_scaled(array, at.array, box, chosen, out.scaled);
-      part.tensor = {memory, tensors_[at.tensor].dtype, std::move(shape), std::move(strides), first};
-      out.parts[at.array].push_back(std::move(part));
+      ReadPart& part = out.parts[at.array].add();
+      part.tensor.memory = memory;
+      part.tensor.first_byte = first;
+      part.tensor.dtype = tensors_[at.tensor].dtype;
+      part.tensor.strides_bytes.assign(strides.data(), strides.data() + rank);
+      part.tensor.shape.resize(rank);
+      part.selection.resize(rank);
+      for (std::size_t d = 0; d < rank; ++d) {
+        const Segment& segment = *chosen[d];
+        part.tensor.shape[d] = segment.count;
+        part.selection[d] = {.start = static_cast<std::int64_t>(segment.begin),
+                             .stop = static_cast<std::int64_t>(segment.begin + (segment.count - 1) * segment.step + 1),
+                             .step = static_cast<std::int64_t>(segment.step)};
+      }
     }
     std::size_t d = rank;
     while (d > 0 && ++number[d - 1] == segments[d - 1].size()) number[--d] = 0;

@@ -19,12 +19,35 @@ struct ScaledBox {
   device::Box box;  // src and dst are the same
 };
 
-// Of what a batch reads: a list for each array, and what is filled before.
+// Parts of a read. The memory of what they hold is kept from one read to the next.
+class PartList {
+ public:
+  void clear() noexcept { used_ = 0; }
+  ReadPart& add() {  // with whatever an earlier read left in it
+    if (used_ == parts_.size()) parts_.emplace_back();
+    return parts_[used_++];
+  }
+  std::span<const ReadPart> parts() const noexcept { return std::span(parts_).first(used_); }
+
+ private:
+  std::vector<ReadPart> parts_;
+  std::size_t used_ = 0;
+};
+
+// Of what batches read together: a list for each array, and what is filled before.
 struct BatchReads {
-  std::vector<std::vector<ReadPart>> parts;  // by array
+  std::vector<PartList> parts;  // by array
   // Boxes of padding by array: each array has a padding element of its own.
   std::vector<std::vector<device::Box>> padding;
   std::vector<ScaledBox> scaled;  // once it is read
+
+  void begin(std::size_t arrays) {
+    parts.resize(arrays);
+    padding.resize(arrays);
+    for (PartList& list : parts) list.clear();
+    for (std::vector<device::Box>& boxes : padding) boxes.clear();
+    scaled.clear();
+  }
 };
 
 // Threads: immutable.
@@ -39,7 +62,7 @@ class BatchLayout {
   const DataType& dtype_of(std::size_t array) const noexcept;  // its elements in the tensors
 
   // Adds what puts `sample` into place `place` of the batch at `memory` (batch_bytes()).
-  // REQUIRES: sample < sample_count(), place < the batch size.
+  // REQUIRES: sample < sample_count(), place < the batch size; out.begin() has been called.
   Status add(std::span<const LoaderArray> arrays, std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample,
              std::uint64_t place, std::span<std::byte> memory, BatchReads& out) const;
 

@@ -13,6 +13,7 @@ Status scale_boxes(device::Device& device, device::Stream& stream, std::span<con
   const auto key = [](const ScaledBox& one) { return std::tuple(one.array, one.entry); };
   std::sort(boxes.begin(), boxes.end(), [&](const ScaledBox& a, const ScaledBox& b) { return key(a) < key(b); });
   std::vector<device::Box> same;
+  same.reserve(boxes.size());
   for (std::size_t i = 0; i < boxes.size();) {
     const ScaledBox& first = boxes[i];
     same.clear();

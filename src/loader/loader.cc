@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <new>
 #include <string>
@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "base/fork.h"
 #include "device/device.h"
+#include "loader/array_schema.h"
 #include "loader/batch_layout.h"
 #include "loader/batch_ring.h"
 #include "loader/batch_scaling.h"
@@ -40,7 +41,7 @@ class Loader::Impl {
   Result<std::optional<LoaderBatch>> next();
   bool wait_for(std::chrono::nanoseconds timeout);
   void cancel() noexcept;
-  bool release_cache() noexcept;
+  void release_cache() noexcept;
 
   const std::vector<LoaderTensor>& tensors() const noexcept { return ring_->layout.tensors(); }
   std::uint64_t sample_count() const noexcept { return ring_->layout.sample_count(); }
@@ -66,6 +67,7 @@ class Loader::Impl {
     Status begun;           // why not all reads could be
     std::size_t given = 0;  // of batches
     bool waited = false, ends_epoch = false;
+    bool beside_cache = false;  // a cache had its memory as it began, so that there may be more the next time
   };
 
   void keep_chunks();
@@ -75,10 +77,11 @@ class Loader::Impl {
   Status read_again(Reading& reading);
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
-  // `reading` has slots for batches `first` and on; what cannot be begun is its Status.
-  void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-             Reading& reading) noexcept;
-  Status begin_all(std::uint64_t epoch, Reading& reading);
+  // `reading` has slots for batches `first` and on; what cannot be begun is its Status. `reads`: see begin_all().
+  void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first, Reading& reading,
+             loader::BatchReads& reads) noexcept;
+  // `reads` is for its use, and keeps its memory.
+  Status begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads);
   Status grow(std::size_t count);
   Status fill(const loader::BatchReads& reads) const;
   void drop_locked(const Reading& reading);
@@ -107,13 +110,15 @@ class Loader::Impl {
   LoaderStats stats_;
   std::unique_ptr<device::Stream> scaling_;  // where there is something to scale by index
 
+  std::vector<std::weak_ptr<transfer::ChunkCache>> caches_;  // that there were: reads have them longer than kept_
   // Guarded by the ring's mutex.
   std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
   bool released_ = false;                                    // kept_ has been
-  std::deque<Reading> readings_;
-  std::size_t begun_ = 0;   // of readings_: not an epoch's end
-  std::size_t needed_ = 0;  // free slots that the planner waits for; 0: it does something else
-  Status failed_;           // of the planner itself
+  std::list<Reading> readings_;
+  std::list<Reading> through_;  // given out; the planner frees them, which would be half of next()'s time
+  std::size_t begun_ = 0;       // of readings_: not an epoch's end
+  std::size_t needed_ = 0;      // free slots that the planner waits for; 0: it does something else
+  Status failed_;               // of the planner itself
   bool planned_all_ = false, stop_ = false;
 };
 
@@ -122,14 +127,6 @@ namespace {
 std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
-// Nothing where there are none, so that states of loaders without them stay what they were.
-void add_positions(const LoaderArray& array, loader::Digest& digest) {
-  for (const auto& [dim, positions] : array.positions) {
-    digest.add(dim);
-    for (const std::int64_t position : positions) digest.add(static_cast<std::uint64_t>(position));
-  }
 }
 
 }  // namespace
@@ -141,23 +138,7 @@ Status Loader::Impl::start() {
     return loader::refuse("the order is of " + std::to_string(order_.samples()) + " samples, the arrays have " +
                           std::to_string(layout.sample_count()));
   }
-  schema_ = order_.schema();
-  for (const LoaderArray& array : arrays_) {
-    const LoaderSchema samples = std::visit([](const auto& some) { return some.schema(); }, array.samples);
-    if (arrays_.size() == 1) {
-      schema_.add(samples);
-      if (array.positions.empty()) continue;
-      loader::Digest positions;
-      add_positions(array, positions);
-      schema_.set("positions", positions.value());
-      continue;
-    }
-    // A digest for each array: a state has room for so many.
-    loader::Digest digest;
-    for (const auto& [name, value] : samples.digests()) digest.add(name).add(value);
-    add_positions(array, digest);
-    schema_.set("samples of " + array.name, digest.value());
-  }
+  schema_ = loader::schema_of(order_, arrays_);
   std::uint64_t consumed = 0;
   if (options_.state) {
     HEADRACE_TRY(options_.state->check(schema_, order_.positions()));
@@ -226,6 +207,7 @@ void Loader::Impl::keep_chunks() {
         ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded,
         transfer::ChunkCache::Limits{bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1),
                                      options_.leave_free_bytes});
+    caches_.emplace_back(kept_[i]);
   }
 }
 
@@ -234,18 +216,14 @@ std::shared_ptr<transfer::ChunkCache> Loader::Impl::kept(std::size_t array) cons
   return kept_[array];
 }
 
-// Whether there was something to release.
-bool Loader::Impl::release_cache() noexcept {
-  if (ring_->mutex.inherited()) return false;
-  bool any = false;
+void Loader::Impl::release_cache() noexcept {
+  if (ring_->mutex.inherited()) return;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     std::shared_ptr<transfer::ChunkCache> cache;  // freed without the mutex: that takes milliseconds
     std::lock_guard lock(*ring_->mutex);
     cache.swap(kept_[i]);
-    any = any || cache != nullptr;
-    released_ = released_ || any;
+    released_ = released_ || cache != nullptr;
   }
-  return any;
 }
 
 Status Loader::Impl::grow(std::size_t count) {
@@ -273,6 +251,7 @@ void Loader::Impl::plan() noexcept {
   try {
     Split split = *split_;
     std::uint64_t epoch = epoch_;
+    loader::BatchReads reads;
     for (; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
       const EpochOrder order = order_.epoch(options_.seed, epoch);
       for (std::uint64_t batch = 0; batch < split.batches();) {
@@ -290,6 +269,8 @@ void Loader::Impl::plan() noexcept {
           ring_->changed->notify_all();
           return;
         }
+        std::list<Reading> through;
+        through.swap(through_);
         if (free() < count) {
           // Whoever keeps batches gets more, as far as memory_bytes goes.
           const std::size_t more = ring_->to_grow_locked(count);
@@ -308,7 +289,8 @@ void Loader::Impl::plan() noexcept {
           reading.batches[taken++].slot = &slot;
         }
         lock.unlock();
-        begin(order, split, epoch, batch, reading);
+        through.clear();
+        begin(order, split, epoch, batch, reading, reads);
         lock.lock();
         if (stop_) {
           for (const Completion& read : reading.reads) read.cancel();
@@ -337,7 +319,7 @@ void Loader::Impl::plan() noexcept {
 }
 
 void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first,
-                         Reading& reading) noexcept {
+                         Reading& reading, loader::BatchReads& reads) noexcept {
   reading.timing.planned_ns = now_ns();
   reading.timing.batches = reading.batches.size();
   try {
@@ -346,38 +328,41 @@ void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint6
       const RankBatch batch = split.batch(first + i);
       planned.valid = batch.valid;
       planned.number = first + i;
+      planned.samples.reserve(batch.size);
       for (std::uint64_t place = 0; place < batch.size; ++place) {
         planned.samples.push_back(order.sample(batch.position(place)));
       }
     }
-    reading.begun = begin_all(epoch, reading);
+    reading.begun = begin_all(epoch, reading, reads);
   } catch (const std::bad_alloc&) {
     reading.begun = Status::out_of_memory();
   }
   reading.timing.begun_ns = now_ns();
 }
 
-Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading) {
+Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads) {
   reading.reads.reserve(arrays_.size());  // whatever has begun is waited for
   if (options_.leave_free_bytes != 0) {
     const std::optional<std::uint64_t> free = ring_->device->free_bytes();
     if (free && *free < options_.leave_free_bytes / 2) release_cache();
   }
-  loader::BatchReads reads;
+  reading.beside_cache =
+      std::any_of(caches_.begin(), caches_.end(), [](const auto& cache) { return !cache.expired(); });
+  reads.begin(arrays_.size());
   for (const Planned& planned : reading.batches) {
     for (std::size_t place = 0; place < planned.samples.size(); ++place) {
       HEADRACE_TRY(ring_->layout.add(arrays_, options_.seed, epoch, planned.samples[place], place,
                                      planned.slot->bytes(), reads));
     }
   }
-  reading.scaled = std::move(reads.scaled);
+  reading.scaled = reads.scaled;
   HEADRACE_TRY(fill(reads));
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    if (reads.parts[i].empty()) continue;  // all of it is padding
+    const std::span<const ReadPart> parts = reads.parts[i].parts();
+    if (parts.empty()) continue;  // all of it is padding
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
-    HEADRACE_TRY_ASSIGN(Completion read,
-                        zarr::read_many_kept(arrays_[i].array, reads.parts[i], device_, options, kept(i)));
+    HEADRACE_TRY_ASSIGN(Completion read, zarr::read_many_kept(arrays_[i].array, parts, device_, options, kept(i)));
     reading.reads.push_back(std::move(read));
   }
   return {};
@@ -394,7 +379,7 @@ Status Loader::Impl::fill(const loader::BatchReads& reads) const {
     std::lock_guard lock(*ring_->mutex);
     HEADRACE_TRY(ring_->device->assemble(reads.padding[i], {.element_bytes = static_cast<std::uint32_t>(bytes)},
                                          element.data(), *ring_->gate));
-    if (!reads.parts[i].empty()) continue;
+    if (!reads.parts[i].parts().empty()) continue;
     HEADRACE_TRY_ASSIGN(filled, ring_->device->create_event());
     HEADRACE_TRY(ring_->device->record(*filled, *ring_->gate));
   }
@@ -493,7 +478,8 @@ Status Loader::Impl::read_again(Reading& reading) {
   for (const Completion* const read : others) static_cast<void>(read->wait());
   reading.reads.clear();
   reading.scaled.clear();
-  reading.begun = begin_all(epoch_, reading);
+  loader::BatchReads reads;
+  reading.begun = begin_all(epoch_, reading, reads);
   return finish(reading);
 }
 
@@ -529,7 +515,10 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (!reading.waited) {
     lock.unlock();
     status = finish(reading);
-    if (status.code() == Code::kResourceExhausted && release_cache()) status = read_again(reading);
+    if (status.code() == Code::kResourceExhausted && reading.beside_cache) {
+      release_cache();
+      status = read_again(reading);
+    }
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     lock.lock();
     note_cache_locked();
@@ -559,7 +548,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   planned.slot->use = Slot::Use::kOut;
   ++given_;
   ++stats_.batches;
-  if (++reading.given == reading.batches.size()) readings_.pop_front();
+  if (++reading.given == reading.batches.size()) through_.splice(through_.end(), readings_, readings_.begin());
   lock.unlock();
   ring_->changed->notify_all();
   return std::optional<LoaderBatch>(Access::make<LoaderBatch>(std::move(held)));

@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +18,9 @@
 #include "base/access.h"
 #include "base/fault.h"
 #include "loader/loader_testing.h"
+#include "support/child.h"
 #include "support/flat_array.h"
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -196,6 +200,138 @@ TEST_P(LoaderCache, AReadWithoutMemoryIsMadeAgain) {
   }
   EXPECT_EQ(failed, 1u);
   EXPECT_EQ(given, loader.batches() - 1);
+}
+
+// The reads under way have failed for want of memory by the time somebody releases the cache, or a batch before them is
+// asked for.
+TEST_P(LoaderCache, EveryReadThatFoundNoMemoryBesideACacheIsMadeAgain) {
+  if (!base::kFaultPointsCompiled || std::string(GetParam()) == "cuda") return;
+  const auto fired = [] {
+    std::uint64_t all = 0;
+    for (const base::FaultCount& count : base::fault_counts()) all += count.fired;
+    return all;
+  };
+  for (const bool released_by_another : {false, true}) {
+    how_.read_ahead = 3;
+    base::arm_fault({.point = "dev_host.assemble", .error = ENOMEM, .forever = true});
+    Loader loader = make();
+    // Two arrays each.
+    for (int i = 0; i < 5000 && fired() < 6; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_GE(fired(), 6u);
+    base::disarm_faults();
+    if (released_by_another) loader.release_cache();
+    run_epoch(loader);
+    EXPECT_TRUE(loader.stats().cache_released);
+  }
+}
+
+TEST_P(LoaderCache, TwoThreadsReleaseAtOnce) {
+  for (int round = 0; round < 20; ++round) {
+    how_.cache_form = round % 2 == 0 ? CacheForm::kDecoded : CacheForm::kEncoded;
+    Loader loader = make();
+    std::vector<std::thread> others;
+    for (int i = 0; i < 2; ++i) {
+      others.emplace_back([&] {
+        std::this_thread::sleep_for(std::chrono::microseconds(200 * round));
+        for (int again = 0; again < 50; ++again) loader.release_cache();
+      });
+    }
+    for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);
+    for (std::thread& other : others) other.join();
+    run_epoch(loader);
+    EXPECT_TRUE(loader.stats().cache_released);
+    EXPECT_EQ(loader.stats().kept_bytes, 0u);
+  }
+}
+
+TEST_P(LoaderCache, IsReleasedBehindTheLastEpochAndWhenCancelled) {
+  how_.epochs = 1;
+  Loader ended = make();
+  std::optional<LoaderBatch> held = ended.next().value();
+  while (ended.next().value().has_value()) {
+  }
+  ended.release_cache();
+  EXPECT_FALSE(ended.next().value().has_value());
+  check_batch(*held);  // is no part of the cache
+  how_.epochs = 0;
+  Loader cancelled = make();
+  EXPECT_TRUE(cancelled.next().ok());
+  cancelled.cancel();
+  cancelled.release_cache();
+  Status status;
+  while (status.ok()) status = cancelled.next().status();
+  EXPECT_EQ(status.code(), Code::kCancelled) << status.to_string();
+  cancelled.release_cache();
+}
+
+TEST_P(LoaderCache, TwoLoadersOfOneContextKeepTheirOwn) {
+  Loader first = make();
+  how_.seed = 9;
+  Loader second = make();
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::thread other([&] { run_epoch(second); });
+    run_epoch(first);
+    other.join();
+  }
+  first.release_cache();
+  for (int epoch = 0; epoch < 2; ++epoch) run_epoch(first);
+  EXPECT_EQ(found_in_epoch(first).kept, 0u);
+  EXPECT_EQ(first.stats().kept_bytes, 0u);
+  const Found found = found_in_epoch(second);
+  EXPECT_GT(found.kept, 0u);
+  EXPECT_EQ(found.read, 0u);
+  EXPECT_FALSE(second.stats().cache_released);
+  { const Loader gone = std::move(first); }
+  EXPECT_EQ(found_in_epoch(second).read, 0u);
+}
+
+// At whatever moment the process forks: the child's calls come back, and the parent keeps what it has.
+TEST_P(LoaderCache, AChildReleasesNothing) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
+  Loader loader = make();
+  for (int round = 0; round < 20; ++round) {
+    std::optional<LoaderBatch> batch = loader.next().value();
+    std::this_thread::sleep_for(std::chrono::microseconds(37 * round));
+    EXPECT_EQ(support::in_child([&] {
+                loader.release_cache();
+                loader.cancel();
+                static_cast<void>(loader.wait_for(std::chrono::milliseconds(1)));
+                static_cast<void>(loader.state());
+                return loader.next().status().code() == Code::kForked ? 0 : 1;
+              }),
+              0)
+        << round;
+    if (batch.has_value()) check_batch(*batch);
+    if (HasFatalFailure()) return;
+  }
+  while (loader.next().value().has_value()) {
+  }
+  run_epoch(loader);
+  const Found found = found_in_epoch(loader);
+  EXPECT_GT(found.kept, 0u);
+  EXPECT_EQ(found.read, 0u);
+  EXPECT_FALSE(loader.stats().cache_released);
+}
+
+TEST_P(LoaderCache, AChildMayLetGoOfALoader) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
+  std::optional<Loader> loader = make();
+  for (int epoch = 0; epoch < 2; ++epoch) run_epoch(*loader);
+  for (int round = 0; round < 5; ++round) {
+    std::optional<LoaderBatch> batch = loader->next().value();
+    EXPECT_EQ(support::in_child([&] {
+                batch.reset();
+                loader.reset();
+                return 0;
+              }),
+              0)
+        << round;
+    if (batch.has_value()) check_batch(*batch);
+    if (HasFatalFailure()) return;
+  }
+  while (loader->next().value().has_value()) {
+  }
+  EXPECT_EQ(found_in_epoch(*loader).read, 0u);
 }
 
 }  // namespace

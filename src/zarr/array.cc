@@ -225,19 +225,14 @@ Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = [&]() -> Result<std::unique_ptr<transfer::Plan>> {
-    std::vector<zarr::PlanPart> planned;
-    planned.reserve(parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const auto named = [i](Status status) {
-        return std::move(status).with_cause("selection " + std::to_string(i) + " of those read together");
-      };
-      auto resolved = array->resolve_selection(parts[i].selection);
-      if (!resolved.ok()) return named(std::move(resolved).status());
-      planned.push_back({std::move(*resolved), parts[i].tensor});
-      Status status = check_tensor(planned.back().selection, conversion.dtype, planned.back().tensor);
-      if (!status.ok()) return named(std::move(status));
-    }
-    return zarr::make_plan(array, planned, std::move(conversion));
+    const auto part_at = [&](std::size_t i, zarr::PlanPart& part) {
+      Status status = array->resolve_selection(parts[i].selection, part.selection);
+      part.tensor = parts[i].tensor;
+      if (status.ok()) status = check_tensor(part.selection, conversion.dtype, part.tensor);
+      if (status.ok()) return status;
+      return std::move(status).with_cause("selection " + std::to_string(i) + " of those read together");
+    };
+    return zarr::make_plan(array, parts.size(), part_at, conversion);
   }();
   begun.plan_seconds = timer.stop();
   return prepare(array, std::move(plan), begun, device, options, std::move(kept));

@@ -524,6 +524,7 @@ TEST_P(CLoaderFaults, AChildProcessIsRefused) {
   Made<hr_batch> batch = next_of(loader);
   const pid_t child = ::fork();
   if (child == 0) {
+    hr_loader_release_cache(loader.get());
     hr_batch* next = nullptr;
     const bool refused = hr_loader_next(loader.get(), &next, nullptr) == HR_FORKED && next == nullptr &&
                          hr_batch_release(batch.get(), nullptr, 0, nullptr) == HR_FORKED;

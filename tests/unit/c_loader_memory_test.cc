@@ -69,6 +69,7 @@ TEST_P(CLoaderMemory, WhatIsMadeIsRefused) {
   });
   refuse_each<hr_order>(
       [&](hr_order** out) { return hr_order_block_shuffle(windows_.get(), c_array_.get(), 2, out, nullptr); });
+  refuse_each<hr_split>([&](hr_split** out) { return hr_split_create(nullptr, 10, 0, out, nullptr); });
   refuse_each<hr_loader>([&](hr_loader** out) {
     const hr_loader_array* const arrays[] = {&c_one_};
     return hr_loader_create(c_device_.get(), arrays, 1, nullptr, out, nullptr);

@@ -226,6 +226,52 @@ TEST_P(CLoader, OptionsReachTheLoader) {
   EXPECT_EQ(times.batches, 2u);
 }
 
+// A split and an order say which samples a rank's loader gives, also where it goes on in the middle of an epoch.
+TEST_P(CLoader, WhatARankGetsIsKnownBefore) {
+  const auto order = make<hr_order>([&](hr_order** out, hr_error** error) {
+    return hr_order_full_shuffle(hr_windows_sample_count(windows_.get()), out, error);
+  });
+  hr_loader_options how = HR_LOADER_OPTIONS_INIT;
+  how.order = order.get();
+  how.seed = 5;
+  how.rank = 1;
+  how.world = 2;
+  how.tail = HR_TAIL_PAD;
+  how.batch_size = 2;
+  hr_split_options options = HR_SPLIT_OPTIONS_INIT;
+  options.rank = how.rank;
+  options.world = how.world;
+  options.tail = how.tail;
+  options.batch_size = how.batch_size;
+  std::string state;
+  for (int run = 0; run < 2; ++run) {
+    if (run == 1) how.state = state.c_str();
+    const auto loader = loader_of({&c_one_}, how);
+    std::uint64_t epoch = 0, consumed = 0;
+    ASSERT_EQ(hr_loader_position(loader.get(), &epoch, &consumed, nullptr), HR_OK);
+    const auto split = make<hr_split>([&](hr_split** out, hr_error** error) {
+      return hr_split_create(&options, hr_order_positions(order.get()), consumed, out, error);
+    });
+    ASSERT_EQ(hr_split_batches(split.get()), hr_loader_batches_left(loader.get()));
+    for (std::uint64_t index = 0; index < hr_split_batches(split.get()); ++index) {
+      std::uint64_t positions[2], valid = 0;
+      ASSERT_EQ(hr_split_batch(split.get(), index, positions, 2, &valid, nullptr), HR_OK);
+      std::vector<std::uint64_t> wanted(2);
+      for (int place = 0; place < 2; ++place) {
+        ASSERT_EQ(hr_order_epoch(order.get(), how.seed, epoch, positions[place], 1, &wanted[place], nullptr), HR_OK);
+      }
+      const Made<hr_batch> batch = next_of(loader);
+      EXPECT_EQ(samples_of(batch.get()), wanted);
+      EXPECT_EQ(hr_batch_valid(batch.get()), valid);
+      std::uint64_t told_epoch = 0, told = 0, is_epoch = 0, is = 0;
+      ASSERT_EQ(hr_split_after(split.get(), index + 1, epoch, &told_epoch, &told, nullptr), HR_OK);
+      ASSERT_EQ(hr_loader_position(loader.get(), &is_epoch, &is, nullptr), HR_OK);
+      EXPECT_EQ((LoaderPosition{told_epoch, told}), (LoaderPosition{is_epoch, is}));
+      if (index == 0) state = state_of(loader.get());
+    }
+  }
+}
+
 TEST_P(CLoader, ZerosAreTheDefaults) {
   Loader loader = Loader::create(*device_, {plain(cpp_windows(2))}, {}).value();
   const auto by_null = make<hr_loader>([&](hr_loader** out, hr_error** error) {

@@ -300,6 +300,7 @@ void expect_same_order(const Made<hr_order>& c, const Order& cpp) {
   ASSERT_EQ(c.code, HR_OK) << c.message;
   ASSERT_EQ(hr_order_positions(c.get()), cpp.positions());
   EXPECT_EQ(hr_order_samples(c.get()), cpp.samples());
+  EXPECT_EQ(hr_order_buffer_positions(c.get()), cpp.buffer_positions());
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
     const EpochOrder wanted = cpp.epoch(5, epoch);
     const std::vector<std::uint64_t> got = epoch_of(c.get(), 5, epoch);
@@ -403,9 +404,98 @@ TEST_P(COrders, WhatTheyRefuse) {
   EXPECT_EQ(hr_order_epoch(nullptr, 0, 0, 0, 3, samples, nullptr), HR_INVALID_ARGUMENT);
 }
 
+Made<hr_split> split_of(const hr_split_options* options, std::uint64_t positions, std::uint64_t consumed) {
+  return make<hr_split>(
+      [&](hr_split** out, hr_error** error) { return hr_split_create(options, positions, consumed, out, error); });
+}
+
+TEST(CSplits, RanksTakeWhatTheyTakeInCpp) {
+  for (const std::uint32_t tail : {HR_TAIL_DROP, HR_TAIL_PAD, HR_TAIL_WRAP}) {
+    for (const std::uint64_t consumed : {0u, 24u, 90u}) {
+      for (std::uint32_t rank = 0; rank < 6; ++rank) {
+        hr_split_options options = HR_SPLIT_OPTIONS_INIT;
+        options.rank = rank;
+        options.world = 6;
+        options.reader_group = 2;
+        options.tail = tail;
+        options.batch_size = 4;
+        const Split cpp = Split::create({rank, 6, 2, 4, static_cast<Tail>(tail)}, 95, consumed).value();
+        const Made<hr_split> c = split_of(&options, 95, consumed);
+        ASSERT_EQ(c.code, HR_OK) << c.message;
+        ASSERT_EQ(hr_split_batches(c.get()), cpp.batches());
+        EXPECT_EQ(hr_split_global_batch_size(c.get()), cpp.global_batch_size());
+        for (std::uint64_t index = 0; index < cpp.batches(); ++index) {
+          std::uint64_t positions[4], valid = 99;
+          ASSERT_EQ(hr_split_batch(c.get(), index, positions, 4, &valid, nullptr), HR_OK);
+          EXPECT_EQ(valid, cpp.batch(index).valid);
+          for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(positions[i], cpp.batch(index).position(i));
+          EXPECT_EQ(hr_split_batch(c.get(), index, positions, 4, nullptr, nullptr), HR_OK);
+        }
+        for (std::uint64_t done = 0; done <= cpp.batches(); ++done) {
+          std::uint64_t epoch = 99, at = 99;
+          ASSERT_EQ(hr_split_after(c.get(), done, 7, &epoch, &at, nullptr), HR_OK);
+          EXPECT_EQ((LoaderPosition{epoch, at}), cpp.after(done, 7));
+        }
+        std::uint64_t begin = 99, count = 99;
+        ASSERT_EQ(hr_split_share(c.get(), 50, 8, &begin, &count, nullptr), HR_OK);
+        EXPECT_EQ(begin, cpp.share(50, 8)->begin);
+        EXPECT_EQ(count, cpp.share(50, 8)->count);
+        ASSERT_EQ(hr_split_share(c.get(), 50, 0, &begin, &count, nullptr), HR_OK);
+        EXPECT_EQ(count, cpp.share(50)->count);
+      }
+    }
+  }
+  // Defaults: one rank, batches of one.
+  for (const Made<hr_split>& one : {split_of(nullptr, 5, 0), [] {
+                                      hr_split_options zeros{};
+                                      zeros.size = sizeof zeros;
+                                      return split_of(&zeros, 5, 0);
+                                    }()}) {
+    EXPECT_EQ(hr_split_batches(one.get()), 5u);
+    EXPECT_EQ(hr_split_global_batch_size(one.get()), 1u);
+  }
+}
+
+TEST(CSplits, RefusalsNameWhatIsWrong) {
+  const auto refused = [](const auto& change, std::uint64_t positions, std::uint64_t consumed, const char* names) {
+    hr_split_options options = HR_SPLIT_OPTIONS_INIT;
+    change(options);
+    const Made<hr_split> made = split_of(&options, positions, consumed);
+    EXPECT_EQ(made.code, HR_INVALID_ARGUMENT) << names;
+    EXPECT_NE(made.message.find(names), std::string::npos) << names << ": " << made.message;
+  };
+  refused([](hr_split_options& o) { o.rank = 1; }, 10, 0, "rank");
+  refused([](hr_split_options& o) { o.world = 3, o.reader_group = 2; }, 10, 0, "reader_group");
+  refused([](hr_split_options& o) { o.tail = 3; }, 10, 0, "options->tail");
+  refused([](hr_split_options& o) { o.batch_size = 11; }, 10, 0, "batch_size");
+  refused([](hr_split_options& o) { o.size = 3; }, 10, 0, "size");
+  refused([](hr_split_options&) {}, 0, 0, "positions");
+  refused([](hr_split_options&) {}, 10, 11, "consumed");
+  EXPECT_EQ(hr_split_create(nullptr, 10, 0, nullptr, nullptr), HR_INVALID_ARGUMENT);
+
+  const Made<hr_split> split = split_of(nullptr, 10, 0);
+  std::uint64_t one = 0, other = 0;
+  EXPECT_EQ(hr_split_batch(split.get(), 10, &one, 1, nullptr, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_batch(split.get(), 0, &one, 0, nullptr, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_batch(split.get(), 0, &one, 2, nullptr, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_batch(split.get(), 0, nullptr, 1, nullptr, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_batch(nullptr, 0, &one, 1, nullptr, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_after(split.get(), 11, 0, &one, &other, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_after(split.get(), 10, 0, nullptr, nullptr, nullptr), HR_OK);
+  EXPECT_EQ(hr_split_after(nullptr, 0, 0, &one, &other, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_share(split.get(), 0, 1, &one, &other, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_share(split.get(), 5, 1, nullptr, &other, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_share(split.get(), 5, 1, &one, nullptr, nullptr), HR_INVALID_ARGUMENT);
+  EXPECT_EQ(hr_split_share(nullptr, 5, 1, &one, &other, nullptr), HR_INVALID_ARGUMENT);
+}
+
 TEST(CSamples, NullHandlesAreHarmless) {
   hr_windows_free(nullptr);
   hr_order_free(nullptr);
+  hr_split_free(nullptr);
+  EXPECT_EQ(hr_split_batches(nullptr), 0u);
+  EXPECT_EQ(hr_split_global_batch_size(nullptr), 0u);
+  EXPECT_EQ(hr_order_buffer_positions(nullptr), 0u);
   EXPECT_EQ(hr_windows_sample_count(nullptr), 0u);
   EXPECT_EQ(hr_windows_window_count(nullptr, 0), 0u);
   EXPECT_EQ(hr_windows_dim_count(nullptr), 0u);

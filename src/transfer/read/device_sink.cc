@@ -312,7 +312,7 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
       wave.stage.slot->on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
   decode.items.clear();
   decode.item_tasks.clear();
-  wave.stage.several.clear();
+  begin_several(wave);
   boxes = 0;
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     WaveChunk& chunk = decode.chunks[i];

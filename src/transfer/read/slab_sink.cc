@@ -1,5 +1,6 @@
 #include "transfer/read/slab_sink.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -126,6 +127,14 @@ Status SlabSink::copy_pieces(Wave& wave, Worker& worker) const {
 Status SlabSink::assemble(const Wave& wave, std::span<const device::Box> boxes) const {
   if (boxes.empty()) return {};
   return device_->assemble(boxes, wave.tasks.op(), wave.tasks.form->fill.data(), *wave.stage.slot->stream);
+}
+
+// Room for all that the wave has: `several` is a new list in each read.
+void SlabSink::begin_several(Wave& wave) {
+  const auto boxes = std::span(wave.stage.boxes).first(wave.tasks.tasks.size());
+  const auto has_several = [](const device::Box& box) { return box.rank == WaveStage::kSeveralBoxes; };
+  wave.stage.several.clear();
+  wave.stage.several.reserve(static_cast<std::size_t>(std::count_if(boxes.begin(), boxes.end(), has_several)));
 }
 
 Status SlabSink::assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Worker& worker) const {

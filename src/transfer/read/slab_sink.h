@@ -41,6 +41,8 @@ class SlabSink : public ChunkSink {
   Status copy_pieces(Wave& wave, Worker& worker) const;
   // One assemble call.
   Status assemble(const Wave& wave, std::span<const device::Box> boxes) const;
+  // Empties the wave's list of tasks with several boxes.
+  static void begin_several(Wave& wave);
   // One for every batch of boxes: a task may have as many as elements.
   Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Worker& worker) const;
 

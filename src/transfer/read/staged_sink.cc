@@ -94,7 +94,7 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
   HEADRACE_TRY(add_mapped_slabs(wave));
   device::Piece* last = nullptr;  // of the pinned slab
   std::size_t kept = 0;
-  wave.stage.several.clear();
+  begin_several(wave);
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     if (wave.stage.boxes[i].rank == WaveStage::kNoBoxes) continue;
     const std::byte*& src = [&]() -> const std::byte*& {

@@ -118,10 +118,16 @@ class StoredBlocks final : public zarr::BlockBegin {
 }  // namespace
 
 Result<ResolvedSelection> Array::Impl::resolve_selection(const Selection& selection) const {
+  ResolvedSelection out;
+  HEADRACE_TRY(resolve_selection(selection, out));
+  return out;
+}
+
+Status Array::Impl::resolve_selection(const Selection& selection, ResolvedSelection& out) const {
   const std::vector<std::uint64_t>& shape = metadata.shape;
-  if (!zarr::has_blocks(selection)) return headrace::resolve_selection(selection, shape);
+  if (!zarr::has_blocks(selection)) return zarr::resolve_selection_into(selection, shape, out);
   HEADRACE_TRY_ASSIGN(const Selection slices, zarr::blocks_to_slices(selection, shape, StoredBlocks(*this)));
-  return headrace::resolve_selection(slices, shape);
+  return zarr::resolve_selection_into(slices, shape, out);
 }
 
 }  // namespace headrace

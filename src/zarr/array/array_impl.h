@@ -32,6 +32,7 @@ class headrace::Array::Impl {
   Status resolve();
   // Blocks are of this array's grid.
   Result<ResolvedSelection> resolve_selection(const Selection& selection) const;
+  Status resolve_selection(const Selection& selection, ResolvedSelection& out) const;  // vectors keep their memory
   // What decodes a chunk of `shape`, read whole.
   Result<codec::Chain> build_chain_for(const std::vector<std::uint64_t>& shape) const;
   // Key of an object of this array, NUL-terminated, from the array's own relative key.

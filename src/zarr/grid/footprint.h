@@ -11,7 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -79,10 +81,16 @@ class Footprint {
 void strides_in_chunk(std::span<const std::uint8_t> axis_order, std::uint32_t element_bytes, const std::uint64_t* shape,
                       std::int64_t* strides) noexcept;
 
+// `memory`, which outlives it, has the footprint of slices whole, and others in part.
 // kUnsupported: points in an array of more than 2^64 chunks. Throws std::bad_alloc.
-Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input);
-// Of several selections of one array: a chunk that more than one of them touches is one unit. They differ in selection,
-// dst and dst_strides only, and no two of them place an element at the same address. REQUIRES: inputs is not empty.
-Result<std::unique_ptr<const Footprint>> make_merged_footprint(std::span<const FootprintInput> inputs);
+Result<std::shared_ptr<const Footprint>> make_footprint(
+    FootprintInput input, std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
+// Of several selections of one array: a chunk that more than one of them touches is one unit. They differ in selection
+// and dst..., which `input_at` sets, and no two of them place an element at the same address. What it set is used
+// before it is called again. What is allocated does not grow with their number where they are slices. REQUIRES: count >
+// 0.
+using FootprintInputAt = std::function<Status(std::size_t number, FootprintInput& input)>;
+Result<std::shared_ptr<const Footprint>> make_merged_footprint(FootprintInput input, std::size_t count,
+                                                               const FootprintInputAt& input_at);
 
 }  // namespace headrace::zarr

@@ -16,7 +16,8 @@ using transfer::TaskDetail;
 // Objects are numbered in C order of the touched ones; units by the entries that lead to them, outermost first.
 class GridFootprint final : public Footprint {
  public:
-  explicit GridFootprint(FootprintInput input) : rank_(input.selection->dims.size()), in_(input) {
+  GridFootprint(FootprintInput input, std::pmr::memory_resource* memory)
+      : rank_(input.selection->dims.size()), in_(std::move(input)), projections_(memory) {
     projections_.reserve(rank_ * (in_.levels.size() + 1));
     std::vector<std::shared_ptr<const IndexRuns>> runs;
     for (const ResolvedSelection::Dim& dim : in_.selection->dims) {
@@ -123,14 +124,15 @@ class GridFootprint final : public Footprint {
 
   const std::size_t rank_;
   FootprintInput in_;
-  std::vector<Projection> projections_;  // by level, then axis
+  std::pmr::vector<Projection> projections_;  // by level, then axis
   std::optional<SelectionBoxes> boxes_;
 };
 
 }  // namespace
 
-std::unique_ptr<const Footprint> make_grid_footprint(FootprintInput input) {
-  return std::make_unique<const GridFootprint>(std::move(input));
+std::shared_ptr<const Footprint> make_grid_footprint(FootprintInput input, std::pmr::memory_resource* memory) {
+  return std::allocate_shared<GridFootprint>(std::pmr::polymorphic_allocator<GridFootprint>(memory), std::move(input),
+                                             memory);
 }
 
 }  // namespace headrace::zarr

@@ -18,18 +18,24 @@ using transfer::TaskDetail;
 // Objects and units are numbered by their first entry.
 class MergedFootprint final : public Footprint {
  public:
-  static Result<std::unique_ptr<const Footprint>> make(std::span<const FootprintInput> inputs) {
-    std::unique_ptr<MergedFootprint> made(new MergedFootprint(inputs.front()));
+  static Result<std::shared_ptr<const Footprint>> make(FootprintInput input, std::size_t count,
+                                                       const FootprintInputAt& input_at) {
+    std::unique_ptr<MergedFootprint> made(new MergedFootprint(input, count));
     HEADRACE_TRY(made->count_units());
-    if (inputs.front().rectilinear != nullptr) made->order_.emplace(inputs.front().rectilinear);
-    made->parts_.reserve(inputs.size());
-    for (const FootprintInput& input : inputs) {
-      HEADRACE_TRY_ASSIGN(auto part, make_footprint(input));
+    if (input.rectilinear != nullptr) made->order_.emplace(input.rectilinear);
+    made->parts_.reserve(count);
+    std::uint64_t units = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      HEADRACE_TRY(input_at(i, input));
+      HEADRACE_TRY_ASSIGN(auto part, make_footprint(input, &made->memory_));
+      units += part->units();
       made->parts_.push_back(std::move(part));
-      made->list(made->parts_.size() - 1);
     }
+    made->entries_.reserve(static_cast<std::size_t>(units));
+    std::vector<std::vector<Unit>> found(made->levels_.size());
+    for (std::size_t i = 0; i < count; ++i) made->list(i, found);
     made->sort();
-    return std::unique_ptr<const Footprint>(std::move(made));
+    return std::shared_ptr<const Footprint>(std::move(made));
   }
 
   bool largest_first() const override { return !order_; }
@@ -118,8 +124,11 @@ class MergedFootprint final : public Footprint {
     std::uint32_t leads;  // bit l: of all the part's in one unit of level l, the one that stands for them
   };
 
-  explicit MergedFootprint(const FootprintInput& input)
-      : object_grid_(input.object_grid), levels_(input.levels), element_bytes_(input.element_bytes) {}
+  MergedFootprint(const FootprintInput& input, std::size_t parts)
+      : object_grid_(input.object_grid),
+        levels_(input.levels),
+        element_bytes_(input.element_bytes),
+        memory_(parts * (kPartBytes + kAxisBytes * object_grid_.size() * (levels_.size() + 1))) {}
 
   Status count_units() {
     std::optional<std::uint64_t> all = 1;
@@ -137,7 +146,8 @@ class MergedFootprint final : public Footprint {
     return {};
   }
 
-  void list(std::size_t part) {
+  // `found`: room for each level.
+  void list(std::size_t part, std::span<std::vector<Unit>> found) {
     const Footprint& footprint = *parts_[part];
     std::array<std::uint64_t, device::kMaxRank> at;
     Entry entry{};
@@ -152,25 +162,27 @@ class MergedFootprint final : public Footprint {
       entry.part_object = object;
       entry.inner = 0;
       entry.leads = 1;
-      list_below(footprint, 0, footprint.root(object), entry);
+      list_below(footprint, 0, footprint.root(object), entry, found);
     }
   }
 
   // `entry.leads`: of the levels above, those whose first smallest unit this will be.
-  void list_below(const Footprint& footprint, std::size_t level, std::uint64_t unit, Entry& entry) {
+  void list_below(const Footprint& footprint, std::size_t level, std::uint64_t unit, Entry& entry,
+                  std::span<std::vector<Unit>> found) {
     if (level == levels_.size()) {
       entry.part_unit = unit;
       entries_.push_back(entry);
       entry.leads = 0;
       return;
     }
-    std::vector<Unit> units;
+    std::vector<Unit>& units = found[level];
+    units.clear();
     footprint.children(entry.part_object, level, unit, units);
     const std::uint64_t inner = entry.inner;
     for (const Unit& child : units) {
       entry.inner = inner + child.entry * below_[level + 1];
       entry.leads |= 1U << (level + 1);
-      list_below(footprint, level + 1, child.number, entry);
+      list_below(footprint, level + 1, child.number, entry, found);
     }
     entry.inner = inner;
   }
@@ -232,20 +244,26 @@ class MergedFootprint final : public Footprint {
     return {static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high) + element_bytes_};
   }
 
+  // What the footprint of a slice takes, about; where it is more, memory_ grows.
+  static constexpr std::size_t kPartBytes = 768, kAxisBytes = 96;
+
   const std::span<const std::uint64_t> object_grid_;
   const std::span<const LevelGrid> levels_;
   const std::uint32_t element_bytes_;
-  std::optional<ChunkOrder> order_;   // where objects differ in shape
-  std::vector<std::uint64_t> below_;  // smallest units in one of each level
-  std::vector<std::unique_ptr<const Footprint>> parts_;
+  std::optional<ChunkOrder> order_;             // where objects differ in shape
+  std::vector<std::uint64_t> below_;            // smallest units in one of each level
+  std::pmr::monotonic_buffer_resource memory_;  // of parts_
+  std::vector<std::shared_ptr<const Footprint>> parts_;
   std::vector<Entry> entries_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<const Footprint>> make_merged_footprint(std::span<const FootprintInput> inputs) {
-  if (inputs.size() == 1) return make_footprint(inputs.front());
-  return MergedFootprint::make(inputs);
+Result<std::shared_ptr<const Footprint>> make_merged_footprint(FootprintInput input, std::size_t count,
+                                                               const FootprintInputAt& input_at) {
+  if (count > 1) return MergedFootprint::make(std::move(input), count, input_at);
+  HEADRACE_TRY(input_at(0, input));
+  return make_footprint(std::move(input));
 }
 
 }  // namespace headrace::zarr

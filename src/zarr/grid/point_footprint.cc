@@ -18,7 +18,7 @@ using transfer::TaskDetail;
 // their points.
 class PointFootprint final : public Footprint {
  public:
-  static Result<std::unique_ptr<const Footprint>> make(FootprintInput input) {
+  static Result<std::shared_ptr<const Footprint>> make(FootprintInput input) {
     std::unique_ptr<PointFootprint> made(new PointFootprint(std::move(input)));
     HEADRACE_TRY(made->count_units());
     if (made->in_.rectilinear != nullptr) {
@@ -28,7 +28,7 @@ class PointFootprint final : public Footprint {
       made->locate_points();
     }
     made->sort_points();
-    return std::unique_ptr<const Footprint>(std::move(made));
+    return std::shared_ptr<const Footprint>(std::move(made));
   }
 
   bool largest_first() const override { return !order_; }
@@ -239,13 +239,14 @@ class PointFootprint final : public Footprint {
 
 }  // namespace
 
-Result<std::unique_ptr<const Footprint>> make_point_footprint(FootprintInput input) {
+Result<std::shared_ptr<const Footprint>> make_point_footprint(FootprintInput input) {
   return PointFootprint::make(std::move(input));
 }
 
-Result<std::unique_ptr<const Footprint>> make_footprint(FootprintInput input) {
+Result<std::shared_ptr<const Footprint>> make_footprint(FootprintInput input, std::pmr::memory_resource* memory) {
   if (input.selection->points) return make_point_footprint(std::move(input));
-  return input.rectilinear != nullptr ? make_rectilinear_footprint(input) : make_grid_footprint(std::move(input));
+  return input.rectilinear != nullptr ? make_rectilinear_footprint(input)
+                                      : make_grid_footprint(std::move(input), memory);
 }
 
 void strides_in_chunk(std::span<const std::uint8_t> axis_order, std::uint32_t element_bytes, const std::uint64_t* shape,

@@ -59,8 +59,8 @@ class RectilinearFootprint final : public Footprint {
 
 }  // namespace
 
-std::unique_ptr<const Footprint> make_rectilinear_footprint(const FootprintInput& input) {
-  return std::make_unique<const RectilinearFootprint>(input);
+std::shared_ptr<const Footprint> make_rectilinear_footprint(const FootprintInput& input) {
+  return std::make_shared<const RectilinearFootprint>(input);
 }
 
 }  // namespace headrace::zarr

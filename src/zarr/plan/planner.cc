@@ -45,7 +45,7 @@ class ArrayPlan : public transfer::Plan {
  public:
   // `form`: of all chunks, or of the largest.
   // parts: see wants_parts().
-  ArrayPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+  ArrayPlan(std::shared_ptr<const Array::Impl> array, std::shared_ptr<const Footprint> footprint,
             std::shared_ptr<const transfer::ChunkForm> form, bool parts)
       : array_(std::move(array)), footprint_(std::move(footprint)), form_(std::move(form)), parts_(parts) {}
 
@@ -80,7 +80,7 @@ class ArrayPlan : public transfer::Plan {
   }
 
   const std::shared_ptr<const Array::Impl> array_;
-  const std::unique_ptr<const Footprint> footprint_;
+  const std::shared_ptr<const Footprint> footprint_;
   const std::shared_ptr<const transfer::ChunkForm> form_;
   const bool parts_;
 };
@@ -146,7 +146,7 @@ std::vector<std::uint64_t> largest_shape(const RectilinearGrid& grid, const Foot
 class RectilinearPlan final : public ChunkPlan {
  public:
   // `form`: of the largest chunks, those of `shape`.
-  RectilinearPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+  RectilinearPlan(std::shared_ptr<const Array::Impl> array, std::shared_ptr<const Footprint> footprint,
                   std::shared_ptr<const transfer::ChunkForm> form, bool parts, std::vector<std::uint64_t> shape)
       : ChunkPlan(std::move(array), std::move(footprint), std::move(form), parts), largest_(std::move(shape)) {}
 
@@ -182,7 +182,7 @@ class RectilinearPlan final : public ChunkPlan {
 class ShardPlan final : public ArrayPlan {
  public:
   // parts: a group has one chunk, of which the part that is wanted is read, instead of neighbours together.
-  ShardPlan(std::shared_ptr<const Array::Impl> array, std::unique_ptr<const Footprint> footprint,
+  ShardPlan(std::shared_ptr<const Array::Impl> array, std::shared_ptr<const Footprint> footprint,
             std::shared_ptr<const transfer::ChunkForm> form, bool parts)
       : ArrayPlan(std::move(array), std::move(footprint), std::move(form), parts),
         levels_(array_->sharding->grids.size()),
@@ -425,9 +425,10 @@ class ShardPlan final : public ArrayPlan {
   bool waits_ = false;  // for an index, and pending_ is not all that is to be sorted
 };
 
-// The grid and the levels of shards that an array has.
-FootprintInput layout_of(const Array::Impl& array) {
+// What all selections of a read have in common: the grid and the levels of shards that an array has.
+FootprintInput layout_of(const Array::Impl& array, const ReadConversion& conversion) {
   FootprintInput input;
+  input.element_bytes = conversion.op.element_bytes;
   input.object_shape = array.metadata.chunk_shape;
   input.object_grid = array.grid;
   if (array.sharding != nullptr) input.levels = array.sharding->grids;
@@ -439,12 +440,11 @@ FootprintInput layout_of(const Array::Impl& array) {
 
 FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selection, const TensorView& tensor,
                         const ReadConversion& conversion) {
-  FootprintInput input = layout_of(array);
+  FootprintInput input = layout_of(array, conversion);
   input.selection = &selection;
   input.dst = tensor.memory;
   input.dst_first = tensor.first_byte;
   input.dst_strides = tensor.strides_bytes;
-  input.element_bytes = conversion.op.element_bytes;
   return input;
 }
 
@@ -463,7 +463,7 @@ std::uint64_t elements_of(const TensorView& tensor) {
 }
 
 Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Impl> array,
-                                                std::unique_ptr<const Footprint> footprint, std::uint64_t elements,
+                                                std::shared_ptr<const Footprint> footprint, std::uint64_t elements,
                                                 ReadConversion conversion) {
   const std::shared_ptr<const RectilinearGrid> grid = array->metadata.rectilinear;
   const bool by_shape = grid != nullptr && footprint->units() > 0;
@@ -498,16 +498,17 @@ Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::I
   return plan_of(std::move(array), std::move(footprint), elements_of(tensor), std::move(conversion));
 }
 
-Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
-                                                  std::span<const PlanPart> parts, ReadConversion conversion) {
-  std::vector<FootprintInput> inputs;
-  inputs.reserve(parts.size());
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array, std::size_t count,
+                                                  const PlanPartAt& part_at, ReadConversion conversion) {
+  PlanPart part;
   std::uint64_t elements = 0;
-  for (const PlanPart& part : parts) {
-    inputs.push_back(input_of(*array, part.selection, part.tensor, conversion));
+  const auto input_at = [&](std::size_t number, FootprintInput& input) -> Status {
+    HEADRACE_TRY(part_at(number, part));
+    input = input_of(*array, part.selection, part.tensor, conversion);
     elements += elements_of(part.tensor);
-  }
-  HEADRACE_TRY_ASSIGN(auto footprint, make_merged_footprint(inputs));
+    return {};
+  };
+  HEADRACE_TRY_ASSIGN(auto footprint, make_merged_footprint(layout_of(*array, conversion), count, input_at));
   return plan_of(std::move(array), std::move(footprint), elements, std::move(conversion));
 }
 

@@ -5,8 +5,9 @@
 #include <headrace/selection.h>
 #include <headrace/status.h>
 
+#include <cstddef>
+#include <functional>
 #include <memory>
-#include <span>
 
 #include "transfer/plan/plan.h"
 #include "zarr/array/array_impl.h"
@@ -15,14 +16,16 @@
 namespace headrace::zarr {
 
 // Each tensor has been checked against its selection's shape; its strides are set, and its elements are
-// conversion.dtype. REQUIRES: parts is not empty.
-// Several are planned together: each chunk is a task once.
+// conversion.dtype. REQUIRES: count > 0.
+// Several are planned together: each chunk is a task once. `part_at` sets each of them, one after the other in the same
+// place, whose vectors keep their memory.
 struct PlanPart {
   ResolvedSelection selection;
   TensorView tensor;
 };
-Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
-                                                  std::span<const PlanPart> parts, ReadConversion conversion);
+using PlanPartAt = std::function<Status(std::size_t number, PlanPart& part)>;
+Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array, std::size_t count,
+                                                  const PlanPartAt& part_at, ReadConversion conversion);
 Result<std::unique_ptr<transfer::Plan>> make_plan(std::shared_ptr<const Array::Impl> array,
                                                   const ResolvedSelection& selection, const TensorView& tensor,
                                                   ReadConversion conversion);

@@ -1,4 +1,5 @@
-// Block selection: ranges of chunks of an array's grid, as slices of its elements.
+// What an array's own resolve_selection() is made of: block selection, ranges of chunks of its grid as slices of its
+// elements, and the general function for many selections.
 #pragma once
 
 #include <headrace/selection.h>
@@ -16,6 +17,9 @@ class BlockBegin {
   virtual std::uint64_t count(std::size_t axis) const = 0;
   virtual std::uint64_t begin(std::size_t axis, std::uint64_t block) const = 0;  // first element
 };
+
+// headrace::resolve_selection() into `out`, whose vectors keep their memory.
+Status resolve_selection_into(const Selection& selection, std::span<const std::uint64_t> shape, ResolvedSelection& out);
 
 bool has_blocks(const Selection& selection) noexcept;
 // Items of kind kBlocks become slices; others stay as they are. kInvalidArgument: a block out of range.

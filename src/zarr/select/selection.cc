@@ -83,7 +83,7 @@ Status resolve_item(const SelectionItem& item, std::int64_t extent, std::size_t 
   return {};
 }
 
-Result<ResolvedSelection> resolve_points(const Selection& selection, std::span<const std::uint64_t> shape) {
+Status resolve_points(const Selection& selection, std::span<const std::uint64_t> shape, ResolvedSelection& resolved) {
   if (selection.size() != shape.size()) {
     return wrong("points have coordinates in " + std::to_string(selection.size()) + " dimensions, but the array has " +
                  std::to_string(shape.size()));
@@ -103,7 +103,6 @@ Result<ResolvedSelection> resolve_points(const Selection& selection, std::span<c
     count = item.indices.size();
     decided_by = dim;
   }
-  ResolvedSelection resolved;
   resolved.points = true;
   for (std::size_t dim = 0; dim < selection.size(); ++dim) {
     ResolvedSelection::Dim& out = resolved.dims.emplace_back();
@@ -116,7 +115,7 @@ Result<ResolvedSelection> resolve_points(const Selection& selection, std::span<c
     }
   }
   resolved.shape.assign(1, count);
-  return resolved;
+  return {};
 }
 
 }  // namespace
@@ -187,12 +186,24 @@ Result<Selection> mask_points(std::span<const std::uint8_t> where_true, std::spa
 }
 
 Result<ResolvedSelection> resolve_selection(const Selection& selection, std::span<const std::uint64_t> shape) {
+  ResolvedSelection out;
+  HEADRACE_TRY(zarr::resolve_selection_into(selection, shape, out));
+  return out;
+}
+
+namespace zarr {
+
+Status resolve_selection_into(const Selection& selection, std::span<const std::uint64_t> shape,
+                              ResolvedSelection& resolved) {
+  resolved.dims.clear();
+  resolved.shape.clear();
+  resolved.points = false;
   constexpr std::uint64_t kMaxExtent = std::numeric_limits<std::int64_t>::max();
   for (std::uint64_t extent : shape) {
     if (extent > kMaxExtent) return wrong("shape has an extent above 2^63 - 1");
   }
   const auto is_points = [](const SelectionItem& item) { return item.kind == Kind::kPoints; };
-  if (std::any_of(selection.begin(), selection.end(), is_points)) return resolve_points(selection, shape);
+  if (std::any_of(selection.begin(), selection.end(), is_points)) return resolve_points(selection, shape, resolved);
   const auto is_ellipsis = [](const SelectionItem& item) { return item.kind == Kind::kEllipsis; };
   const auto ellipses = static_cast<std::size_t>(std::count_if(selection.begin(), selection.end(), is_ellipsis));
   if (ellipses > 1) return wrong("selection has more than one ellipsis");
@@ -201,7 +212,6 @@ Result<ResolvedSelection> resolve_selection(const Selection& selection, std::spa
     return wrong("selection has " + std::to_string(given) + " items, but the array has " +
                  std::to_string(shape.size()) + " dimensions");
   }
-  ResolvedSelection resolved;
   const auto take_all = [&](std::size_t count) {
     for (; count > 0; --count) {
       const std::uint64_t extent = shape[resolved.dims.size()];
@@ -218,10 +228,8 @@ Result<ResolvedSelection> resolve_selection(const Selection& selection, std::spa
     HEADRACE_TRY(resolve_item(item, static_cast<std::int64_t>(shape[dim]), dim, resolved));
   }
   take_all(shape.size() - resolved.dims.size());
-  return resolved;
+  return {};
 }
-
-namespace zarr {
 
 bool has_blocks(const Selection& selection) noexcept {
   return std::any_of(selection.begin(), selection.end(),

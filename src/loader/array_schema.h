@@ -1,0 +1,13 @@
+// What a loader's state is compared with: the schema of its order and of its arrays' samples.
+#pragma once
+
+#include <headrace/loader.h>
+
+#include <span>
+
+namespace headrace::loader {
+
+// Throws std::bad_alloc.
+LoaderSchema schema_of(const Order& order, std::span<const LoaderArray> arrays);
+
+}  // namespace headrace::loader
