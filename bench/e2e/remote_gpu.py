@@ -30,7 +30,7 @@ from typing import Any
 
 ARRAY = "geopotential"
 PORT = 8937
-CONF = """daemon off; worker_processes auto; pid {run}/pid; error_log {run}/error.log;
+CONF = """daemon off; {user} worker_processes auto; pid {run}/pid; error_log {run}/error.log;
 events {{ worker_connections 4096; }}
 http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; default_type application/octet-stream;
   client_body_temp_path {run}/1; proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path {run}/5;
@@ -122,7 +122,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as run:
         pathlib.Path(run).chmod(0o755)
         conf = pathlib.Path(run) / "nginx.conf"
-        conf.write_text(CONF.format(run=run, port=PORT, root=root))
+        conf.write_text(CONF.format(run=run, user="user root;" if os.geteuid() == 0 else "", port=PORT, root=root))
         server = subprocess.Popen([given.nginx, "-c", str(conf), "-e", f"{run}/error.log"])
         try:
             deadline = time.monotonic() + 10

@@ -7,6 +7,7 @@
 #include <list>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "base/access.h"
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/trace.h"
 #include "device/device.h"
 #include "loader/array_schema.h"
 #include "loader/batch_layout.h"
@@ -400,6 +402,7 @@ void Loader::Impl::note_cache_locked() noexcept {
 
 bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
   if (ring_->mutex.inherited()) return true;
+  const trace::Span waiting(trace::WaitFor{trace::Stage::kWait});
   const auto end = std::chrono::steady_clock::now() + timeout;
   const Reading* reading = nullptr;
   {
@@ -486,6 +489,7 @@ Status Loader::Impl::read_again(Reading& reading) {
 Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (ring_->mutex.inherited()) return loader::forked();
   const auto begin = std::chrono::steady_clock::now();
+  std::optional<trace::Span> waiting(std::in_place, trace::WaitFor{trace::Stage::kWait});
   std::unique_lock lock(*ring_->mutex);
   ring_->changed->wait(lock, [&] { return may_go_on_locked(); });
   if (readings_.empty()) {
@@ -525,6 +529,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     reading.waited = true;
     --begun_;
   }
+  waiting.reset();
   if (!status.ok()) {
     given_ += reading.batches.size() - reading.given;
     if (is_damage(status)) stats_.skipped += reading.batches.size();

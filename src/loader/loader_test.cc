@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/access.h"
+#include "base/trace.h"
 #include "device/device.h"
 #include "loader/loader_testing.h"
 #include "support/flat_array.h"
@@ -392,6 +393,28 @@ TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
 }
 
 // 23 frames in chunks of four: a read of the whole epoch reads each chunk once, reads of a batch each read some again.
+// In a trace, and among a profiler's ranges: how long the training waits for each batch.
+TEST_P(LoaderTest, WhatItsConsumerWaitsIsASpanOfThatThread) {
+  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
+  LoaderOptions how;
+  how.epochs = 1;
+  how.split.batch_size = 2;
+  Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
+  trace::name_thread("consumer");
+  ASSERT_TRUE(trace::start().ok());
+  std::uint64_t batches = 0;
+  while (loader.next().value().has_value()) ++batches;
+  const trace::Trace recorded = trace::take().value();
+  trace::name_thread("thread");
+  EXPECT_EQ(batches, 5u);
+  std::uint64_t waits = 0;
+  for (const trace::SpanRecord& span : recorded.events) {
+    const bool here = recorded.tracks[span.track].name.starts_with("consumer");
+    if (here && span.stage == trace::Stage::kWait) ++waits;
+  }
+  EXPECT_EQ(waits, batches + 1);  // and for the epoch's end
+}
+
 TEST_P(LoaderTest, BatchesReadTogetherReadAChunkOnce) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
   const std::uint64_t chunks = array_->info().chunk_count;

@@ -22,7 +22,7 @@ Status slab_too_small(const char* what) {
 
 DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices,
                        std::shared_ptr<ChunkCache> kept, bool maps)
-    : SlabSink(tasks, std::move(device), true, maps), indices_(indices), kept_(std::move(kept)) {}
+    : SlabSink(tasks, std::move(device), std::move(kept), true, maps), indices_(indices) {}
 
 // What the CPU decodes first it has to read.
 bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
@@ -46,56 +46,13 @@ void DeviceSink::begin(Wave& wave) {
   if (decoding(wave).index_stride != 0) decode.index_keys.reserve(most);
 }
 
-// What is kept, and what will be; of a file that changed a moment ago the next change might not show.
-bool DeviceSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
-                           Worker& worker) {
-  if (kept_ == nullptr || file == nullptr || os::recently_changed(*file)) return false;
-  if (keeps_encoded() && decoding(wave).first_stage != 0) return false;
-  bool all = true;
-  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    const Task& task = wave.tasks.tasks[i];
-    if (task.length == 0) continue;
-    const IndexKey key = tasks_.plan().index_key(group, task);
-    const std::uint64_t stored_bytes = task.length == kWholeObject ? object_bytes : task.length;
-    const ChunkCache::Found found = kept_->find({key.object, key.offset, *file},
-                                                keeps_encoded() ? stored_bytes : wave.tasks.chain().decoded_bytes());
-    WaveChunk& chunk = wave.decode.chunks[i];
-    chunk.kept = found.memory;
-    chunk.kept_head = found.head;
-    chunk.entry = found.entry;
-    chunk.keeps = found.what == ChunkCache::Found::What::kToKeep;
-    all = all && found.what == ChunkCache::Found::What::kKept;
-  }
-  for (std::uint32_t i = group.first_task; all && i < group.first_task + group.task_count; ++i) {
-    if (wave.tasks.tasks[i].length == 0) {
-      fill(wave, group, i, worker);
-    } else {
-      (void)place_kept(wave, group, i, worker);
-    }
-  }
-  return all;
+bool DeviceSink::may_keep(const Wave& wave) const noexcept {
+  return !keeps_encoded() || decoding(wave).first_stage == 0;
 }
 
-bool DeviceSink::place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
-  const WaveChunk& chunk = wave.decode.chunks[task_index];
-  if (chunk.kept.empty() || chunk.keeps) return false;
-  const Task& task = wave.tasks.tasks[task_index];
-  if (keeps_encoded()) {
-    if (Status status = take_kept_encoded(wave, group, task_index, worker); !status.ok())
-      tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-    return true;
-  }
-  tasks_.describe(group, task, worker);
-  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  worker.described = nullptr;  // the box is spent
-  if (Status status = note_boxes(wave, task_index, chunk.kept, 0, worker.detail); !status.ok()) {
-    tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-    return true;
-  }
-  ++worker.stats.kept_chunks;
-  worker.stats.decoded_bytes += delivered;
-  tasks_.report().add_done(1);
-  return true;
+Status DeviceSink::note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+  return keeps_encoded() ? take_kept_encoded(wave, group, task_index, worker)
+                         : SlabSink::note_kept(wave, group, task_index, worker);
 }
 
 // Stored bytes that are on the device already: all of them are decoded out of the cache, a part is put together in the
@@ -125,23 +82,6 @@ Status DeviceSink::take_kept_encoded(Wave& wave, const TaskGroup& group, std::ui
     tasks_.describe(group, task, worker);
   }
   return note_encoded(wave, task_index, stored, worker);
-}
-
-bool DeviceSink::keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
-  return wave.decode.chunks[task_index].keeps;
-}
-
-// What was to be kept and was not decoded is for the next one.
-void DeviceSink::release(Wave& wave) noexcept {
-  if (kept_ == nullptr) return;
-  for (WaveChunk& chunk : wave.decode.chunks) {
-    if (std::exchange(chunk.keeps, false)) kept_->give_up(chunk.entry);
-  }
-}
-
-std::span<std::byte> DeviceSink::device_place(const Wave& wave, std::uint32_t task_index) const {
-  const std::span<std::byte> kept = wave.decode.chunks[task_index].kept;
-  return kept.empty() || keeps_encoded() ? SlabSink::device_place(wave, task_index) : kept;
 }
 
 // Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.

@@ -8,14 +8,13 @@
 
 #include "device/decode.h"
 #include "transfer/plan/index_cache.h"
-#include "transfer/read/chunk_cache.h"
 #include "transfer/read/slab_sink.h"
 
 namespace headrace::transfer {
 
 class DeviceSink final : public SlabSink {
  public:
-  // Of waves whose form has a decoder. `indices` outlives the sink. kept: null, or a cache of the same device.
+  // Of waves whose form has a decoder. `indices` outlives the sink. kept: as SlabSink has it.
   DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices,
              std::shared_ptr<ChunkCache> kept, bool maps);
 
@@ -23,10 +22,6 @@ class DeviceSink final : public SlabSink {
   bool takes_mapped(const Wave& wave) const noexcept override;
   bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
-  bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
-                 Worker& worker) override;
-  bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept override;
-  void release(Wave& wave) noexcept override;
   bool hands_back(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
   Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) override;
@@ -51,10 +46,12 @@ class DeviceSink final : public SlabSink {
   device::DecodeIndices indices_of(const Wave& wave) const;
   device::DecodeIndices give_indices(Wave& wave) const;
   void keep_indices(const Wave& wave, Worker& worker) const;
-  std::span<std::byte> device_place(const Wave& wave, std::uint32_t task_index) const override;
-  bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) override;
+  bool may_keep(const Wave& wave) const noexcept override;
+  bool keeps_encoded() const noexcept override {
+    return kept_ != nullptr && kept_->form() == ChunkCache::Form::kEncoded;
+  }
+  Status note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) override;
   Status take_kept_encoded(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
-  bool keeps_encoded() const noexcept { return kept_ != nullptr && kept_->form() == ChunkCache::Form::kEncoded; }
   Status move_kept(Wave& wave) const;
   std::span<const std::byte> head_of(const Wave& wave, const WaveChunk& chunk) const noexcept;
   Result<std::span<const std::byte>> fetch_kept(const Wave& wave, const WaveChunk& chunk, Worker& worker) const;
@@ -64,7 +61,6 @@ class DeviceSink final : public SlabSink {
   static const WaveAreas& areas(const Wave& wave) noexcept { return wave.form->sizes.areas; }
 
   IndexCache& indices_;
-  const std::shared_ptr<ChunkCache> kept_;
 };
 
 }  // namespace headrace::transfer

@@ -300,22 +300,22 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
       tasks_.fail_group(wave.tasks, group, worker, source.failure);
       return Ended::kDone;
     }
-    std::uint64_t offset = group.offset, length = group.length;
-    if (group.task_count == 1 && wave.tasks.chain().raw()) {
-      const Task& task = wave.tasks.tasks[group.first_task];
-      if (Status status = wave.tasks.chain().check_encoded_size(task.length); !status.ok()) {
-        tasks_.fail_group(wave.tasks, group, worker, status);
-        return Ended::kDone;
-      }
-      if (tasks_.parts() && !source.object->offers(store::Offer::kWhole)) {
-        tasks_.describe(group, task, worker);
-        const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
-        offset += span.first;
-        length = span.bytes;
-      }
+    const bool raw = group.task_count == 1 && wave.tasks.chain().raw();
+    const Task& task = wave.tasks.tasks[group.first_task];
+    if (Status status = raw ? wave.tasks.chain().check_encoded_size(task.length) : Status(); !status.ok()) {
+      tasks_.fail_group(wave.tasks, group, worker, status);
+      return Ended::kDone;
     }
     if (wave.sink->take_kept(wave, group, source.version ? source.version->file() : nullptr, 0, worker))
       return Ended::kDone;
+    std::uint64_t offset = group.offset, length = group.length;
+    if (raw && tasks_.parts() && !source.object->offers(store::Offer::kWhole) &&
+        !wave.sink->keeps(wave, group.first_task)) {
+      tasks_.describe(group, task, worker);
+      const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
+      offset += span.first;
+      length = span.bytes;
+    }
     return read_group(wave, group_index, *source.object, offset, length, worker);
   }
   const Task& task = wave.tasks.tasks[group.first_task];
@@ -340,7 +340,8 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   } else if (!wave.sink->take_kept(wave, group, object.identity(), object.size_bytes(), worker)) {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
-    if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole)) {
+    if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole) &&
+        !wave.sink->keeps(wave, group.first_task)) {
       const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
       // Of all of it nothing tells that there is more, unless more is asked for.
       if (!object.offers(store::Offer::kRanges) || span.bytes != wave.tasks.chain().decoded_bytes()) {

@@ -109,7 +109,7 @@ Status Read::make_waves(const ReadSizes& sizes) {
   if (staged) {
     // An engine asked for by name gets every read.
     const bool maps = cache_reads_ && options.allow_mapped;
-    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, maps);
+    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, kept_, maps);
     if (decodes) device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), kept_, maps);
     const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
                                    static_cast<std::size_t>(sizes.areas.device_bytes)};

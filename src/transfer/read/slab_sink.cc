@@ -11,8 +11,9 @@
 
 namespace headrace::transfer {
 
-SlabSink::SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, bool decodes, bool maps)
-    : ChunkSink(tasks), device_(std::move(device)), maps_(maps), decodes_(decodes) {}
+SlabSink::SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::shared_ptr<ChunkCache> kept,
+                   bool decodes, bool maps)
+    : ChunkSink(tasks), device_(std::move(device)), kept_(std::move(kept)), maps_(maps), decodes_(decodes) {}
 
 void SlabSink::begin(Wave& wave) {
   const std::size_t count = wave.tasks.tasks.size();
@@ -27,10 +28,76 @@ std::span<std::byte> SlabSink::pinned_place(const Wave& wave, std::uint32_t task
 }
 
 std::span<std::byte> SlabSink::device_place(const Wave& wave, std::uint32_t task_index) const {
+  if (const std::span<std::byte> kept = kept_place(wave, task_index); !kept.empty()) return kept;
   const WaveSizes& sizes = wave.form->sizes;
   return base::part(wave.stage.slot->on_device, (decodes_ ? sizes.areas.decoded_at : 0) + task_index * sizes.stride,
                     sizes.stride)
       .value_or(std::span<std::byte>());
+}
+
+std::span<std::byte> SlabSink::kept_place(const Wave& wave, std::uint32_t task_index) const noexcept {
+  return kept_ == nullptr || keeps_encoded() ? std::span<std::byte>() : wave.decode.chunks[task_index].kept;
+}
+
+// What is kept, and what will be; of a file that changed a moment ago the next change might not show.
+bool SlabSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
+                         Worker& worker) {
+  if (kept_ == nullptr || file == nullptr || os::recently_changed(*file) || !may_keep(wave)) return false;
+  bool all = true;
+  for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[i];
+    if (task.length == 0) continue;
+    const IndexKey key = tasks_.plan().index_key(group, task);
+    const std::uint64_t stored_bytes = task.length == kWholeObject ? object_bytes : task.length;
+    const ChunkCache::Found found = kept_->find({key.object, key.offset, *file},
+                                                keeps_encoded() ? stored_bytes : wave.tasks.chain().decoded_bytes());
+    WaveChunk& chunk = wave.decode.chunks[i];
+    chunk.kept = found.memory;
+    chunk.kept_head = found.head;
+    chunk.entry = found.entry;
+    chunk.keeps = found.what == ChunkCache::Found::What::kToKeep;
+    all = all && found.what == ChunkCache::Found::What::kKept;
+  }
+  for (std::uint32_t i = group.first_task; all && i < group.first_task + group.task_count; ++i) {
+    if (wave.tasks.tasks[i].length == 0) {
+      fill(wave, group, i, worker);
+    } else {
+      (void)place_kept(wave, group, i, worker);
+    }
+  }
+  return all;
+}
+
+bool SlabSink::place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+  if (kept_ == nullptr) return false;
+  const WaveChunk& chunk = wave.decode.chunks[task_index];
+  if (chunk.kept.empty() || chunk.keeps) return false;
+  if (Status status = note_kept(wave, group, task_index, worker); !status.ok())
+    tasks_.fail(wave.tasks, group, wave.tasks.tasks[task_index], worker, std::move(status));
+  return true;
+}
+
+Status SlabSink::note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
+  tasks_.describe(group, wave.tasks.tasks[task_index], worker);
+  const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
+  worker.described = nullptr;  // the box is spent
+  HEADRACE_TRY(note_boxes(wave, task_index, wave.decode.chunks[task_index].kept, 0, worker.detail));
+  ++worker.stats.kept_chunks;
+  worker.stats.decoded_bytes += delivered;
+  tasks_.report().add_done(1);
+  return {};
+}
+
+bool SlabSink::keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
+  return kept_ != nullptr && wave.decode.chunks[task_index].keeps;
+}
+
+// What was to be kept and did not get there is for the next one.
+void SlabSink::release(Wave& wave) noexcept {
+  if (kept_ == nullptr) return;
+  for (WaveChunk& chunk : wave.decode.chunks) {
+    if (std::exchange(chunk.keeps, false)) kept_->give_up(chunk.entry);
+  }
 }
 
 Status SlabSink::note_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded,

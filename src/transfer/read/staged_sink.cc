@@ -17,7 +17,7 @@ Status slab_too_small() { return Status(Code::kInternal, Layer::kTransfer, "a wa
 
 void StagedSink::begin(Wave& wave) {
   SlabSink::begin(wave);
-  if (takes_mapped(wave)) wave.decode.chunks.assign(wave.tasks.tasks.size(), WaveChunk());
+  if (takes_mapped(wave) || kept_ != nullptr) wave.decode.chunks.assign(wave.tasks.tasks.size(), WaveChunk());
 }
 
 Result<std::span<std::byte>> StagedSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
@@ -46,6 +46,7 @@ Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t t
   const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
   worker.described = nullptr;  // the boxes are spent
   const std::uint64_t skipped = stored.more.empty() ? stored.skipped : 0;
+  keep_whole(wave, task_index, skipped, target.size());
   HEADRACE_TRY(note_boxes(wave, task_index, target, skipped, worker.detail));
   count_taken(wave.tasks, delivered, worker);
   return {};
@@ -59,9 +60,21 @@ Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   worker.described = nullptr;  // the boxes are spent
   const auto place = base::part(pinned_place(wave, task_index), 0, length);
   if (!place) return slab_too_small();
+  keep_whole(wave, task_index, skipped, length);
   HEADRACE_TRY(note_boxes(wave, task_index, *place, skipped, worker.detail));
   chunk.mapped = true;
   return {};
+}
+
+// A chunk of which only some bytes have come has no place in the cache.
+void StagedSink::keep_whole(Wave& wave, std::uint32_t task_index, std::uint64_t skipped,
+                            std::uint64_t bytes) const noexcept {
+  if (!keeps(wave, task_index)) return;
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  if (skipped == 0 && bytes == chunk.kept.size()) return;
+  kept_->give_up(chunk.entry);
+  chunk.keeps = false;
+  chunk.kept = {};
 }
 
 bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexcept {
@@ -76,6 +89,7 @@ bool StagedSink::scatters(const Wave& wave, std::size_t& live) const {
     const device::Box& box = wave.stage.boxes[i];
     if (box.rank == WaveStage::kNoBoxes) continue;
     scattered = scattered || box.rank == WaveStage::kSeveralBoxes || box.src == nullptr ||
+                !kept_place(wave, static_cast<std::uint32_t>(i)).empty() ||
                 !device::is_contiguous(box, wave.tasks.op().element_bytes);
     ++live;
   }
@@ -106,6 +120,18 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
       return wave.stage.boxes[kept++].src;
     }();
     if (src == nullptr) continue;
+    const auto task = static_cast<std::uint32_t>(i);
+    if (const std::span<std::byte> cached = kept_place(wave, task); !cached.empty()) {
+      WaveChunk& chunk = wave.decode.chunks[i];
+      if (!chunk.keeps) continue;  // it is taken from there
+      const std::byte* const from = pinned_place(wave, task).data();
+      src = cached.data() + (src - from);
+      chunk.dst = cached;
+      if (is_mapped(wave, i)) continue;
+      wave.stage.pieces.push_back({from, cached.data(), cached.size()});
+      last = nullptr;
+      continue;
+    }
     src = slot.on_device.data() + (src - slot.pinned.data());
     if (is_mapped(wave, i)) continue;
     // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
@@ -175,6 +201,11 @@ std::span<const std::uint32_t> StagedSink::settle(Wave& wave, Worker& worker) {
       if (!chunk.mapped || chunk.failed) continue;
       count_taken(wave.tasks, chunk.delivered, worker);
     }
+  }
+  if (kept_ == nullptr) return {};
+  for (WaveChunk& chunk : wave.decode.chunks) {
+    if (!std::exchange(chunk.keeps, false)) continue;
+    chunk.dst.empty() || chunk.failed ? kept_->give_up(chunk.entry) : kept_->keep(chunk.entry);
   }
   return {};
 }

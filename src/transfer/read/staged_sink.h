@@ -1,5 +1,5 @@
 // StagedSink: the CPU decodes chunks into the wave's pinned slab, which crosses the bus in one copy call and is placed
-// by one assemble call. Raw chunks may come out of a mapping instead.
+// by one assemble call. Raw chunks may come out of a mapping instead. What is kept is kept as decoded.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,10 @@ namespace headrace::transfer {
 
 class StagedSink final : public SlabSink {
  public:
-  StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, bool maps) noexcept
-      : SlabSink(tasks, std::move(device), false, maps) {}
+  // kept: as SlabSink has it.
+  StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::shared_ptr<ChunkCache> kept,
+             bool maps) noexcept
+      : SlabSink(tasks, std::move(device), std::move(kept), false, maps) {}
 
   void begin(Wave& wave) override;
   bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
@@ -28,6 +30,12 @@ class StagedSink final : public SlabSink {
   Status queue(Wave& wave, Worker& worker) override;
   Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                      Worker& worker) override;
+  // In a cache of stored bytes only what decodes to itself.
+  bool may_keep(const Wave& wave) const noexcept override {
+    return wave.tasks.chain().raw() || kept_->form() == ChunkCache::Form::kDecoded;
+  }
+  bool keeps_encoded() const noexcept override { return false; }
+  void keep_whole(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t bytes) const noexcept;
   bool is_mapped(const Wave& wave, std::size_t task_index) const noexcept;
   bool scatters(const Wave& wave, std::size_t& live) const;
   Status copy_runs(Wave& wave, Worker& worker) const;
