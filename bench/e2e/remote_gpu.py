@@ -116,7 +116,11 @@ def main() -> None:
         decoded *= extent
     base = f"http://127.0.0.1:{PORT}/{store.name}/{ARRAY}"
     urls = [f"{base}/{path.name}" for path in objects]
-    out: dict[str, Any] = {"what": "remote_gpu", "stored_bytes": sizes, "decoded_bytes": decoded, "objects": len(objects), "device": given.device,
+    try:
+        gpu = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    except OSError:
+        gpu = ""
+    out: dict[str, Any] = {"what": "remote_gpu", "gpu": gpu, "stored_bytes": sizes, "decoded_bytes": decoded, "objects": len(objects), "device": given.device,
                            "cpus": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0],
                            "headrace": subprocess.run([given.headrace, "--version"], capture_output=True, text=True).stdout.strip(), "rows": []}
     with tempfile.TemporaryDirectory() as run:

@@ -41,11 +41,18 @@ def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
+# Those that start servers or programs, or compare all there is: what HEADRACE_FAST_TESTS, which tools/test --fast sets, leaves out.
+SLOW = {"native": ("test_remote", "test_process", "test_interruption", "test_loader_ray"),
+        "zarr": ("test_remote_stores", "test_zarr_errors"), "xarray": ("test_dask", "test_equivalence", "test_guides", "test_loader_dask")}
+
+
 def run_suite(python, build, name):
     folder = os.environ.get("HEADRACE_PYTEST_OUTPUT")
     results = ["--junitxml", f"{folder}/python_{name}.xml"] if folder else []
-    run([python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--durations=5", *results, f"python/tests/{name}"], cwd=ROOT,
-        env=environment(build))
+    slow = SLOW[name] if os.environ.get("HEADRACE_FAST_TESTS") else ()
+    left_out = [f"--ignore=python/tests/{name}/{module}.py" for module in slow]
+    run([python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--durations=5", *left_out, *results, f"python/tests/{name}"],
+        cwd=ROOT, env=environment(build))
 
 
 def run_guides(python, build, skip_missing):

@@ -299,7 +299,7 @@ function(headrace_write_batches program)
 endfunction()
 
 # headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE] [WAITS]
-# [FIGURES] [BYTES]): one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h.
+# [FIGURES] [BYTES]): one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h (`long`).
 # SINGLE_THREADED: nothing for ThreadSanitizer. BYTES: its threads do what those of other tests do, with other bytes: ThreadSanitizer's
 # build has not got it either. FIGURES: it counts and times, which a sanitizer changes: no sanitizer's build has it.
 # ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program has once: a main() or malloc()
@@ -328,6 +328,9 @@ function(headrace_test source)
     else()
       list(APPEND arg_LABELS sanitized)
     endif()
+  endif()
+  if(arg_DEVICE_CODE)
+    list(APPEND arg_LABELS long)
   endif()
   get_filename_component(name ${source} NAME_WE)
   set(executable ${PROJECT_BINARY_DIR}/tests/${name})
