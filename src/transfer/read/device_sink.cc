@@ -172,11 +172,7 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const Stor
   chunk.enough = prefix ? stored.part_bytes : 0;
   chunk.skipped = stored.skipped;
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  if (chunk.keeps && stored.part_bytes != 0) {  // all of it would be needed
-    kept_->give_up(chunk.entry);
-    chunk.keeps = false;
-    chunk.kept = {};
-  }
+  if (chunk.keeps && stored.part_bytes != 0) keep_not(chunk);
   const std::uint64_t decoded_bytes = chunk.part ? stored.part_bytes : wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
   const bool in_place = !chunk.part && !prefix && (!chunk.keeps || keeps_encoded()) && worker.detail.whole_chunk &&

@@ -92,6 +92,12 @@ bool SlabSink::keeps(const Wave& wave, std::uint32_t task_index) const noexcept 
   return kept_ != nullptr && wave.decode.chunks[task_index].keeps;
 }
 
+void SlabSink::keep_not(WaveChunk& chunk) const noexcept {
+  kept_->give_up(chunk.entry);
+  chunk.keeps = false;
+  chunk.kept = {};
+}
+
 // What was to be kept and did not get there is for the next one.
 void SlabSink::release(Wave& wave) noexcept {
   if (kept_ == nullptr) return;

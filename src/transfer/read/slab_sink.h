@@ -37,6 +37,8 @@ class SlabSink : public ChunkSink {
   // Notes a task whose chunk is in the cache.
   virtual Status note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) final;
+  // A chunk that was to be kept, and of which not all will come, has no place in the cache.
+  void keep_not(WaveChunk& chunk) const noexcept;
   // A decoded chunk's place in the cache, where it is or will be; empty: it has none.
   std::span<std::byte> kept_place(const Wave& wave, std::uint32_t task_index) const noexcept;
 

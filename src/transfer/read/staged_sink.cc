@@ -66,15 +66,11 @@ Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   return {};
 }
 
-// A chunk of which only some bytes have come has no place in the cache.
 void StagedSink::keep_whole(Wave& wave, std::uint32_t task_index, std::uint64_t skipped,
                             std::uint64_t bytes) const noexcept {
   if (!keeps(wave, task_index)) return;
   WaveChunk& chunk = wave.decode.chunks[task_index];
-  if (skipped == 0 && bytes == chunk.kept.size()) return;
-  kept_->give_up(chunk.entry);
-  chunk.keeps = false;
-  chunk.kept = {};
+  if (skipped != 0 || bytes != chunk.kept.size()) keep_not(chunk);
 }
 
 bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexcept {
