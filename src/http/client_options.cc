@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "http/answer_head.h"
+#include "os/page_buffer.h"
 
 namespace headrace::http {
 namespace {
@@ -23,6 +24,7 @@ Status take(const char* name, std::uint64_t least, std::uint64_t most, std::uint
   return {};
 }
 
+constexpr unsigned kMostThreads = 16;  // unless somebody says so
 constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 64 << 20;
 
 // At least `least` bytes, or 0, which means none.
@@ -85,6 +87,8 @@ Result<ClientOptions> find_client_options(const StorageOptions& given) {
   constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86400;
   ClientOptions options;
   HEADRACE_TRY(take("HEADRACE_HTTP_CONNECTIONS", 1, 1024, 1, options.transport.connections));
+  options.transport.threads = std::clamp(os::usable_cpus() / 2, 1u, kMostThreads);
+  HEADRACE_TRY(take("HEADRACE_HTTP_THREADS", 1, 64, 1, options.transport.threads));
   HEADRACE_TRY(take("HEADRACE_HTTP_CONNECT_SECONDS", 1, kDay, kSecond, options.transport.connect_ns));
   HEADRACE_TRY(take("HEADRACE_HTTP_IDLE_SECONDS", 1, kDay, kSecond, options.transport.idle_ns));
   HEADRACE_TRY(take("HEADRACE_HTTP_TOTAL_SECONDS", 1, kDay, kSecond, options.total_ns));

@@ -71,6 +71,7 @@ base::ReadShape LinkModel::shape_of(std::uint64_t latency_ns, std::uint64_t rate
   shape.gap_bytes = limits_.gap_bytes.value_or(std::clamp(worth, kLeastGap, rate_known ? kMostGap : kMostFirstGap));
   shape.window_bytes = base::saturating_mul(base::saturating_mul(connections, kWindowTimes),
                                             std::max(worth, std::uint64_t{kLeastGroup}));
+  shape.requests = connections;
   return shape;
 }
 

@@ -27,15 +27,13 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
     : service_(service),
       options_(options),
       generation_(base::fork_generation()),
-      policy_(options.retry),
-      random_(options.clock.now_ns() | 1),
-      link_(options.link),
-      connections_(options.transport.connections),
+      server_(options.link, options.retry, options.transport.connections, options.clock.now_ns()),
       transport_(std::move(transport)) {
-  transport_->use_connections(connections_.limit());
+  transport_->use_connections(server_.connections());
 }
 
-RangeClient::~RangeClient() { transport_.reset(); }
+// Its threads may still be behind the end of the last read.
+RangeClient::~RangeClient() { transport_->stop(); }
 
 std::int64_t RangeClient::server_now() const noexcept {
   return options_.clock.unix_s() + clock_ahead_.load(std::memory_order_relaxed);
@@ -114,8 +112,8 @@ std::uint32_t RangeClient::parts_of(const RangeRead& read, std::size_t busy) con
   const bool pinned =
       read.version.empty() ? tells_etags_.load(std::memory_order_relaxed) : strong_etag(read.version) == read.version;
   if (!pinned) return 1;
-  return link_.parts(read.out.size(),
-                     static_cast<std::uint32_t>(connections_.limit() / std::max<std::size_t>(busy, 1)));
+  return server_.link().parts(read.out.size(),
+                              static_cast<std::uint32_t>(server_.connections() / std::max<std::size_t>(busy, 1)));
 }
 
 // All parts where the version is known; else the first, whose answer tells it. What it throws leaves the jobs it has
@@ -126,6 +124,7 @@ void RangeClient::begin_split(RangeRead& read, Job& lead, std::uint32_t parts, s
   split.part_bytes = base::align_up(base::ceil_div<std::uint64_t>(read.out.size(), parts), kPartUnit);
   split.etag = read.version;
   split.begun = !read.version.empty();
+  split.deadline_ns = 0;
   split.failed = false;
   split.failure = {};
   split.parts.clear();
@@ -152,7 +151,7 @@ void RangeClient::add_parts(Split& split, std::uint64_t begin, std::uint64_t end
   }
 }
 
-// The first part's answer has told which version the object is of, and how long it is. On the transport's thread.
+// The first part's answer has told which version the object is of, and how long it is. On the thread that it comes on.
 Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
   Split& split = *lead.split();
   const std::uint64_t there = object_bytes - std::min(object_bytes, split.read->offset);
@@ -161,7 +160,6 @@ Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
   Status status;
   try {
     add_parts(split, lead.out().size(), end, lead.place(), jobs);
-    for (Job* const part : jobs) part->deadline_ns = lead.deadline_ns;
     bool wanted = true;
     {
       // With the lock: cancel() finds all of them, or they are not asked for.
@@ -194,18 +192,14 @@ void RangeClient::keep_whole(Job& lead) noexcept {
   lead.leave_split();
 }
 
-// On the transport's thread, as the next.
 void RangeClient::note_answer(const LinkAnswer& answer) noexcept {
-  policy_.answered();
-  link_.note(answer);
-  connections_.answered(answer.end_ns, answer.bytes + link_.request_bytes(), link_.latency_ns(),
-                        transport_->any_waits());
-  transport_->use_connections(connections_.limit());
+  server_.answered(answer, transport_->any_waits());
+  transport_->use_connections(server_.connections());
 }
 
-void RangeClient::note_refusal() noexcept {
-  connections_.refused(options_.clock.now_ns(), link_.latency_ns());
-  transport_->use_connections(connections_.limit());
+void RangeClient::note_refusal(bool throttles) noexcept {
+  server_.refused(options_.clock.now_ns(), throttles);
+  transport_->use_connections(server_.connections());
 }
 
 // With the lock.
@@ -214,13 +208,13 @@ void RangeClient::give_up_locked(Job& job) noexcept {
   if (job.rival != nullptr) job.rival->cancel_wanted.store(true, std::memory_order_relaxed);
 }
 
-// It is late: asks a second time, where there is budget and memory for it. On the transport's thread.
+// It is late: asks a second time, where there is budget and memory for it. On the thread that the first is carried by.
 void RangeClient::hedge(Job& job) noexcept {
   const std::size_t bytes = job.out().size();
   {
     std::lock_guard lock(mutex_);
     if (!job.can_be_hedged() || job.rival != nullptr || job.cancel_wanted.load(std::memory_order_relaxed) ||
-        hedged_bytes_ + bytes > kMostHedgesBytes || !hedging_.take(options_.clock.now_ns())) {
+        hedged_bytes_ + bytes > kMostHedgesBytes || !server_.take_hedge(options_.clock.now_ns())) {
       return;
     }
     hedged_bytes_ += bytes;

@@ -2,8 +2,9 @@
 // comes. Stores of HTTP servers and of S3 are a RangeService and one of these. A long range is asked for in parts by
 // several requests at a time, each straight into its place and all of one version; it ends once, with the last of them.
 //
-// Threads: every call from any thread. RangeListener::done() is called on the transport's thread, with no lock held.
-// Owns:    its transport. Goes when all reads have ended, and then waits for the transport's thread.
+// Threads: every call from any thread. RangeListener::done() is called on one of the transport's threads, with no lock
+//          held.
+// Owns:    its transport. Goes when all reads have ended, and then waits for the transport's threads.
 // Fails:   each read ends once, with its bytes or a Status; what a server sends beyond a range is not written.
 #pragma once
 
@@ -20,10 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "http/connection_limit.h"
-#include "http/hedge_policy.h"
-#include "http/link_model.h"
-#include "http/retry_policy.h"
+#include "http/server_model.h"
 #include "http/transport.h"
 #include "http/url.h"
 #include "http/verdict.h"
@@ -83,7 +81,8 @@ class RangeClient {
 
   // As base::ReadShaper has it: from what the answers so far have cost.
   base::ReadShape read_shape(bool steady) const noexcept {
-    return steady ? link_.first_shape(options_.transport.connections) : link_.shape(connections_.limit());
+    return steady ? server_.link().first_shape(options_.transport.connections)
+                  : server_.link().shape(server_.connections());
   }
 
   // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
@@ -107,7 +106,7 @@ class RangeClient {
   Job* settle(Job& job) noexcept;
   bool is_beaten(Job& job);
   void note_answer(const LinkAnswer& answer) noexcept;
-  void note_refusal() noexcept;
+  void note_refusal(bool throttles) noexcept;
   static void give_up_locked(Job& job) noexcept;
   bool part_ended(Job& job) noexcept;
   static void join(Split& split) noexcept;
@@ -117,12 +116,8 @@ class RangeClient {
 
   RangeService& service_;
   const ClientOptions options_;
-  const std::uint64_t generation_;            // of the process that it works in
-  RetryPolicy policy_;                        // the transport's thread alone
-  std::uint64_t random_;                      // the transport's thread alone
-  LinkModel link_;                            // learns on the transport's thread
-  HedgePolicy hedging_;                       // the transport's thread alone
-  ConnectionLimit connections_;               // learns on the transport's thread
+  const std::uint64_t generation_;  // of the process that it works in
+  ServerModel server_;
   std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;
@@ -131,7 +126,7 @@ class RangeClient {
   std::unordered_map<const RangeRead*, Job*> running_;  // guarded by mutex_
   std::vector<Job*> parked_;                            // guarded by mutex_: until it is known who asks
   std::uint64_t hedged_bytes_ = 0;                      // guarded by mutex_: of second requests, their own memory
-  std::unique_ptr<Transport> transport_;                // the last: it goes first, and nothing calls any more
+  const std::unique_ptr<Transport> transport_;
 };
 
 }  // namespace headrace::http

@@ -86,15 +86,15 @@ bool RangeClient::Job::can_be_hedged() const noexcept {
 void RangeClient::Job::on_begin() noexcept {
   if (client_.options_.hedge) {
     begun_ns_ = client_.options_.clock.now_ns();
-    expected_ns_ = client_.link_.expected_ns(asked_.count);
-    const auto late = can_be_hedged() ? client_.hedging_.late_after(expected_ns_) : std::nullopt;
+    expected_ns_ = client_.server_.link().expected_ns(asked_.count);
+    const auto late = can_be_hedged() ? client_.server_.late_after(expected_ns_) : std::nullopt;
     late_ns = late ? begun_ns_ + *late : 0;
   }
   // A range has its time from when its first part begins.
   if (split_ == nullptr) return;
-  for (Job* const part : split_->parts) {
-    if (part->deadline_ns == 0) part->deadline_ns = deadline_ns;
-  }
+  std::lock_guard lock(client_.mutex_);
+  if (split_->deadline_ns == 0) split_->deadline_ns = deadline_ns;
+  deadline_ns = split_->deadline_ns;
 }
 
 void RangeClient::Job::ask() {
@@ -215,7 +215,7 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
   if (end == ExchangeEnd::kCancelled) {
     // It would have taken longer yet, which the next ones are compared with.
-    if (client_.is_beaten(*this)) client_.hedging_.answered(client_.options_.clock.now_ns() - begun_ns_, expected_ns_);
+    if (client_.is_beaten(*this)) client_.server_.took(client_.options_.clock.now_ns() - begun_ns_, expected_ns_);
     return status_of(end, {});
   }
   if (!failed_.ok()) return std::move(failed_);
@@ -234,7 +234,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     Status status = status_of(end, detail);
     const bool worth = end == ExchangeEnd::kNoConnection || end == ExchangeEnd::kBroken ||
                        end == ExchangeEnd::kConnectTimeout || end == ExchangeEnd::kIdleTimeout;
-    if (worth && end != ExchangeEnd::kBroken) client_.note_refusal();
+    if (worth && end != ExchangeEnd::kBroken) client_.note_refusal(false);
     return worth ? retry(std::move(status), again) : status;
   }
   if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
@@ -249,13 +249,13 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   }
   if (whole_ != nullptr) {
     if (surplus_) return say(Code::kResourceExhausted, "the server's answer is too long");
-    client_.policy_.answered();
+    client_.server_.answered();
     return {};
   }
   if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
   const std::uint64_t now = client_.options_.clock.now_ns();
   client_.note_answer({asked_ns, first_ns_, now, received_, late_bytes_});
-  if (client_.options_.hedge) client_.hedging_.answered(now - begun_ns_, expected_ns_);
+  if (client_.options_.hedge) client_.server_.took(now - begun_ns_, expected_ns_);
   if (measuring_) {
     again = learn_size(plan);
     return again ? Status() : say(Code::kUnsupported, "the server does not tell how long the object is");
@@ -323,21 +323,14 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
 
 Status RangeClient::Job::retry(Status status, bool& again) {
   const std::uint64_t now = client_.options_.clock.now_ns();
-  if (head_.status == 429 || head_.status == 503) {
-    client_.hedging_.throttled(now);
-    client_.note_refusal();
-  }
+  if (head_.status == 429 || head_.status == 503) client_.note_refusal(true);
   if (hedges) return status;  // the first request goes on by itself
-  std::uint64_t& random = client_.random_;
-  random ^= random << 13;
-  random ^= random >> 7;
-  random ^= random << 17;
   std::uint64_t patience_ns = 0;
   if (const auto seconds = parse_retry_after(head_.retry_after, client_.server_now())) {
     patience_ns = *seconds * std::uint64_t{1'000'000'000};
   }
   const std::uint64_t left = deadline_ns == 0 ? ~std::uint64_t{0} : deadline_ns - std::min(deadline_ns, now);
-  const auto wait = client_.policy_.wait_ns(++attempts_, patience_ns, left, random);
+  const auto wait = client_.server_.wait_ns(++attempts_, patience_ns, left);
   if (!wait) return status;
   not_before_ns = now + *wait;
   at_ = place_;  // a redirect is asked for anew: what it led to may be what failed

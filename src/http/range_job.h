@@ -1,6 +1,8 @@
 // RangeClient::Job: one range, or a part of one, from its first request to its end.
 //
-// Threads: the transport's, but for prepare(), ask() and what its client does under its lock.
+// Threads: that of the transport which carries it, but for prepare(), ask() and what its client does under its lock.
+// Parts
+//          of one range are carried by several at the same time.
 // Owns:    nothing of a read; its client owns it, and uses it for one range after the other.
 #pragma once
 
@@ -39,8 +41,9 @@ struct RangeClient::Split {
   std::string etag;
   bool begun = false;  // the parts behind the first have been asked for
   // Guarded by the client's mutex:
-  std::vector<Job*> parts;  // in their order
-  std::size_t left = 0;     // that have not ended
+  std::uint64_t deadline_ns = 0;  // of all parts, once one has begun
+  std::vector<Job*> parts;        // in their order
+  std::size_t left = 0;           // that have not ended
   bool failed = false;
   Status failure;  // of the first that failed
 };

@@ -1,6 +1,8 @@
 // Transport: carries requests to servers and their answers back. What they mean is not its business.
 //
-// Threads: start() and look_for_cancelled() from any thread; all calls of an Exchange are made on the transport's own.
+// Threads: all calls from any thread. Those of an Exchange are made on the transport's own threads, from its beginning
+// to
+//          its end on one of them, with no lock held; different exchanges are called for at the same time.
 // Owns:    nothing of an exchange, which stays where it is until on_end() and is not touched from that call on.
 #pragma once
 
@@ -56,8 +58,9 @@ class Exchange {
   bool urgent = false;               // begins before those that wait
   std::atomic<bool> cancel_wanted{false};
   ConnectionFacts* facts = nullptr;  // filled in before on_end(), where it is not null
+  Exchange* next = nullptr;          // the transport's own
 
-  virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set
+  virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set, and may be made sooner
   virtual void on_late() noexcept {}
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
@@ -69,6 +72,7 @@ class Exchange {
 
 struct TransportOptions {
   std::uint32_t connections = 128;  // at a time
+  std::uint32_t threads = 1;        // most of them; one carries what a few connections do
   std::uint64_t connect_ns = 10'000'000'000;
   std::uint64_t idle_ns = 30'000'000'000;
   std::string ca_file;  // certificates to trust; empty: the system's
@@ -89,8 +93,10 @@ class Transport {
   // Begins none as long as so many are under way; never more than TransportOptions::connections. Of no effect on those
   // that are.
   virtual void use_connections(std::uint32_t count) noexcept = 0;
-  // Whether some wait for a connection. On the transport's thread.
+  // Whether some wait for a connection that might begin.
   virtual bool any_waits() const noexcept = 0;
+  // Waits for its threads, which call nothing afterwards. REQUIRES: no exchange is under way. Nothing is started then.
+  virtual void stop() noexcept = 0;
 };
 
 struct TransportRow {

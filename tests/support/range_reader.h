@@ -52,6 +52,7 @@ class CanaryService final : public http::RangeService {
 inline http::ClientOptions impatient() {
   http::ClientOptions options;
   options.transport.connections = 8;
+  options.transport.threads = 4;
   options.transport.connect_ns = 300'000'000;
   options.transport.idle_ns = 300'000'000;
   options.total_ns = 3'000'000'000;

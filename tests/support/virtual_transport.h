@@ -93,6 +93,7 @@ class VirtualTransport final : public http::Transport {
     limit_ = std::clamp(count, 1u, options_.connections);
     least_limit = std::min(least_limit, limit_);
   }
+  void stop() noexcept override {}
   bool any_waits() const noexcept override { return !waiting_.empty(); }
 
   void happen(const VirtualTime::Event& event) {

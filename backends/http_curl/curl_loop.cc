@@ -1,0 +1,388 @@
+#include "curl_loop.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace headrace::http {
+namespace {
+
+constexpr long kReceiveBytes = 512 << 10;  // fewer calls of recv(): half the processor time of the default of 16 KiB
+constexpr long kStreamsPerConnection = 4;  // of HTTP/2: more of them share one connection's rate
+constexpr std::uint64_t kMillisecond = 1'000'000;
+
+bool is_loopback(std::string_view url) noexcept {
+  const std::string_view host = url.substr(std::min(url.find("://"), url.size() - 3) + 3);
+  return host.starts_with("127.") || host.starts_with("localhost:") || host.starts_with("localhost/") ||
+         host.starts_with("[::1]");
+}
+
+}  // namespace
+
+CurlLoop::CurlLoop(const CurlLibrary& curl, const TransportOptions& options, ExchangeQueue& queue, std::size_t index)
+    : curl_(curl), options_(options), queue_(queue), index_(index) {
+  active_.reserve(options.connections);
+  idle_.reserve(options.connections);
+}
+
+CurlLoop::~CurlLoop() {
+  if (thread_.joinable()) thread_.join();
+  if (wake_ >= 0) ::close(wake_);
+}
+
+Status CurlLoop::begin() noexcept {
+  try {
+    wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_ < 0) return Status(Code::kResourceExhausted, Layer::kStore, "no descriptor is left").with_errno(errno);
+    // Signals are the program's; and one for a connection that the server has closed ends no program.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    Status status;
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      status = Status(Code::kResourceExhausted, Layer::kStore, "no thread for HTTP").with_cause(error.what());
+    } catch (const std::bad_alloc&) {
+      status = Status::out_of_memory();
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return status;
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
+void CurlLoop::wake() noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof one);
+}
+
+void CurlLoop::run() noexcept {
+  ::pthread_setname_np(::pthread_self(), "headrace-http");
+  make_multi();
+  for (;;) {
+    ExchangeQueue::Turn turn = queue_.take(index_);
+    if (turn.stop) break;  // those that hold this have none under way then
+    while (Exchange* const one = turn.cancelled.pop_front()) one->on_end(ExchangeEnd::kCancelled, {});
+    if (turn.look_for_cancelled) end_cancelled();
+    while (Exchange* const one = turn.given.pop_front()) begin_transfer(*one);
+    int running = 0;
+    if (multi_ != nullptr) (void)curl_.multi_perform(multi_, &running);
+    end_finished();
+    end_late();
+    wait();
+  }
+  for (Transfer* const transfer : idle_) free_transfer(transfer);
+  if (multi_ != nullptr) (void)curl_.multi_cleanup(multi_);
+}
+
+void CurlLoop::make_multi() noexcept {
+  multi_ = curl_.multi_init();
+  if (multi_ == nullptr) return;
+  (void)curl_.multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options_.connections));
+  (void)curl_.multi_setopt(multi_, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(options_.connections));
+  (void)curl_.multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
+}
+
+void CurlLoop::begin_transfer(Exchange& exchange) noexcept {
+  if (exchange.cancel_wanted.load(std::memory_order_relaxed)) return tell(exchange, ExchangeEnd::kCancelled, {});
+  const std::uint64_t now = base::now_ns();
+  if (exchange.deadline_ns == 0) {
+    exchange.deadline_ns = exchange.total_ns == 0 ? ~std::uint64_t{0} : now + exchange.total_ns;
+  }
+  exchange.on_begin();
+  Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
+  if (transfer == nullptr) return tell(exchange, ExchangeEnd::kNoMemory, {});
+  transfer->exchange = &exchange;
+  transfer->begun_ns = transfer->moved_ns = base::now_ns();
+  transfer->answering = transfer->stopped = false;
+  transfer->error[0] = '\0';
+  bool good = true;
+  for (const std::string& header : exchange.headers) {
+    curl_slist* const longer = curl_.slist_append(transfer->headers, header.c_str());
+    good = good && longer != nullptr;
+    if (longer != nullptr) transfer->headers = longer;
+  }
+  good = good && curl_.easy_setopt(transfer->easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK;
+  good = good && curl_.easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers) == CURLE_OK;
+  // A proxy's loopback is another machine's.
+  const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
+  good = good && curl_.easy_setopt(transfer->easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK;
+  good = good && set_method(*transfer, exchange);
+  good = good && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK;
+  if (good) {
+    active_.push_back(transfer);  // has room
+    return;
+  }
+  clear_headers(*transfer);
+  idle_.push_back(transfer);
+  tell(exchange, ExchangeEnd::kNoMemory, {});
+}
+
+// Handles are used again: nothing of a request before it stays.
+bool CurlLoop::set_method(Transfer& transfer, const Exchange& exchange) noexcept {
+  CURL* const easy = transfer.easy;
+  if (std::strcmp(exchange.method, "GET") == 0) {
+    return curl_.easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK &&
+           curl_.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, static_cast<const char*>(nullptr)) == CURLE_OK;
+  }
+  return curl_.easy_setopt(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(exchange.body.size())) == CURLE_OK &&
+         curl_.easy_setopt(easy, CURLOPT_POSTFIELDS, exchange.body.c_str()) == CURLE_OK &&
+         curl_.easy_setopt(easy, CURLOPT_CUSTOMREQUEST, exchange.method) == CURLE_OK;
+}
+
+CurlLoop::Transfer* CurlLoop::idle_transfer() noexcept {
+  if (!idle_.empty()) {
+    Transfer* const transfer = idle_.back();
+    idle_.pop_back();
+    return transfer;
+  }
+  Transfer* const transfer = new (std::nothrow) Transfer;
+  if (transfer == nullptr) return nullptr;
+  transfer->loop = this;
+  transfer->easy = curl_.easy_init();
+  if (transfer->easy == nullptr || !set_options(*transfer)) {
+    free_transfer(transfer);
+    return nullptr;
+  }
+  return transfer;
+}
+
+bool CurlLoop::set_options(Transfer& transfer) noexcept {
+  CURL* const easy = transfer.easy;
+  bool good = true;
+  const auto set = [&](CURLoption option, auto value) {
+    good = good && curl_.easy_setopt(easy, option, value) == CURLE_OK;
+  };
+  const auto try_set = [&](CURLoption option, auto value) { (void)curl_.easy_setopt(easy, option, value); };
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_WRITEFUNCTION, &CurlLoop::on_body);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_HEADERFUNCTION, &CurlLoop::on_header);
+  set(CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_PRIVATE, static_cast<void*>(&transfer));
+  set(CURLOPT_ERRORBUFFER, static_cast<char*>(transfer.error));
+  set(CURLOPT_FOLLOWLOCATION, 0L);  // ours: it would carry tokens along
+  set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+  set(CURLOPT_PATH_AS_IS, 1L);  // signed as it stands
+  set(CURLOPT_HTTP_CONTENT_DECODING, 0L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_ns / kMillisecond));
+  set(CURLOPT_USERAGENT, "headrace");
+  try_set(CURLOPT_BUFFERSIZE, kReceiveBytes);
+  try_set(CURLOPT_HTTP09_ALLOWED, 0L);
+  try_set(CURLOPT_PROTOCOLS_STR, "http,https");
+  try_set(CURLOPT_TCP_KEEPALIVE, 1L);
+  try_set(CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
+  try_set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  try_set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  if (!options_.proxy.empty()) set(CURLOPT_PROXY, options_.proxy.c_str());
+  if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  return good;
+}
+
+void CurlLoop::clear_headers(Transfer& transfer) noexcept {
+  (void)curl_.easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, static_cast<curl_slist*>(nullptr));
+  curl_.slist_free_all(transfer.headers);
+  transfer.headers = nullptr;
+}
+
+void CurlLoop::free_transfer(Transfer* transfer) noexcept {
+  if (transfer->headers != nullptr) curl_.slist_free_all(transfer->headers);
+  if (transfer->easy != nullptr) curl_.easy_cleanup(transfer->easy);
+  delete transfer;
+}
+
+// The transfer is done with; libcurl does not call for it any more when its exchange is told.
+void CurlLoop::end(Transfer* transfer, ExchangeEnd how, std::string_view detail) noexcept {
+  (void)curl_.multi_remove_handle(multi_, transfer->easy);
+  clear_headers(*transfer);
+  active_.erase(std::find(active_.begin(), active_.end(), transfer));
+  Exchange* const exchange = std::exchange(transfer->exchange, nullptr);
+  idle_.push_back(transfer);  // has room
+  tell(*exchange, how, detail);
+}
+
+void CurlLoop::tell(Exchange& exchange, ExchangeEnd how, std::string_view detail) noexcept {
+  queue_.ended(index_);
+  exchange.on_end(how, detail);
+}
+
+// Ends may start others: those come later.
+void CurlLoop::end_cancelled() noexcept {
+  for (std::size_t i = active_.size(); i-- > 0;) {
+    if (active_[i]->exchange->cancel_wanted.load(std::memory_order_relaxed)) {
+      end(active_[i], ExchangeEnd::kCancelled, {});
+    }
+  }
+}
+
+void CurlLoop::end_finished() noexcept {
+  if (multi_ == nullptr) return;
+  int left = 0;
+  while (CURLMsg* const message = curl_.multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    char* user = nullptr;
+    (void)curl_.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
+    auto* const transfer = reinterpret_cast<Transfer*>(user);
+    const CURLcode code = message->data.result;
+    // libcurl's text names the host and what the system said; of a redirect or header it has seen, nothing.
+    if (transfer->exchange->facts != nullptr) note_facts(*transfer, code);
+    const std::string_view detail = code == CURLE_OK ? "" : curl_.easy_strerror(code);
+    end(transfer, end_of(code, *transfer), detail);
+  }
+}
+
+ExchangeEnd CurlLoop::end_of(CURLcode code, const Transfer& transfer) noexcept {
+  if (transfer.stopped) return ExchangeEnd::kStopped;
+  switch (code) {
+    case CURLE_OK:
+      return ExchangeEnd::kComplete;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_SSL_CONNECT_ERROR:  // also of a connection that breaks during the handshake
+      return ExchangeEnd::kNoConnection;
+    case CURLE_OPERATION_TIMEDOUT:
+      return ExchangeEnd::kConnectTimeout;  // the only one that it keeps
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+      return ExchangeEnd::kTls;
+    case CURLE_OUT_OF_MEMORY:
+      // What it says of a header line that is too long for it, as well.
+      return transfer.answering ? ExchangeEnd::kProtocol : ExchangeEnd::kNoMemory;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_BAD_CONTENT_ENCODING:
+      return ExchangeEnd::kProtocol;
+    default:
+      return ExchangeEnd::kBroken;
+  }
+}
+
+void CurlLoop::end_late() noexcept {
+  const std::uint64_t now = base::now_ns();
+  next_late_ns_ = ~std::uint64_t{0};
+  for (std::size_t i = active_.size(); i-- > 0;) {
+    Transfer* const transfer = active_[i];
+    // While a connection is made libcurl's own clock runs, which is the shorter one or the same.
+    const std::uint64_t idle_at =
+        transfer->moved_ns + std::max(options_.idle_ns, transfer->answering ? 0 : options_.connect_ns);
+    const std::uint64_t late_at = std::min(transfer->exchange->deadline_ns, idle_at);
+    if (now < late_at) {
+      next_late_ns_ = std::min(next_late_ns_, late_at);
+      note_late(*transfer->exchange, now);
+      continue;
+    }
+    end(transfer, late_at == transfer->exchange->deadline_ns ? ExchangeEnd::kTotalTimeout : ExchangeEnd::kIdleTimeout,
+        {});
+  }
+}
+
+void CurlLoop::note_late(Exchange& exchange, std::uint64_t now_ns) noexcept {
+  if (exchange.late_ns == 0) return;
+  if (now_ns < exchange.late_ns) {
+    next_late_ns_ = std::min(next_late_ns_, exchange.late_ns);
+    return;
+  }
+  exchange.late_ns = 0;
+  exchange.on_late();  // may start others, which come later
+}
+
+void CurlLoop::wait() noexcept {
+  const std::uint64_t until = queue_.sleep(index_, next_late_ns_);
+  const std::uint64_t now = base::now_ns();
+  const std::uint64_t left = until > now ? (until - now) / kMillisecond + 1 : 0;
+  const int milliseconds = static_cast<int>(std::min<std::uint64_t>(left, 1000));
+  curl_waitfd extra{wake_, CURL_WAIT_POLLIN, 0};
+  int events = 0;
+  if (multi_ == nullptr || curl_.multi_poll(multi_, &extra, 1, milliseconds, &events) != CURLM_OK) {
+    struct pollfd plain {
+      wake_, POLLIN, 0
+    };
+    extra.revents = ::poll(&plain, 1, std::min(milliseconds, 10)) > 0 ? CURL_WAIT_POLLIN : 0;
+  }
+  if (extra.revents == 0) return;
+  std::uint64_t count = 0;
+  (void)!::read(wake_, &count, sizeof count);
+}
+
+std::size_t CurlLoop::on_header(char* data, std::size_t size, std::size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  transfer.moved_ns = base::now_ns();
+  if (!transfer.answering) {
+    if (transfer.exchange->facts != nullptr) transfer.loop->note_tls(transfer);
+    curl_off_t microseconds = 0;
+    (void)transfer.loop->curl_.easy_getinfo(transfer.easy, CURLINFO_PRETRANSFER_TIME_T, &microseconds);
+    transfer.exchange->asked_ns =
+        std::min(transfer.begun_ns + static_cast<std::uint64_t>(std::max<curl_off_t>(microseconds, 0)) * 1000,
+                 transfer.moved_ns);
+  }
+  transfer.answering = true;
+  const std::size_t bytes = size * count;
+  if (transfer.exchange->on_line({data, bytes})) return bytes;
+  transfer.stopped = true;
+  return bytes == 0 ? 1 : 0;
+}
+
+std::size_t CurlLoop::on_body(char* data, std::size_t size, std::size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  transfer.moved_ns = base::now_ns();
+  const std::size_t bytes = size * count;
+  if (transfer.exchange->on_body({reinterpret_cast<const std::byte*>(data), bytes})) return bytes;
+  transfer.stopped = true;
+  return bytes == 0 ? 1 : 0;
+}
+
+// The session is there while the transfer is under way.
+void CurlLoop::note_tls(Transfer& transfer) const noexcept {
+  curl_tlssessioninfo* session = nullptr;
+  if (curl_.ssl_version == nullptr || curl_.easy_getinfo(transfer.easy, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK ||
+      session == nullptr || session->backend != CURLSSLBACKEND_OPENSSL || session->internals == nullptr) {
+    return;
+  }
+  try {
+    transfer.exchange->facts->tls_version = curl_.ssl_version(session->internals);
+  } catch (const std::bad_alloc&) {
+    transfer.exchange->facts->tls_version.clear();
+  }
+}
+
+void CurlLoop::note_facts(Transfer& transfer, CURLcode code) const noexcept {
+  using Stage = ConnectionFacts::Stage;
+  ConnectionFacts& facts = *transfer.exchange->facts;
+  const auto seconds = [&](CURLINFO what) {
+    double value = 0;
+    return curl_.easy_getinfo(transfer.easy, what, &value) == CURLE_OK ? value : 0;
+  };
+  long connections = 0;
+  (void)curl_.easy_getinfo(transfer.easy, CURLINFO_NUM_CONNECTS, &connections);
+  facts.is_new = connections > 0;
+  facts.name_seconds = seconds(CURLINFO_NAMELOOKUP_TIME);
+  facts.connect_seconds = seconds(CURLINFO_CONNECT_TIME);
+  facts.tls_seconds = seconds(CURLINFO_APPCONNECT_TIME);
+  facts.failed = code == CURLE_COULDNT_RESOLVE_HOST            ? Stage::kName
+                 : code == CURLE_COULDNT_RESOLVE_PROXY         ? Stage::kProxyName
+                 : code == CURLE_COULDNT_CONNECT               ? Stage::kConnect
+                 : code == CURLE_SSL_CONNECT_ERROR             ? Stage::kHandshake
+                 : end_of(code, transfer) == ExchangeEnd::kTls ? Stage::kCertificate
+                                                               : Stage::kNone;
+}
+
+}  // namespace headrace::http

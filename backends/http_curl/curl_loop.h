@@ -1,0 +1,73 @@
+// CurlLoop: one thread that runs a multi handle of libcurl. No other thread calls libcurl for it: what it is to do
+// comes by an ExchangeQueue, and its sleep is ended by a descriptor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "curl_library.h"
+#include "http/exchange_queue.h"
+#include "http/transport.h"
+
+namespace headrace::http {
+
+class CurlLoop final : public ExchangeLoop {
+ public:
+  // Loop `index` of the queue, which is known before begin(). Throws std::bad_alloc. All outlive it.
+  CurlLoop(const CurlLibrary& curl, const TransportOptions& options, ExchangeQueue& queue, std::size_t index);
+  CurlLoop(const CurlLoop&) = delete;
+  CurlLoop& operator=(const CurlLoop&) = delete;
+  ~CurlLoop();  // waits for its thread: the queue was told to stop
+
+  Status begin() noexcept override;
+  void wake() noexcept override;
+
+ private:
+  struct Transfer {
+    CURL* easy = nullptr;
+    curl_slist* headers = nullptr;
+    CurlLoop* loop = nullptr;
+    Exchange* exchange = nullptr;
+    std::uint64_t begun_ns = 0;
+    std::uint64_t moved_ns = 0;  // when the last byte came
+    bool answering = false, stopped = false;
+    char error[CURL_ERROR_SIZE] = {};
+  };
+
+  void run() noexcept;
+  void make_multi() noexcept;
+  void begin_transfer(Exchange& exchange) noexcept;
+  bool set_method(Transfer& transfer, const Exchange& exchange) noexcept;
+  Transfer* idle_transfer() noexcept;
+  bool set_options(Transfer& transfer) noexcept;
+  void clear_headers(Transfer& transfer) noexcept;
+  void free_transfer(Transfer* transfer) noexcept;
+  void end_cancelled() noexcept;
+  void end_finished() noexcept;
+  void end_late() noexcept;
+  void end(Transfer* transfer, ExchangeEnd how, std::string_view detail) noexcept;
+  void tell(Exchange& exchange, ExchangeEnd how, std::string_view detail) noexcept;
+  void note_late(Exchange& exchange, std::uint64_t now_ns) noexcept;
+  void wait() noexcept;
+  void note_tls(Transfer& transfer) const noexcept;
+  void note_facts(Transfer& transfer, CURLcode code) const noexcept;
+  static ExchangeEnd end_of(CURLcode code, const Transfer& transfer) noexcept;
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* user);
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user);
+
+  const CurlLibrary& curl_;
+  const TransportOptions& options_;
+  ExchangeQueue& queue_;
+  const std::size_t index_;
+  int wake_ = -1;
+  std::thread thread_;
+  // The thread's own.
+  CURLM* multi_ = nullptr;
+  std::vector<Transfer*> active_, idle_;
+  std::uint64_t next_late_ns_ = 0;
+};
+
+}  // namespace headrace::http
