@@ -96,7 +96,7 @@ void ColdReads::on_io_done(std::span<ReadJob* const> jobs) noexcept {
     in_flight_ -= jobs.size();
     came_count_.store(came_.size(), std::memory_order_release);
   }
-  notifier.notify();
+  notifier.notify(jobs.size());
 }
 
 }  // namespace headrace::transfer

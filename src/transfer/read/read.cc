@@ -217,7 +217,8 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
   if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return {.starved = true};
   if (!more.ok()) report_.stop(more.status());
   return {false, !more.ok() || *more == More::kNo, static_cast<std::uint32_t>(wave.tasks.groups.size()),
-          needs_descriptors && wave.tasks.sources.empty()};
+          needs_descriptors && wave.tasks.sources.empty(),
+          !needs_descriptors && wave.sink != nullptr && !wave.sink->own_rooms()};
 }
 
 bool Read::launch(std::uint32_t index, Worker& worker) {

@@ -194,7 +194,8 @@ Scheduler::Claim Scheduler::claim_groups_locked() {
   const std::uint32_t left = wave.groups - wave.next_group;
   const auto workers = static_cast<std::uint32_t>(setup_.workers.size());
   // Guided: large runs first, single groups at the end.
-  const std::uint32_t take = std::clamp<std::uint32_t>(left / (2 * workers), 1, std::min(left, kMaxGroupsPerClaim));
+  const std::uint32_t share = std::max(left / (2 * workers), wave.asks ? kAskedPerClaim : 1);
+  const std::uint32_t take = std::clamp<std::uint32_t>(share, 1, std::min(left, kMaxGroupsPerClaim));
   const Claim claim{ClaimKind::kGroups, index, wave.next_group, wave.next_group + take};
   wave.next_group += take;
   if (wave.next_group == wave.groups) filled_.erase(filled_.begin());
@@ -211,17 +212,20 @@ Scheduler::Claim Scheduler::claim_drain_locked(bool passed_only) {
     now = base::now_ns();
     if (now - asked_ns_ < kAskEveryNs) return {};
   }
+  std::optional<std::uint32_t> first;  // launched: what is waited for is what ends soonest
   for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
     if (waves_[wave].state != WaveState::kDraining || waves_[wave].being_drained) continue;
     if (passed_only) {
       asked_ns_ = now;
       if (!work_->passed(wave)) continue;
     }
-    draining_ = true;
-    waves_[wave].being_drained = true;
-    return {ClaimKind::kDrain, wave};
+    if (!first || waves_[wave].launched < waves_[*first].launched) first = wave;
+    if (passed_only) break;
   }
-  return {};
+  if (!first) return {};
+  draining_ = true;
+  waves_[*first].being_drained = true;
+  return {ClaimKind::kDrain, *first};
 }
 
 // For the trace: what a worker without work waits for is what most of the waves wait for.
@@ -246,6 +250,7 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     filling_ = false;
     exhausted_ = exhausted_ || filled.last;
     wave.opens = filled.opens;
+    wave.asks = filled.asks;
     wave.next_group = 0;
     wave.groups = wave.groups_left = filled.groups;
     if (stopped_locked() || wave.groups_left == 0) {
@@ -256,7 +261,7 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     }
   }
   if (filled.starved) return wait_for_descriptor();
-  notifier_.notify();
+  notifier_.notify(filled.groups / (filled.asks ? kAskedPerClaim : 1) + 1);  // and the next wave may be filled
 }
 
 void Scheduler::run_groups(const Claim& claim, Worker& worker) {
@@ -279,7 +284,7 @@ void Scheduler::drain(std::uint32_t index, Worker& worker) {
       std::lock_guard lock(mutex_);
       draining_ = false;
     }
-    notifier_.notify();
+    notifier_.notify(1);  // another wave may be drained
   }
   work_->settle(index, worker);
   {
@@ -288,7 +293,7 @@ void Scheduler::drain(std::uint32_t index, Worker& worker) {
     waves_[index].being_drained = false;
     release_locked(index);
   }
-  notifier_.notify();
+  notifier_.notify(2);  // another wave may be drained, and this one filled
 }
 
 void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& worker) {
@@ -310,11 +315,12 @@ void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& 
     std::lock_guard lock(mutex_);
     if (queued) {
       wave.state = WaveState::kDraining;
+      wave.launched = ++launches_;
     } else {
       release_locked(index);
     }
   }
-  notifier_.notify();
+  notifier_.notify(1);  // it may be drained, or filled again
 }
 
 // Groups that were claimed and are to be claimed again.

@@ -46,6 +46,7 @@ class WaveWork {
     bool last = false;         // nothing is left after this wave
     std::uint32_t groups = 0;  // of the wave
     bool opens = false;        // its groups need descriptors
+    bool asks = false;         // a store is asked for them, which takes no time
     bool waits = false;        // the wave is not full: it is to be filled on once lookups_came()
   };
   // next < end: there was no descriptor for that group. finished: groups that are through; the others, up to `next`,
@@ -85,6 +86,7 @@ class WaveWork {
 class Scheduler final : public Workload, public os::DescriptorWaiter, public std::enable_shared_from_this<Scheduler> {
  public:
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
+  static constexpr std::uint32_t kAskedPerClaim = 8;  // at least, where a store is only asked for them
 
   struct Setup {
     std::uint64_t start_ns = 0;  // of the read, for the trace
@@ -124,7 +126,9 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   struct WaveSlot {
     WaveState state = WaveState::kFree;
     bool opens = false;  // its groups need descriptors
+    bool asks = false;   // a store is asked for them
     bool being_drained = false;
+    std::uint64_t launched = 0;  // of all launches of the read, which one
     std::uint32_t groups = 0;
     std::uint32_t next_group = 0;   // first unclaimed
     std::uint32_t groups_left = 0;  // not yet finished
@@ -171,6 +175,7 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   bool dropped_ = false;  // what was not claimed when the read was stopped
   bool gave_up_ = false;  // what others read for it
   std::uint64_t asked_ns_ = 0;
+  std::uint64_t launches_ = 0;
 
   std::unique_ptr<base::CancelLink> cancel_link_;  // until the read has ended
 };

@@ -42,7 +42,7 @@ class FakeWork final : public WaveWork {
     left_ -= groups;
     wave.groups = groups;
     for (auto& done : wave.done) done = 0;
-    return {false, left_ == 0, groups, one_in(2)};
+    return {false, left_ == 0, groups, one_in(2), one_in(2)};
   }
   Ran run(std::uint32_t index, std::uint32_t begin, std::uint32_t end, Worker&) override {
     expect_open();
@@ -63,13 +63,15 @@ class FakeWork final : public WaveWork {
   }
   bool lookups_came() const noexcept override { return !awaited_; }
   // What another thread does: some of what is under way comes.
-  void come() {
+  std::size_t come() {
     awaited_ = false;
     std::lock_guard lock(mutex_);
-    for (std::size_t i = under_way_.size() / 2 + under_way_.size() % 2; i > 0; --i) {
+    const std::size_t count = under_way_.size() / 2 + under_way_.size() % 2;
+    for (std::size_t i = 0; i < count; ++i) {
       came_.push_back(under_way_.back());
       under_way_.pop_back();
     }
+    return count;
   }
   std::size_t in_flight() const override {
     std::lock_guard lock(mutex_);
@@ -173,10 +175,12 @@ Outcome read(std::uint32_t groups, const Odds& odds, unsigned seed, std::uint32_
   for (int i = 0; i < 4; ++i) setup.workers.push_back(std::make_unique<Worker>());
   auto scheduler = std::make_shared<Scheduler>(**pool, std::move(report), std::move(made), std::move(setup));
   std::atomic<bool> over{false};
-  std::thread others([&] {
+  // Where nothing else is waited for no more are woken than there is to do, which has to be enough.
+  const bool wakes_all = odds.starved != 0 || odds.starved_fill != 0 || odds.waits != 0 || odds.fails != 0;
+  std::thread others([&, notifier = (*pool)->notifier()] {
     while (!over) {
-      work.come();
-      scheduler->descriptor_closed();  // notifies
+      const std::size_t came = work.come();
+      wakes_all ? scheduler->descriptor_closed() : notifier.notify(came);
       if (cancel_at != 0 && work.groups_run >= cancel_at) scheduler->cancel();
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }

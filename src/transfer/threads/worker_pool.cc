@@ -10,10 +10,12 @@ namespace headrace::transfer {
 // Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
 struct WorkerPool::State {
   std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable changed;                   // workers sleep on it, which can do whatever there is to do
+  std::condition_variable changed_elsewhere;         // superfluous workers and callers in wait(), which cannot
   std::uint64_t generation = 0;                      // guarded by mutex
   bool stopping = false;                             // guarded by mutex
   unsigned callers = 0;                              // in wait(); guarded by mutex
+  unsigned asleep = 0;                               // workers on `changed`; guarded by mutex
   std::vector<std::shared_ptr<Workload>> workloads;  // guarded by mutex
   std::shared_ptr<NearThreads> near;                 // may be null
   bool one_per_cpu = false;
@@ -27,6 +29,20 @@ struct WorkerPool::State {
       if (workloads.empty() && callers == 0 && !stopping) return;
     }
     changed.notify_all();
+    changed_elsewhere.notify_all();
+  }
+  // Whoever is awake looks again before it sleeps.
+  void notify(std::size_t things) noexcept {
+    std::size_t wakes = 0;
+    bool any_callers = false;
+    {
+      std::lock_guard lock(mutex);
+      ++generation;
+      if (!workloads.empty()) wakes = std::min<std::size_t>(things, asleep);
+      any_callers = callers != 0;
+    }
+    while (wakes-- > 0) changed.notify_one();
+    if (any_callers) changed_elsewhere.notify_all();
   }
 };
 
@@ -80,6 +96,8 @@ void WorkerPool::notify() noexcept { state_->notify(); }
 
 void WorkerPool::Notifier::notify() const noexcept { state_->notify(); }
 
+void WorkerPool::Notifier::notify(std::size_t things) const noexcept { state_->notify(things); }
+
 unsigned WorkerPool::bound_cpus() const noexcept { return state_->bound_cpus(); }
 
 std::uint64_t WorkerPool::generation() const noexcept {
@@ -90,7 +108,7 @@ std::uint64_t WorkerPool::generation() const noexcept {
 void WorkerPool::wait(std::uint64_t seen) {
   std::unique_lock lock(state_->mutex);
   ++state_->callers;
-  state_->changed.wait(lock, [&] { return state_->generation != seen || state_->stopping; });
+  state_->changed_elsewhere.wait(lock, [&] { return state_->generation != seen || state_->stopping; });
   --state_->callers;
 }
 
@@ -126,7 +144,14 @@ void WorkerPool::run(State& state, unsigned index) {
     ++turn;
     if (any_finished) continue;
     std::unique_lock lock(state.mutex);
-    state.changed.wait(lock, [&] { return state.generation != seen || state.stopping; });
+    const auto woken = [&] { return state.generation != seen || state.stopping; };
+    if (superfluous) {
+      state.changed_elsewhere.wait(lock, woken);
+      continue;
+    }
+    ++state.asleep;
+    state.changed.wait(lock, woken);
+    --state.asleep;
   }
 }
 

@@ -1,7 +1,8 @@
 // WorkerPool: the threads that plan, read, decode and assemble, shared by all reads of a Context.
 //
 // A Workload is something that can use several workers at once and says when it has nothing for one more. Workers sleep
-// on one counter that every change of any workload's state advances, so no wake-up is lost and none is per chunk.
+// on one counter that every change of any workload's state advances, so no wake-up is lost. Where it is known for how
+// many there is something to do, no more are woken.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -9,6 +10,7 @@
 #include <headrace/status.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -38,7 +40,7 @@ class WorkerPool {
   ~WorkerPool();
 
   void add(std::shared_ptr<Workload> workload);  // dropped when work() says kFinished
-  void notify() noexcept;                        // something became workable
+  void notify() noexcept;                        // something became workable, or has ended
   unsigned bound_cpus() const noexcept;          // that the threads are kept on; 0: on none in particular
   std::uint64_t generation() const noexcept;
   void wait(std::uint64_t seen);  // until notify() has been called since `seen` was read
@@ -47,6 +49,8 @@ class WorkerPool {
   class Notifier {
    public:
     void notify() const noexcept;
+    // So many things became workable, each for one thread.
+    void notify(std::size_t things) const noexcept;
 
    private:
     friend class WorkerPool;
