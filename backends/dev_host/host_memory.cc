@@ -276,6 +276,14 @@ bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept {
   return true;
 }
 
+bool is_pinned_memory(const std::byte* memory, std::size_t bytes) noexcept {
+  std::lock_guard lock(ledger().mutex);
+  return std::ranges::any_of(ledger().pinned, [&](const auto& one) {
+    const std::byte* const begin = one.first;
+    return memory >= begin && memory + bytes <= begin + one.second.bytes;
+  });
+}
+
 Status add_registered_mapping(const std::byte* mapping, std::size_t bytes) {
   // Asked for once here, so that a sandbox that forbids the call refuses the mapping and not a copy from it.
   std::byte probe{};

@@ -45,6 +45,8 @@ void find_staged_memory(const void* address, const std::byte*& base, std::size_t
 // Page aligned and resident; huge pages asked for; on `numa_node` where that is not -1.
 Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node);
 bool unmap_pinned_memory(std::byte* memory, std::size_t bytes) noexcept;
+// Whether all of it lies in one such allocation. Looks at each: for tests.
+bool is_pinned_memory(const std::byte* memory, std::size_t bytes) noexcept;
 
 // Ranges of file mappings that a staged device reads, as a GPU reads registered ones. The kernel does the copying: a
 // page that has gone leaves the destination as it was instead of raising SIGBUS.

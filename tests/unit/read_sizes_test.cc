@@ -90,6 +90,30 @@ TEST(DecodedRead, OfPartsHasLargerOnesAndAsMany) {
   expect_waves({.chunks = 1025, .chunk_bytes = 256 * kKiB - 16, .parts = true}, 8, 128);
 }
 
+// Of a store behind a network as much is under way as its connections carry, in waves that are not large, as far as the
+// budgets go.
+TEST(DecodedRead, OfAWindowHasAsManyWavesAsItTakes) {
+  const auto expect = [](std::uint64_t window, std::uint64_t host_budget, std::uint64_t waves, std::uint64_t chunks) {
+    const Read read{.chunks = 1 << 20, .chunk_bytes = 4 * kMiB, .host_budget = host_budget};
+    const Decoder decoder(read.chunk_bytes, false);
+    SizeRequest request = request_of(read, decoder);
+    request.window_bytes = window;
+    request.arrives = true;
+    const auto sizes = size_decoded_read(request);
+    ASSERT_TRUE(sizes.ok()) << sizes.status().to_string();
+    EXPECT_EQ(sizes->waves, waves);
+    EXPECT_EQ(sizes->tasks, chunks);
+    EXPECT_LE(sizes->waves * sizes->areas.pinned_bytes, host_budget / 8 * 7);
+    EXPECT_GT(sizes->areas.encoded_bytes / sizes->tasks, request.source_bytes) << "a byte more, which tells its end";
+  };
+  expect(1, kPlenty, 8, 8);
+  expect(512 * kMiB, kPlenty, 16, 8);
+  expect(kGiB, kPlenty, 24, 8);
+  expect(~std::uint64_t{0}, kPlenty, 24, 8);
+  // 672 MiB, and each wave has one place besides: more chunks are under way in fewer waves.
+  expect(kGiB, 768 * kMiB, 15, 8);
+}
+
 TEST(DecodedRead, ThatIsLongFindsOutByTheUsualOnes) {
   const auto trial_of = [](const Read& read) {
     const auto sizes = sizes_of(read);

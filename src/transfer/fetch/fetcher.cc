@@ -108,7 +108,7 @@ Status Fetcher::finish(const store::ByteSource& source, ReadJob& job, Stats& sta
           .with_range(job.offset, job.length);
     }
     job.read_bytes = range.bytes;
-    job.data = job.slot.first(static_cast<std::size_t>(range.bytes));
+    job.data = job.memory().first(static_cast<std::size_t>(range.bytes));
     stats.read_bytes += job.read_bytes;
     count_range(stats, job.read_bytes, range.cache);
     return {};

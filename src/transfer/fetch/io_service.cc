@@ -86,6 +86,7 @@ bool IoService::Impl::place(ReadJob& job) {
   }
   const os::WidenedRange range = os::widen(job.offset, job.length, job.alignment);
   job.aligned_offset = range.offset_bytes;
+  if (!job.place.empty()) return true;
   const std::uint64_t bytes = base::align_up(range.length_bytes, SlabMap::kUnit);
   std::uint64_t at = 0;
   Area& area = area_of(job);
@@ -118,7 +119,7 @@ void IoService::Impl::start_jobs() {
       if (!place(job)) break;
       ++next_waiting;
       const os::WidenedRange range = os::widen(job.offset, job.length, job.alignment);
-      const auto buffer = base::part(job.slot, 0, range.length_bytes);
+      const auto buffer = base::part(job.memory(), 0, range.length_bytes);
       if (job.status.ok() && !buffer) {
         job.status = Status(Code::kInternal, Layer::kTransfer, "a read is longer than its place");
       }

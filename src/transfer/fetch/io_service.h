@@ -39,6 +39,7 @@ struct ReadJob {
   StoreRead* read = nullptr;  // a store's, and not a file's: `data` and `status` are then left to Fetcher::finish()
   bool direct = false;        // fd was opened with O_DIRECT
   std::uint64_t offset = 0, length = 0;
+  std::span<std::byte> place;  // of a store's: where it is read to; empty: memory of the service's own
   IoSink* sink = nullptr;
   std::uint64_t user = 0;
   // Out
@@ -52,6 +53,8 @@ struct ReadJob {
   std::uint32_t alignment = 1;
   std::uint64_t start_ns = 0;  // when it was given its place in memory
   bool dedicated = false;
+
+  std::span<std::byte> memory() const noexcept { return place.empty() ? slot : place; }
 };
 
 struct IoServiceOptions {

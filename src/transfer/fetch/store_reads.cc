@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/trace.h"
 #include "store/range_read.h"
 #include "transfer/fetch/io_service.h"
 
@@ -60,7 +61,7 @@ void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
       for (StoreRead* read : run) {
         RangeRead& range = read->range;
         range.key = read->key;
-        range.out = read->job->slot.first(static_cast<std::size_t>(read->job->length));
+        range.out = read->job->memory().first(static_cast<std::size_t>(read->job->length));
         range.offset = read->job->offset;
         range.listener = this;
         range.user = reinterpret_cast<std::uint64_t>(read);
@@ -166,6 +167,8 @@ void StoreReads::report(StoreRead* first) noexcept {
     for (; first != nullptr && count < kMost && first->job->sink == sink; first = first->next) {
       ReadJob& job = *first->job;
       job.seconds = job.start_ns != 0 ? static_cast<double>(now - job.start_ns) * 1e-9 : 0;
+      if (job.start_ns != 0)
+        trace::record(trace::Stage::kRead, job.start_ns, now, first->range.bytes, trace::TrackKind::kIo);
       jobs[count++] = &job;
     }
     sink->on_io_done({jobs, count});

@@ -135,6 +135,19 @@ Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const TaskGroup& g
   return reserve(wave, group.first_task, length).value_or(std::span<std::byte>());
 }
 
+// In the pinned slab, with room for the longest chunk: how long it is shows when it has come.
+std::span<std::byte> DeviceSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length) {
+  const std::uint64_t share =
+      areas(wave).encoded_bytes / std::max<std::uint64_t>(wave.form->sizes.tasks, 1) / kSlabAlignment * kSlabAlignment;
+  WaveChunk& chunk = wave.decode.chunks[group.first_task];
+  const bool apart = group.task_count == 1 && decoding(wave).first_stage == 0 && length >= kLeastArrivingBytes &&
+                     length <= share && chunk.at == WaveChunk::kNowhere;
+  if (!apart) return {};
+  const auto place = reserve(wave, group.first_task, share);
+  chunk.apart = place.has_value();
+  return place ? place->first(static_cast<std::size_t>(length)) : std::span<std::byte>();
+}
+
 // What is stored may lie in the slab already.
 Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                              Worker& worker) {
@@ -273,13 +286,28 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   return {};
 }
 
+// Chunks with more room than they take, each by itself.
+Status DeviceSink::add_apart(Wave& wave) const {
+  const StagingSlot& slot = *wave.stage.slot;
+  for (const WaveChunk& chunk : wave.decode.chunks) {
+    if (chunk.dst.empty() || chunk.mapped || chunk.from_kept || chunk.bytes == 0) continue;
+    const auto from = base::part(slot.pinned, chunk.at, chunk.bytes),
+               to = base::part(slot.on_device, chunk.at, chunk.bytes);
+    if (!from || !to) return slab_too_small("its encoded bytes");
+    wave.stage.pieces.push_back({from->data(), to->data(), to->size()});
+  }
+  return {};
+}
+
 // What is used of the pinned slab as one piece, and what is mapped to its places behind.
 Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   StagingSlot& slot = *wave.stage.slot;
   wave.stage.pieces.clear();
   const auto used =
       static_cast<std::size_t>(std::min(wave.decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes));
-  if (used > 0 && !wave.decode.items.empty()) {
+  if (std::ranges::any_of(wave.decode.chunks, &WaveChunk::apart)) {
+    HEADRACE_TRY(add_apart(wave));
+  } else if (used > 0 && !wave.decode.items.empty()) {
     wave.stage.pieces.push_back({slot.pinned.data(), slot.on_device.data(), used});
   }
   const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));

@@ -19,6 +19,7 @@ class DeviceSink final : public SlabSink {
              std::shared_ptr<ChunkCache> kept, bool maps);
 
   void begin(Wave& wave) override;
+  std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
   bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
@@ -42,6 +43,7 @@ class DeviceSink final : public SlabSink {
   Status note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const;
   Status gather(Wave& wave, std::size_t& boxes) const;
   Status add_encoded_pieces(Wave& wave) const;
+  Status add_apart(Wave& wave) const;
   std::span<const device::DecodeOutcome> outcomes(const Wave& wave) const noexcept;
   device::DecodeIndices indices_of(const Wave& wave) const;
   device::DecodeIndices give_indices(Wave& wave) const;

@@ -169,7 +169,7 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
       // It fills its room: there may be more. One byte beyond what there may be tells the end.
       const std::uint64_t most = std::max(forms_.planned_bytes(), 2 * job.length);
       const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), most);
-      if (!parks(wave, bytes)) {
+      if (!job.place.empty() || !parks(wave, bytes)) {
         read_long(wave, group_index, told ? size : store::ByteSource::kUnknown, worker);
         return false;
       }
@@ -284,6 +284,8 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   if (versioned && begins_with_table(tasks_, wave, group_index, range,
                                      whole ? expected_bytes(wave.tasks.chain()) : range.length, worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
+  } else {
+    job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], job.length);
   }
   return Ended::kCold;
 }

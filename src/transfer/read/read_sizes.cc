@@ -35,7 +35,8 @@ WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64
   WaveAreas areas;
   areas.pinned_bytes = areas.device_bytes = tasks * stride;
   if (request.decoder == nullptr) return areas;
-  areas.encoded_bytes = tasks * base::align_up(request.source_bytes, kSlabAlignment);
+  const std::uint64_t most = request.source_bytes + (request.arrives ? 1 : 0);
+  areas.encoded_bytes = tasks * base::align_up(most, kSlabAlignment);
   areas.outcomes_at = aligned(areas.encoded_bytes + stride);
   areas.pinned_bytes = std::max(areas.pinned_bytes, areas.outcomes_at + tasks * sizeof(device::DecodeOutcome));
   areas.decoded_at = aligned(areas.encoded_bytes);
@@ -131,6 +132,20 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
   return sizes;
 }
 
+// As many waves as hold the window, or fewer of more chunks where that holds more of it.
+Result<ReadSizes> size_windowed_read(SizeRequest request) {
+  constexpr std::uint64_t kMostWaves = 24;
+  const std::uint64_t wanted = request.window_bytes / request.wave_bytes;
+  request.waves = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, kManyWaves.waves, kMostWaves));
+  Result<ReadSizes> best = size_read(request);
+  while (best.ok() && request.waves > kManyWaves.waves) {
+    --request.waves;
+    Result<ReadSizes> fewer = size_read(request);
+    if (fewer.ok() && fewer->waves * fewer->tasks > best->waves * best->tasks) best = std::move(fewer);
+  }
+  return best;
+}
+
 Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
   // Whatever metadata and options say.
   const auto times = [](std::uint64_t a, std::uint64_t b) { return base::checked_mul(a, b).value_or(UINT64_MAX); };
@@ -140,6 +155,7 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
     out.wave_bytes = times(request.wave_bytes, aim.times);
     return out;
   };
+  if (request.window_bytes != 0) return size_windowed_read(request);
   const bool small = request.decoded_bytes < kLeastLargeChunk;
   const bool gains = request.decoder->wants_large_batches();
   if (request.parts && !gains && !small) return size_read(with(kWavesOfParts));

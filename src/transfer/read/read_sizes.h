@@ -16,8 +16,11 @@ struct SizeRequest {
   std::uint64_t decoded_bytes = 1;  // of one chunk
   std::uint64_t lane_bytes = 0;     // working memory of one worker
   std::uint64_t host_budget_bytes = 0, device_budget_bytes = 0;
-  std::uint64_t io_bytes = 0;    // of the host budget, that the I/O service has; at least an eighth is left to it
-  std::uint64_t wave_bytes = 0;  // decoded bytes a wave aims at
+  std::uint64_t io_bytes = 0;      // of the host budget, that the I/O service has; at least an eighth is left to it
+  std::uint64_t wave_bytes = 0;    // decoded bytes a wave aims at
+  std::uint64_t window_bytes = 0;  // decoded, that a store has to have under way, which limits the read; 0: none
+  bool arrives = false;            // what is stored may come straight into slabs, with a byte more that tells its end
+  std::uint64_t arriving_window_bytes = 0;  // the same, where each object comes straight into its place
   unsigned waves = 1, threads = 1;
   bool staged = false;
   // The device decodes: a wave has room for encoded bytes as well. Null: it does not.
@@ -53,6 +56,9 @@ struct ReadSizes : WaveSizes {
 };
 
 inline constexpr std::uint64_t kSlabAlignment = 16;  // widest vector access of the copy kernels
+// Longer objects come straight into a wave's slab. Fewer bytes are copied there, close together, and cross the bus as
+// one.
+inline constexpr std::uint64_t kLeastArrivingBytes = 256 << 10;
 
 // kResourceExhausted names the budget that not even one chunk fits.
 Result<ReadSizes> size_read(const SizeRequest& request);

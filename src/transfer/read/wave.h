@@ -77,6 +77,7 @@ struct WaveChunk {
   bool part = false;            // `bytes` are of a part, which is all that is decoded to `dst`:
   std::uint64_t skipped = 0;    // so many decoded bytes lie before it
   std::uint64_t enough = 0;     // of the first bytes of dst, which has room for all; 0: all are wanted
+  bool apart = false;           // its room is for the longest chunk
   bool mapped = false;          // not in the pinned slab, but for the head of a part:
   std::uint64_t head_at = 0, head_bytes = 0;
   std::uint64_t stored_at = 0;  // of what is mapped, in what is stored of the task
