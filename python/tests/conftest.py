@@ -14,3 +14,13 @@ def _in_own_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def open_descriptors():
     return lambda: len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture(scope="session")
+def quick_moto():
+    """moto's server looks through the folder of its modules for each request: it takes most of its time."""
+    backends = pytest.importorskip("moto.backends")
+    found = tuple(backends.list_of_moto_modules())
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(backends, "list_of_moto_modules", lambda: found)
+        yield

@@ -81,7 +81,9 @@ int check_boxes(const Json& arguments, const headrace::Device& device, int boxes
     if (arguments[i] == "-o") file = arguments[i + 1];
     if (arguments[i] == "--placement") placement = arguments[i + 1];
   }
-  const Context context = Context::create().value();
+  ContextOptions context_options;
+  context_options.threads = 1;  // boxes are small: threads would wait for each other most of the time
+  const Context context = Context::create(context_options).value();
   const Store store = Store::open(context, target).value();
   const Array array = Array::open(store).value();
   const ArrayInfo& info = array.info();

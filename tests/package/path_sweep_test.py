@@ -18,14 +18,17 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "e2e"
 sys.path.insert(0, str(BENCH))
 import path_sweep  # noqa: E402
 
-STAND_IN = f"""#!{sys.executable}
-import json, pathlib, sys
-folder = pathlib.Path(__file__).parent
+# Started some hundred times: what takes long to import is left out.
+STAND_IN = f"""#!{sys.executable} -IS
+import json, os, sys
+folder = os.path.dirname(__file__)
 path = next(word[7:] for word in sys.argv if word.startswith("--path="))
-rates = json.loads((folder / "rates").read_text())[path]
-calls = folder / "calls"
-before = calls.read_text().split() if calls.exists() else []
-calls.write_text(" ".join([*before, path]))
+with open(f"{{folder}}/rates") as file:
+    rates = json.load(file)[path]
+with open(f"{{folder}}/calls", "a+") as file:
+    file.seek(0)
+    before = file.read().split()
+    file.write(f" {{path}}")
 rate = rates[before.count(path) % len(rates)]
 if rate is None:
     sys.exit(1)

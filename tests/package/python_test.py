@@ -33,8 +33,10 @@ def run(command, **options):
 
 def environment(build):
     path = os.pathsep.join(filter(None, [str(build / "python"), os.environ.get("PYTHONPATH")]))
-    # NumPy's algebra is not used, and its threads spin for a while in each process.
-    return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
+    # NumPy's algebra is not used, and its threads spin for a while in each process. Bytecode is kept, in the build folder for the
+    # package: some hundred processes of the tests would each compile it.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def has(python, module):
@@ -107,10 +109,11 @@ def run_wheel(python, build, options):
              "-C", "cmake.define.HEADRACE_CUDA=OFF", "-C", "install.strip=true", *(argument for option in options for argument in ("-C", option))], cwd=folder)
         wheel, = (folder / "wheels").glob("headrace-*.whl")
         run([sys.executable, ROOT / "tests" / "package" / "wheel_contents.py", wheel, "--without-cuda"])
-        run([python, "-m", "venv", folder / "clean"])
+        run([python, "-m", "venv", "--without-pip", folder / "clean"])  # to install pip takes longer than what it is for
         clean = folder / "clean" / "bin" / "python"
-        run([clean, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel])
-        names = subprocess.run([clean, "-m", "pip", "list", "--format=freeze"], capture_output=True, text=True, check=True).stdout
+        pip = [python, "-m", "pip", "--python", clean, "--disable-pip-version-check"]
+        run([*pip, "install", "--quiet", wheel])
+        names = subprocess.run([*pip, "list", "--format=freeze"], capture_output=True, text=True, check=True).stdout
         others = {line.split("==")[0].lower() for line in names.split()} - {"headrace", "numpy", "pip", "setuptools", "wheel"}
         if others:
             sys.exit(f"the wheel brought {sorted(others)}: NumPy is all it needs")

@@ -365,7 +365,9 @@ function(headrace_test source)
   set(slots 2)
   set(cost ${arg_TIMEOUT})
   if(arg_FIGURES)
-    set(slots 4)  # less beside it
+    # Less beside it. Four slots are free together when ctest begins, then not before all others have ended.
+    set(slots 4)
+    math(EXPR cost "100 * ${cost}")
   elseif(arg_WAITS)
     set(slots 1)
     math(EXPR cost "10 * ${cost}")
@@ -373,6 +375,9 @@ function(headrace_test source)
   # COST: those that are given most time begin first, so that none of them is alone at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${cost} PROCESSORS ${slots} SKIP_RETURN_CODE 77
     ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};HEADRACE_PLACEMENT_FILE=off")
+  if(arg_FIGURES)
+    set_property(TEST ${name} PROPERTY RESOURCE_LOCK figures)
+  endif()
   if(arg_CUFILE)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "HEADRACE_GDS_LIBRARY=${PROJECT_BINARY_DIR}/lib/cufile/libcufile.so.0")
     add_dependencies(${name} headrace_cufile)

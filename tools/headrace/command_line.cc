@@ -7,12 +7,32 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli_common.h"
 
 namespace headrace::cli {
 namespace {
+
+constexpr struct {
+  std::string_view name;
+  Verb (*add)(CLI::App& app);
+} kVerbs[] = {{"info", add_info_command},     {"read", add_read_command},
+              {"verify", add_verify_command}, {"doctor", add_doctor_command},
+              {"bench", add_bench_command},   {"gen", add_gen_command},
+              {"index", add_index_command},   {"stats", add_stats_command},
+              {"cache", add_cache_command},   {"cufile-run", add_cufile_run_command}};
+
+// The verb that the first word names, or else all of them: to declare the options of all, those of `bench` before all,
+// takes as long as starting the program.
+std::vector<Verb> add_verbs(CLI::App& app, std::string_view word) {
+  const auto named = std::ranges::find(kVerbs, word, [](const auto& row) { return row.name; });
+  if (named != std::end(kVerbs)) return {named->add(app)};
+  std::vector<Verb> all;
+  for (const auto& row : kVerbs) all.push_back(row.add(app));
+  return all;
+}
 
 // What is wrong with the command line; of a word that is not known also which one may have been meant.
 std::string explain(const CLI::ParseError& error, const CLI::App& app, std::span<const Verb> verbs, int argc,
@@ -56,10 +76,7 @@ int run(int argc, char** argv) {
       "  headrace doctor era5.zarr\n"
       "  headrace bench --filename=data --bs=4m --iodepth=8\n\n"
       "Exit codes: 0 success; 1 the data or the check failed; 2 the command line is wrong.");
-  const Verb verbs[] = {add_info_command(app),      add_read_command(app),  add_verify_command(app),
-                        add_doctor_command(app),    add_bench_command(app), add_gen_command(app),
-                        add_index_command(app),     add_stats_command(app), add_cache_command(app),
-                        add_cufile_run_command(app)};
+  const std::vector<Verb> verbs = add_verbs(app, argc > 1 ? argv[1] : "");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

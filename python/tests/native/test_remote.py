@@ -26,11 +26,16 @@ SECRETS = {"AWS_ACCESS_KEY_ID": "AKIDPLANTED", "AWS_SECRET_ACCESS_KEY": "secret/
 
 
 @pytest.fixture(scope="module")
-def moto():
+def moto(quick_moto):
+    """A server with a bucket, which has climate-v2.zarr as "c" for all tests."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
+    url = f"http://{host}:{port}"
+    client = boto3.client("s3", endpoint_url=url, aws_access_key_id="A", aws_secret_access_key="B", region_name="us-east-1")
+    client.create_bucket(Bucket="bucket")
+    upload(client, DATA / "climate-v2.zarr", "c")
+    yield url
     server.stop()
 
 
@@ -43,11 +48,10 @@ def s3(moto, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     client = boto3.client("s3", endpoint_url=moto)
-    client.create_bucket(Bucket="bucket")
     yield client
-    for thing in client.list_objects_v2(Bucket="bucket").get("Contents", []):
-        client.delete_object(Bucket="bucket", Key=thing["Key"])
-    client.delete_bucket(Bucket="bucket")
+    things = [{"Key": thing["Key"]} for thing in client.list_objects_v2(Bucket="bucket")["Contents"] if not thing["Key"].startswith("c/")]
+    if things:
+        client.delete_objects(Bucket="bucket", Delete={"Objects": things})
 
 
 def upload(client, folder, prefix):
@@ -83,7 +87,6 @@ def test_missing_chunks_and_shards(s3, tmp_path, shards):
 
 
 def test_what_is_not_there_is_told_from_what_cannot_be_read(s3, monkeypatch):
-    upload(s3, DATA / "climate-v2.zarr", "c")
     with pytest.raises(FileNotFoundError):
         headrace.open("s3://bucket/nothing")
     with pytest.raises(OSError, match="no such bucket") as caught:
@@ -98,7 +101,6 @@ def test_what_is_not_there_is_told_from_what_cannot_be_read(s3, monkeypatch):
 
 
 def test_a_profile_says_who_asks_and_where(s3, moto, tmp_path, monkeypatch):
-    upload(s3, DATA / "climate-v2.zarr", "c")
     (tmp_path / "config").write_text(f"[profile lab]\nendpoint_url = {moto}\nregion = us-east-1\n")
     (tmp_path / "credentials").write_text("[lab]\naws_access_key_id = A\naws_secret_access_key = B\n")
     for name in (*SECRETS, "AWS_ENDPOINT_URL"):
@@ -122,7 +124,6 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_options_say_who_asks_and_where(s3, moto, monkeypatch, spelling):
     """By the names of fsspec and obstore, before what the environment says, which is wrong."""
-    upload(s3, DATA / "climate-v2.zarr", "c")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name in SECRETS:
         monkeypatch.delenv(name)
@@ -228,7 +229,6 @@ def test_headers_go_to_their_own_server_alone(tmp_path):
 
 
 def test_of_a_second_pass_nobody_is_asked(s3, tmp_path):
-    upload(s3, DATA / "climate-v2.zarr", "c")
     wanted = headrace.open(DATA / "climate-v2.zarr/air_temperature")[...]
     options = {"cache_dir": tmp_path / "cache", "cache_bytes": "1G"}
     array = headrace.open("s3://bucket/c/air_temperature", storage_options=options)
@@ -247,7 +247,6 @@ def test_of_a_second_pass_nobody_is_asked(s3, tmp_path):
 
 
 def test_the_command_line(s3):
-    upload(s3, DATA / "climate-v2.zarr", "c")
     for command in (["info", "s3://bucket/c"], ["verify", "s3://bucket/c"], ["read", "s3://bucket/c/height", "-o", "height.npy"]):
         done = subprocess.run([COMMAND, *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -332,7 +331,6 @@ def said_of_planted_sources(home, moto, monkeypatch):
 
 def test_no_secret_is_printed(s3, moto, tmp_path, monkeypatch):
     """In what any failing way says: of the library, the command line, traces and representations."""
-    upload(s3, DATA / "climate-v2.zarr", "c")
     s3.put_object(Bucket="bucket", Key="bad/.zarray", Body=b"{")
     said = []
     urls = ["s3://bucket/c", "s3://bucket/bad", "s3://bucket/none", "s3://nobucket/c", "s3://bucket/c?token=query-planted",
@@ -405,7 +403,6 @@ def test_a_server_without_ranges(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork() here")
 def test_a_forked_child_opens_it_again(s3):
-    upload(s3, DATA / "climate-v2.zarr", "c")
     program = """
 import os, sys, headrace
 array = headrace.open("s3://bucket/c/time")

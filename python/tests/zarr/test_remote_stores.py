@@ -25,7 +25,7 @@ SECRET = "planted/secret"
 
 
 @pytest.fixture(scope="module")
-def bucket():
+def bucket(quick_moto):
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     url = "http://{}:{}".format(*server.get_host_and_port())
