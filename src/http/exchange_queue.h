@@ -64,8 +64,8 @@ class ExchangeQueue {
  public:
   static constexpr std::uint32_t kSpread = 2;
 
-  // `most`: under way at a time.
-  explicit ExchangeQueue(std::uint32_t most) noexcept : most_(most), limit_(most) {}
+  // `most`: under way at a time, at least 1.
+  explicit ExchangeQueue(std::uint32_t most) noexcept : most_(most < 1 ? 1 : most), limit_(most_) {}
 
   // Before begin(); at least one. It is there until stop(). Throws std::bad_alloc.
   void add(ExchangeLoop& loop) { loops_.push_back({.loop = &loop}); }

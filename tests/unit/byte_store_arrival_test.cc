@@ -38,7 +38,7 @@ class Arrivals : public ByteStoreTest, public ::testing::WithParamInterface<Layo
   void TearDown() override { device::staged_decode_model().any_codec = false; }
 
   testing::ReadOutcome read_all(const std::shared_ptr<RangeStoreInMemory>& store) {
-    const testing::ReadOutcome all = read(context_, store, content_, "host-staged", "", options_);
+    testing::ReadOutcome all = read(context_, store, content_, "host-staged", "", options_);
     EXPECT_EQ(store->in_flight, 0u);
     return all;
   }

@@ -146,6 +146,7 @@ void WorkerPool::run(State& state, unsigned index) {
     std::unique_lock lock(state.mutex);
     const auto woken = [&] { return state.generation != seen || state.stopping; };
     if (superfluous) {
+      state.changed.notify_one();  // what this one may have been woken for, before it was
       state.changed_elsewhere.wait(lock, woken);
       continue;
     }
