@@ -127,6 +127,80 @@ TEST_P(Arrivals, StayUntilTheStoreIsThrough) {
   EXPECT_GT(direct_, 0);
 }
 
+// Raw chunks come to where they stay: the tensor, or the slab that crosses the bus.
+class RawArrivals : public ByteStoreTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    buffer_ = Buffer::allocate(device_, content_.elements() * 4).value();
+    habits_.change = [this](RangeRead& read) {
+      if (read.key.find_first_not_of("0123456789") != std::string_view::npos) return;  // metadata
+      const bool staged = device_.name() == "host-staged";
+      const bool direct =
+          staged ? device::is_pinned_memory(read.out.data(), read.out.size())
+                 : read.out.data() >= buffer_.data() && read.out.data() < buffer_.data() + buffer_.size_bytes();
+      ++(direct ? direct_ : copied_);
+      if (hides_ && ++answers_ > 3) read.object_bytes = RangeRead::kUnknown;
+    };
+  }
+  Status read_into(const Objects& objects, const ReadOptions& options = {}) {
+    const auto store = std::make_shared<RangeStoreInMemory>(objects, habits_);
+    const Array array = Array::open(Store::open(make_context(1), store).value()).value();
+    return array.read({}, {buffer_, array.info().dtype, {content_.elements()}}, device_, options);
+  }
+  std::vector<std::uint32_t> elements() {
+    std::vector<std::uint32_t> out(content_.elements());
+    EXPECT_TRUE(buffer_.copy_to_host(0, reinterpret_cast<std::byte*>(out.data()), out.size() * 4).ok());
+    return out;
+  }
+
+  const FlatArray content_{.layout = Layout::kRaw, .chunks = 40, .chunk_elements = 5000};
+  const Device device_ = Device::open(GetParam()).value();
+  Buffer buffer_;
+  RangeHabits habits_;
+  bool hides_ = false;
+  std::atomic<int> direct_{0}, copied_{0}, answers_{0};
+};
+
+TEST_P(RawArrivals, AreDirectOnceTheStoreHasToldALength) {
+  ASSERT_TRUE(read_into(objects_of(content_)).ok());
+  EXPECT_TRUE(elements() == content_.expected());
+  EXPECT_GT(direct_, 0);
+  EXPECT_EQ(direct_ + copied_, 40) << "each was asked for once";
+  direct_ = copied_ = 0;
+  habits_.tells_size = false;
+  ASSERT_TRUE(read_into(objects_of(content_)).ok());
+  EXPECT_TRUE(elements() == content_.expected());
+  EXPECT_EQ(direct_, 0);
+}
+
+TEST_P(RawArrivals, OfAStoreThatTellsNoLengthAnyMore) {
+  hides_ = true;
+  ASSERT_TRUE(read_into(objects_of(content_)).ok());
+  EXPECT_TRUE(elements() == content_.expected());
+}
+
+TEST_P(RawArrivals, OfAnotherLengthAreErrors) {
+  for (const std::size_t bytes : {0u, 100u, 19'999u, 20'001u, 40'000u}) {
+    Objects objects = objects_of(content_);
+    objects.at(content_.key(33)).resize(bytes);
+    const Status status = read_into(objects);
+    EXPECT_FALSE(status.ok()) << bytes;
+    EXPECT_NE(status.to_string().find("33"), std::string::npos) << status.to_string();
+    // Where the others are wanted all the same it is left as it was.
+    std::vector<std::uint32_t> before(content_.elements(), 0x55555555);
+    ASSERT_TRUE(buffer_.copy_from_host(0, reinterpret_cast<const std::byte*>(before.data()), before.size() * 4).ok());
+    ReadOptions options;
+    options.collect_errors = true;
+    EXPECT_TRUE(read_into(objects, options).ok());
+    auto expected = content_.expected();
+    std::fill_n(expected.begin() + 33 * 5000, 5000, 0x55555555u);
+    EXPECT_TRUE(elements() == expected) << bytes;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, RawArrivals, ::testing::Values("host", "host-staged"),
+                         [](const auto& about) { return std::string(about.param) == "host" ? "host" : "staged"; });
+
 INSTANTIATE_TEST_SUITE_P(All, Arrivals, ::testing::Values(Layout::kZstd, Layout::kBlosc),
                          [](const auto& about) { return testing::layout_name(about.param); });
 

@@ -35,6 +35,7 @@ class ReadReport {
   void stop(Status status) noexcept;
   // For workers, which give up what they have not begun.
   bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+  bool collects_errors() const noexcept { return collect_errors_; }
   // A chunk failed, of the object `key`: it is listed where errors are collected, else the read stops. The device's
   // loss always stops it. Throws std::bad_alloc.
   void fail(const TaskGroup& group, const Task& task, const std::string& key, Status status);

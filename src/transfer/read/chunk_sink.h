@@ -61,8 +61,8 @@ class ChunkSink {
   std::optional<std::span<std::byte>> room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker);
   // Memory of the sink's that a store may write the group's stored bytes to, up to `length` of them, and from where
   // they are taken without a copy; empty: it has none.
-  virtual std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length) {
-    return (void)wave, (void)group, (void)length, std::span<std::byte>();
+  virtual std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) {
+    return (void)wave, (void)group, (void)length, (void)worker, std::span<std::byte>();
   }
   // Scratch for an object of `length` bytes that its store unpacks, and what has to be held meanwhile.
   struct UnpackRoom {

@@ -136,7 +136,9 @@ Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const TaskGroup& g
 }
 
 // In the pinned slab, with room for the longest chunk: how long it is shows when it has come.
-std::span<std::byte> DeviceSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length) {
+std::span<std::byte> DeviceSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                              Worker& worker) {
+  (void)worker;
   const std::uint64_t share =
       areas(wave).encoded_bytes / std::max<std::uint64_t>(wave.form->sizes.tasks, 1) / kSlabAlignment * kSlabAlignment;
   WaveChunk& chunk = wave.decode.chunks[group.first_task];

@@ -19,7 +19,7 @@ class DeviceSink final : public SlabSink {
              std::shared_ptr<ChunkCache> kept, bool maps);
 
   void begin(Wave& wave) override;
-  std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length) override;
+  std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
   bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;

@@ -169,11 +169,12 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
       // It fills its room: there may be more. One byte beyond what there may be tells the end.
       const std::uint64_t most = std::max(forms_.planned_bytes(), 2 * job.length);
       const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), most);
-      if (!job.place.empty() || !parks(wave, bytes)) {
+      if ((!job.place.empty() && !chain.raw()) || !parks(wave, bytes)) {
         read_long(wave, group_index, told ? size : store::ByteSource::kUnknown, worker);
         return false;
       }
       status = admit_length(wave, group, bytes, worker);
+      job.place = {};
       job.length = bytes + 1;
       if (status.ok()) return true;
     } else {
@@ -285,9 +286,20 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
                                      whole ? expected_bytes(wave.tasks.chain()) : range.length, worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
   } else {
-    job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], job.length);
+    find_place(wave, group_index, worker);
   }
   return Ended::kCold;
+}
+
+// Straight into memory of the sink's, where it has some. Of a raw chunk it has as much as the chunk has: where the
+// store tells how long objects are no byte more is asked for to find out that one is longer.
+void GroupReads::find_place(Wave& wave, std::uint32_t group_index, Worker& worker) {
+  ReadJob& job = wave.fetch.jobs[group_index];
+  const codec::Chain& chain = wave.tasks.chain();
+  const bool tells = seen_bytes_.load(std::memory_order_relaxed) != 0;
+  const std::uint64_t length = job.read->whole && chain.raw() && tells ? chain.decoded_bytes() : job.length;
+  job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], length, worker);
+  if (!job.place.empty()) job.length = job.place.size();
 }
 
 GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_index, Worker& worker) {

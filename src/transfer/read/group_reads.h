@@ -55,6 +55,7 @@ class GroupReads {
   Ended read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                    std::uint64_t length, Worker& worker);
   Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
+  void find_place(Wave& wave, std::uint32_t group_index, Worker& worker);
   bool resume_file(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_table(Wave& wave, std::uint32_t group_index, Worker& worker);

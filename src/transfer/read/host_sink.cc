@@ -15,6 +15,13 @@ Result<std::span<std::byte>> HostSink::own_room(Wave& wave, const TaskGroup& gro
   return whole_target(worker.detail, wave.tasks.chain().decoded_bytes()).value_or(std::span<std::byte>());
 }
 
+// In the tensor. Where chunks that fail are left untouched nothing is written there before all of one has come.
+std::span<std::byte> HostSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) {
+  if (group.task_count != 1 || tasks_.report().collects_errors()) return {};
+  const Result<std::span<std::byte>> room = own_room(wave, group, length, worker);
+  return room.ok() && room->size() == length ? *room : std::span<std::byte>();
+}
+
 Status HostSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                            Worker& worker) {
   (void)group;

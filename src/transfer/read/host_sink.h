@@ -10,6 +10,7 @@ class HostSink final : public ChunkSink {
  public:
   explicit HostSink(const ReadTasks& tasks) noexcept : ChunkSink(tasks) {}
   std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMost; }
+  std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) override;
 
  private:
   Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,

@@ -26,6 +26,13 @@ Result<std::span<std::byte>> StagedSink::own_room(Wave& wave, const TaskGroup& g
   return wave.tasks.chain().raw() ? pinned_place(wave, group.first_task) : std::span<std::byte>();
 }
 
+std::span<std::byte> StagedSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                              Worker& worker) {
+  (void)worker;
+  if (group.task_count != 1 || !wave.tasks.chain().raw()) return {};
+  return base::part(pinned_place(wave, group.first_task), 0, length).value_or(std::span<std::byte>());
+}
+
 Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                              Worker& worker) {
   (void)group;

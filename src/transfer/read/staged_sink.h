@@ -18,6 +18,7 @@ class StagedSink final : public SlabSink {
       : SlabSink(tasks, std::move(device), std::move(kept), false, maps) {}
 
   void begin(Wave& wave) override;
+  std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) override;
   bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
   std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMost; }
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;

@@ -62,7 +62,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   request.device_budget_bytes = options.device_budget_bytes;
   request.wave_bytes = options.wave_bytes;
   request.waves = options.waves != 0 ? options.waves : kWaves;
-  if (plan_.store().ranges() != nullptr) add_window(request, decoded);
+  if (plan_.store().ranges() != nullptr) add_window(request, chain);
   request.threads = resources_.threads();
   if (!plans_rooms_) {
     request.decoded_bytes = std::max<std::uint64_t>(request.wave_bytes / kTasksOfOwnRooms, 1);
@@ -81,18 +81,19 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
 
 // Of a store behind a network: as many waves as have under way what its connections carry while an answer takes, and
 // while each has an answer that comes, the next one.
-void WaveForms::add_window(SizeRequest& request, std::uint64_t decoded) const {
-  constexpr std::uint64_t kShrinks = 2;  // chunks are stored in about half of what they decode to
+void WaveForms::add_window(SizeRequest& request, const codec::Chain& chain) const {
+  // Encoded chunks are stored in about half of what they decode to.
+  const std::uint64_t shrinks = chain.raw() ? 1 : 2;
   constexpr std::uint64_t kMostWaves = 16;
   const std::uint64_t room = resources_.store_slab_bytes();
   request.io_bytes = room;
   request.arrives = plan_.max_group_bytes() == 0;
   const base::ReadShape shape = plan_.store().read_shape();
   if (resources_.options().waves != 0 || shape.window_bytes == 0) return;
-  const std::uint64_t chunk = std::min(decoded, request.wave_bytes);
+  const std::uint64_t chunk = std::min(decoded_bytes(chain), request.wave_bytes);
   const std::uint64_t window =
-      std::max(base::saturating_mul(shape.window_bytes, kShrinks), base::saturating_mul(2 * shape.requests, chunk));
-  request.window_bytes = std::min(window, kShrinks * room);
+      std::max(base::saturating_mul(shape.window_bytes, shrinks), base::saturating_mul(2 * shape.requests, chunk));
+  request.window_bytes = std::min(window, shrinks * room);
   request.waves =
       static_cast<unsigned>(std::clamp<std::uint64_t>(request.window_bytes / request.wave_bytes, kWaves, kMostWaves));
   request.arriving_window_bytes = window;

@@ -52,7 +52,7 @@ class WaveForms {
  private:
   Result<ChunkDecoding> choose_decoder(const codec::Chain& chain) const;
   SizeRequest request_of(const codec::Chain& chain) const;
-  void add_window(SizeRequest& request, std::uint64_t decoded) const;  // of one chunk
+  void add_window(SizeRequest& request, const codec::Chain& chain) const;
   SizeRequest with_decoder(SizeRequest request, const codec::Chain& chain, ChunkDecoding& decoding) const;
   // The budgets are too small for the device's decoder. False: it was asked for.
   bool leave_to_cpu(ChunkDecoding& decoding) const;
