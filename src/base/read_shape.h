@@ -13,7 +13,8 @@ struct ReadShape {
   std::uint64_t group_bytes = std::uint64_t{1} << 20;       // most that one request takes of several ranges
   std::uint64_t most_group_bytes = std::uint64_t{1} << 20;  // that group_bytes ever is
   std::uint64_t window_bytes = 0;  // to have under way, so that no connection waits; 0: as for files
-  std::uint64_t requests = 0;      // that are answered at the same time, however short they are
+  std::uint64_t requests = 0;      // that are answered at the same time, however short they are; 0: not known
+  bool tells_lengths = false;      // an answer says how long its object is
 };
 
 // Whoever learns how a store is best asked.

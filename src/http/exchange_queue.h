@@ -3,8 +3,8 @@
 // As many are under way as may be, and each goes to the loop that has the fewest. A loop begins when those that have
 // begun have kSpread each: a few requests at a time have one thread, and use its connections again.
 //
-// Threads: any, but where a call is said to be a loop's own. With its lock held it calls ExchangeLoop, and nothing
-// else. Owns:    nothing; exchanges are linked by Exchange::next, so that nothing is allocated.
+// Threads: any, but where a call is said to be a loop's own. With its lock held it calls ExchangeLoop, nothing else.
+// Owns:    nothing; exchanges are linked by Exchange::next, so that nothing is allocated.
 #pragma once
 
 #include <atomic>

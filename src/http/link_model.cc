@@ -72,6 +72,7 @@ base::ReadShape LinkModel::shape_of(std::uint64_t latency_ns, std::uint64_t rate
   shape.window_bytes = base::saturating_mul(base::saturating_mul(connections, kWindowTimes),
                                             std::max(worth, std::uint64_t{kLeastGroup}));
   shape.requests = connections;
+  shape.tells_lengths = true;
   return shape;
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/read_shape.h"
 #include "support/flat_array.h"
 #include "support/ranges_in_memory.h"
 #include "support/stores_under_test.h"
@@ -32,6 +33,21 @@ struct ReadOutcome {
   Status status;
   std::vector<std::uint32_t> elements;
   Stats stats;
+};
+
+// Says how it is best asked.
+struct ShapedStore final : ByteStore, base::ReadShaper {
+  explicit ShapedStore(Objects objects, const RangeHabits& habits) : behind(std::move(objects), habits) {}
+  std::string url() const override { return behind.url(); }
+  Status start(std::span<RangeRead* const> reads) override { return behind.start(reads); }
+  void cancel(std::span<RangeRead* const> reads) noexcept override { behind.cancel(reads); }
+  base::ReadShape read_shape(bool steady) const noexcept override {
+    base::ReadShape out = shape;
+    if (steady) out.gap_bytes = 7;
+    return out;
+  }
+  RangeStoreInMemory behind;
+  base::ReadShape shape;
 };
 
 // Lies about one answer in `every`, by chance, in any way that an answer can be wrong.

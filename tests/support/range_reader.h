@@ -35,16 +35,21 @@ class CanaryService final : public http::RangeService {
   std::uint64_t authorize(const http::Url&, std::int64_t now, std::vector<std::string>& headers) override {
     headers.push_back(std::string("Authorization: ") + kCanary);
     headers.push_back(std::string("x-amz-security-token: ") + kCanary);
+    std::lock_guard lock(mutex_);
     times.push_back(now);
     return 0;
   }
-  void learn_region(std::string_view region) override { regions.emplace_back(region); }
+  void learn_region(std::string_view region) override {
+    std::lock_guard lock(mutex_);
+    regions.emplace_back(region);
+  }
   Result<bool> prepared() override { return ready.load(); }
   std::atomic<bool> ready{true};     // false: what is asked waits for RangeClient::resume()
-  std::vector<std::string> regions;  // the transport's thread's, until a read has ended
-  std::vector<std::int64_t> times;
+  std::vector<std::string> regions;  // changed as long as a read is under way
+  std::vector<std::int64_t> times;   // likewise
 
  private:
+  std::mutex mutex_;
   const std::string base_;
   const http::ServiceKind kind_;
 };

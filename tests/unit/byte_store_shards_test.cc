@@ -26,6 +26,7 @@ using testing::objects_of;
 using testing::RangeHabits;
 using testing::RangeStoreInMemory;
 using testing::ReadOutcome;
+using testing::ShapedStore;
 
 class ByteStoreShards : public testing::ByteStoreTest {};
 
@@ -67,21 +68,6 @@ TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
     EXPECT_EQ(store->in_flight, 0u);
   }
 }
-
-// Says how it is best asked.
-struct ShapedStore final : ByteStore, base::ReadShaper {
-  explicit ShapedStore(Objects objects, const RangeHabits& habits) : behind(std::move(objects), habits) {}
-  std::string url() const override { return behind.url(); }
-  Status start(std::span<RangeRead* const> reads) override { return behind.start(reads); }
-  void cancel(std::span<RangeRead* const> reads) noexcept override { behind.cancel(reads); }
-  base::ReadShape read_shape(bool steady) const noexcept override {
-    base::ReadShape out = shape;
-    if (steady) out.gap_bytes = 7;
-    return out;
-  }
-  RangeStoreInMemory behind;
-  base::ReadShape shape;
-};
 
 // Of 64 chunks of 256 bytes the first element of every second is wanted; of one that is read alone, no more than that.
 TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {

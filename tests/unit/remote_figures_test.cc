@@ -295,7 +295,7 @@ TEST_F(RemoteFigures, ALongChunkComesByManyConnections) {
       alone = seconds;
       EXPECT_EQ(count, 1);
     } else {
-      EXPECT_EQ(count, 9) << "there is room for a little more than the chunk";
+      EXPECT_EQ(count, 8) << "no more than the chunk is asked for";
       EXPECT_LT(seconds, alone);
     }
     EXPECT_LT(read(array, content, {0, 1}), 20);

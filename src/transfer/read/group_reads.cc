@@ -30,6 +30,7 @@ GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks,
       mapped_(mapped),
       forms_(forms),
       waves_(waves),
+      tells_lengths_(plan.store().read_shape().tells_lengths),
       fetcher_(plan.store()),
       cold_(router_, resources.pool().notifier()) {}
 
@@ -291,15 +292,14 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   return Ended::kCold;
 }
 
-// Straight into memory of the sink's, where it has some. Of a raw chunk it has as much as the chunk has: where the
-// store tells how long objects are no byte more is asked for to find out that one is longer.
+// Straight into memory of the sink's, where it has some. Of a raw chunk of a store that tells how long objects are no
+// byte more is asked for to find out that one is longer, and so it fits where the chunk belongs. Whether there is room
+// does not change what is asked for, since caches know ranges by that.
 void GroupReads::find_place(Wave& wave, std::uint32_t group_index, Worker& worker) {
   ReadJob& job = wave.fetch.jobs[group_index];
   const codec::Chain& chain = wave.tasks.chain();
-  const bool tells = seen_bytes_.load(std::memory_order_relaxed) != 0;
-  const std::uint64_t length = job.read->whole && chain.raw() && tells ? chain.decoded_bytes() : job.length;
-  job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], length, worker);
-  if (!job.place.empty()) job.length = job.place.size();
+  if (job.read->whole && chain.raw() && tells_lengths_) job.length = chain.decoded_bytes();
+  job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], job.length, worker);
 }
 
 GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_index, Worker& worker) {

@@ -76,7 +76,8 @@ class GroupReads {
   MappedReads& mapped_;
   const WaveForms& forms_;
   const std::vector<std::unique_ptr<Wave>>& waves_;
-  const Fetcher fetcher_;  // of the plan's store
+  const bool tells_lengths_;  // the store, of whole objects
+  const Fetcher fetcher_;     // of the plan's store
   ColdReads cold_;
   // Of a user's store: the size of an object as it was told last, 0: not yet; and whether it has told a version.
   std::atomic<std::uint64_t> seen_bytes_{0};
