@@ -198,7 +198,7 @@ TEST_P(RawArrivals, OfAnotherLengthAreErrors) {
     options.collect_errors = true;
     EXPECT_TRUE(read_into(objects, options).ok());
     auto expected = content_.expected();
-    std::fill_n(expected.begin() + 33 * 5000, 5000, 0x55555555u);
+    std::fill_n(expected.begin() + std::ptrdiff_t{33} * 5000, 5000, 0x55555555u);
     EXPECT_TRUE(elements() == expected) << bytes;
   }
 }
