@@ -91,9 +91,9 @@ struct LoaderOptions {
   // Most device memory for batches. A loader has as much as its reads need, and more for batches that are kept.
   std::uint64_t memory_bytes = std::uint64_t{4} << 30;
   // Most device memory for chunks, which are then not read again: it fills in the first epoch and keeps what it has.
-  // For chunks of files; those that the device can decode it decodes then, whoever is faster. Each array has a share by
-  // its size. 0: none are kept. A read that finds no device memory gives it back as release_cache() does, and
-  // is made once more.
+  // For chunks of files, and of stores that tell versions, which are not asked again; those that the device can decode
+  // it decodes then, whoever is faster. Each array has a share by its size. 0: none are kept. A read that finds no
+  // device memory gives it back as release_cache() does, and is made once more.
   std::uint64_t cache_bytes = 0;
   CacheForm cache_form = CacheForm::kDecoded;
   // Device memory that the cache leaves to others, such as a model: it grows as long as so much stays free. Where less

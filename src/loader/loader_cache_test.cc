@@ -18,6 +18,7 @@
 #include "base/access.h"
 #include "base/fault.h"
 #include "loader/loader_testing.h"
+#include "support/byte_store_testing.h"
 #include "support/child.h"
 #include "support/flat_array.h"
 #include "support/sanitizer.h"
@@ -105,6 +106,36 @@ TEST_P(LoaderCache, ChunksAreKeptForTheNextEpoch) {
   EXPECT_GT(found.kept, 0u);
   EXPECT_EQ(loader.stats().kept_bytes, 10'240u);
   EXPECT_FALSE(loader.stats().cache_released);
+}
+
+// In either form.
+TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
+  arrays_.clear();
+  contents_.clear();
+  const Windows windows = Windows::create({{"x", 1000}}, {.input_dims = {{"x", kSample}}}).value();
+  std::vector<std::shared_ptr<RangeStoreInMemory>> stores;
+  for (const Layout layout : {Layout::kBlosc, Layout::kShardedZstd, Layout::kRaw}) {
+    contents_.push_back({.layout = layout, .chunks = 10, .chunk_elements = 100, .shard_chunks = 5});
+    stores.push_back(
+        std::make_shared<RangeStoreInMemory>(objects_of(contents_.back()), RangeHabits{.tells_version = true}));
+    const Store store = Store::open(*context_, stores.back()).value();
+    arrays_.push_back({layout_name(layout), Array::open(store).value(), windows, {}, {}});
+  }
+  const auto started = [&] {
+    std::size_t all = 0;
+    for (const auto& store : stores) all += store->started;
+    return all;
+  };
+  for (const CacheForm form : {CacheForm::kDecoded, CacheForm::kEncoded}) {
+    how_.cache_form = form;
+    how_.cache_bytes = 3 * 10 * 512;
+    Loader loader = make();
+    for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);
+    if (HasFailure()) return;
+    const std::size_t before = started();
+    EXPECT_EQ(found_in_epoch(loader).read, 0u);
+    EXPECT_EQ(started(), before);
+  }
 }
 
 TEST_P(LoaderCache, WhatIsReleasedIsReadAgain) {

@@ -196,6 +196,8 @@ Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::un
                  const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options,
                  std::shared_ptr<transfer::ChunkCache> kept) {
   if (!plan.ok()) return std::move(plan).status();
+  // Whether a chunk of a store's is the one under its key only its store can say.
+  if (array->revalidate && array->sharding == nullptr && Access::impl(array->store)->ranges() != nullptr) kept.reset();
   return transfer::Read::create(*Access::impl(array->store.context())->resources, std::move(*plan),
                                 Access::impl(device), options, begun, {}, std::move(kept));
 }

@@ -377,7 +377,7 @@ TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   const Device device = Device::open("host-staged").value();
   ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, {std::uint64_t{10} * 256, 10});
   using What = ChunkCache::Found::What;
-  os::FileIdentity file{1, 2, 3, 4, 5};
+  transfer::StoredVersion file{{1, 2, 3, 4, 5}};
   const ChunkCache::Found first = cache.find({1, 0, file}, 100);
   ASSERT_EQ(first.what, What::kToKeep);
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing) << "it is being decoded";
@@ -387,14 +387,43 @@ TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kKept);
   EXPECT_EQ(cache.find({1, 0, file}, 99).what, What::kNothing);
   EXPECT_EQ(cache.find({1, 8, file}, 100).what, What::kToKeep) << "another chunk of the file";
-  file.changed_ns = 6;
+  file.file.changed_ns = 6;
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing);
   const ChunkCache::Found other = cache.find({2, 0, file}, 100);
   ASSERT_EQ(other.what, What::kToKeep);
   cache.drop(other.entry);
   EXPECT_EQ(cache.find({2, 0, file}, 100).what, What::kNothing);
   EXPECT_EQ(cache.find({3, 0, file}, 0).what, What::kNothing);
-  EXPECT_EQ(cache.find({4, 0, file}, ~std::uint64_t{0}).what, What::kNothing);
+  EXPECT_EQ(cache.find({4, 0, file}, ~std::uint64_t{0} - 1).what, What::kNothing);
+}
+
+// Of what is still to be asked for, the size shows with the answer.
+TEST(ChunkCacheTable, RoomIsTakenOnceTheSizeIsKnown) {
+  const Device device = Device::open("host-staged").value();
+  ChunkCache cache(Access::impl(device), ChunkCache::Form::kEncoded, {std::uint64_t{2} * 256, 10});
+  using What = ChunkCache::Found::What;
+  const ChunkCache::Found first = cache.find({1, 0, {}}, ChunkCache::kUnknown);
+  ASSERT_EQ(first.what, What::kToKeep);
+  EXPECT_TRUE(first.memory.empty());
+  EXPECT_EQ(cache.used_bytes(), 0u);
+  EXPECT_EQ(cache.find({1, 0, {}}, ChunkCache::kUnknown).what, What::kNothing) << "it is being asked for";
+  EXPECT_EQ(cache.take_room(first.entry, 300).size(), 300u);
+  cache.give_up(first.entry);
+  ASSERT_EQ(cache.find({1, 0, {}}, ChunkCache::kUnknown).what, What::kToKeep);
+  EXPECT_TRUE(cache.take_room(first.entry, 301).empty()) << "it has another size by now";
+  EXPECT_EQ(cache.take_room(first.entry, 300).size(), 300u);
+  cache.keep(first.entry);
+  EXPECT_EQ(cache.find({1, 0, {}}, ChunkCache::kUnknown).memory.size(), 300u);
+  const ChunkCache::Found absent = cache.find({2, 0, {}}, ChunkCache::kUnknown);
+  ASSERT_EQ(absent.what, What::kToKeep);
+  cache.keep(absent.entry);
+  EXPECT_EQ(cache.find({2, 0, {}}, ChunkCache::kUnknown).what, What::kKept);
+  EXPECT_TRUE(cache.find({2, 0, {}}, ChunkCache::kUnknown).memory.empty());
+  const ChunkCache::Found last = cache.find({3, 0, {}}, ChunkCache::kUnknown);
+  ASSERT_EQ(last.what, What::kToKeep);
+  EXPECT_TRUE(cache.take_room(last.entry, 1).empty()) << "there is no memory left";
+  cache.drop(last.entry);
+  EXPECT_EQ(cache.find({4, 0, {}}, ChunkCache::kUnknown).what, What::kNothing) << "nor for anything else";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KeptChunks,

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,13 @@ struct TaskGroup {
   std::uint32_t source = kNoSource;  // index into WaveTasks::sources; kNoSource: open the task's own key
 };
 
+// Which content of its object a chunk is of: equal ones mean equal bytes.
+struct StoredVersion {
+  os::FileIdentity file;    // of a file
+  std::uint64_t named = 0;  // of an object of a store: from the version that it tells; 0: known only with the answer
+  bool operator==(const StoredVersion&) const = default;
+};
+
 // An object as it was when a plan looked into it: where its chunks lie is only true of that.
 //
 // Threads: every call from any thread.
@@ -59,8 +67,8 @@ class SourceVersion {
   // Where check() costs a round trip: begins one, whose check() waits for the answer, so that many are under way
   // together. Null: check() asks nobody, or there is no memory for more. Throws std::bad_alloc.
   virtual std::unique_ptr<const SourceVersion> begin_check() const { return nullptr; }
-  // What its file is, in which every change since shows; null: no file, or it might not.
-  virtual const os::FileIdentity* file() const noexcept { return nullptr; }
+  // In which every change since shows; nothing: one might not.
+  virtual std::optional<StoredVersion> stored() const noexcept { return std::nullopt; }
   // It has been changed, as reading it showed: whoever wants the object next looks into it anew.
   virtual void refute() const noexcept {}
 };

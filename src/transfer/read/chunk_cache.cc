@@ -53,8 +53,9 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept
       claimed = entry.state.compare_exchange_weak(state, State::kBusy, std::memory_order_acquire);
     }
     if (claimed) {
-      const std::span<std::byte> memory = take(bytes);
-      if (memory.empty()) {
+      const bool later = bytes == kUnknown;
+      const std::span<std::byte> memory = later ? std::span<std::byte>() : take(bytes);
+      if (memory.empty() && !later) {
         entry.state.store(State::kFree, std::memory_order_release);
         return {};
       }
@@ -64,15 +65,29 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept
       return {Found::What::kToKeep, memory, {}, number};
     }
     if (entry.key.object != key.object || entry.key.offset != key.offset) continue;
-    if (entry.key.file != key.file || entry.memory.size() != bytes) return {};
-    if (state == State::kKept) return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, number};
+    if (entry.key.version != key.version) return {};
+    const bool any_size = bytes == kUnknown;
+    if (state == State::kKept) {
+      if (!any_size && entry.memory.size() != bytes) return {};
+      return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, number};
+    }
     if (state != State::kToKeep ||
         !entry.state.compare_exchange_strong(state, State::kFilling, std::memory_order_acquire)) {
+      return {};
+    }
+    if (!any_size && entry.memory.size() != bytes) {
+      entry.state.store(State::kToKeep, std::memory_order_release);
       return {};
     }
     return {Found::What::kToKeep, entry.memory, {}, number};
   }
   return {};
+}
+
+std::span<std::byte> ChunkCache::take_room(std::uint32_t entry, std::uint64_t bytes) noexcept {
+  std::span<std::byte>& memory = entries_[entry].memory;
+  if (memory.empty()) memory = take(bytes);
+  return memory.size() == bytes ? memory : std::span<std::byte>();
 }
 
 void ChunkCache::keep(std::uint32_t entry, std::span<const std::byte> head) noexcept {

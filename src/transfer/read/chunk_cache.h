@@ -4,7 +4,7 @@
 // It fills until its memory is used up, and then keeps what it has. Epochs of training come back to each chunk equally
 // often: what gave way to another chunk would be missed as soon as that one.
 //
-// A chunk is known by where it is stored and by the identity of the file that it came from. Of a file that has changed
+// A chunk is known by where it is stored and by which content of its object it is of. Of an object that has changed
 // since, nothing is found and nothing is kept.
 //
 // Threads: every call from any thread, without locks but where memory is taken.
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "os/file_handle.h"
+#include "transfer/plan/plan.h"
 
 namespace headrace::transfer {
 
@@ -44,20 +44,23 @@ class ChunkCache {
 
   struct Key {
     std::uint64_t object = 0, offset = 0;  // number of the stored object in the array's grid; where the chunk begins
-    os::FileIdentity file;
+    StoredVersion version;
   };
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
   struct Found {
     enum class What : std::uint8_t {
       kNothing,
-      kKept,    // `memory` has the chunk, `head` its first stored bytes, if they were given
+      kKept,    // `memory` has the chunk, `head` its first stored bytes, if they were given; empty: nothing is stored
       kToKeep,  // the caller fills `memory`, and then says keep(), give_up() or drop()
     } what = What::kNothing;
     std::span<std::byte> memory;
     std::span<const std::byte> head;
     std::uint32_t entry = 0;
   };
-  // `bytes`: that the chunk takes in this form.
+  // `bytes`: that the chunk takes in this form; kUnknown: what is to be kept gets its memory by take_room().
   Found find(const Key& key, std::uint64_t bytes) noexcept;
+  // Memory for an entry that is to be kept; empty: there is none, or it has some of another size.
+  std::span<std::byte> take_room(std::uint32_t entry, std::uint64_t bytes) noexcept;
   // The device is through with it: whatever is queued from now on may read it. `head`: first stored bytes that the CPU
   // will look at, copied as far as there is memory for them.
   void keep(std::uint32_t entry, std::span<const std::byte> head = {}) noexcept;
@@ -73,9 +76,9 @@ class ChunkCache {
   enum class State : std::uint8_t { kFree, kBusy, kToKeep, kFilling, kKept, kDropped };
   struct Entry {
     std::atomic<State> state{State::kFree};
-    Key key;                      // unchanged once the state is neither kFree nor kBusy
-    std::span<std::byte> memory;  // likewise
-    // Unchanged once the state is kKept.
+    Key key;  // unchanged once the state is neither kFree nor kBusy
+    // Whoever fills it may change these; unchanged once the state is kKept.
+    std::span<std::byte> memory;
     std::unique_ptr<std::byte[]> head;
     std::size_t head_bytes = 0;
   };

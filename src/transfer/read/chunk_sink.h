@@ -81,11 +81,17 @@ class ChunkSink {
   // In how many parts a chunk may come; 0: only as a whole.
   virtual std::size_t most_parts(const Wave& wave) const noexcept { return (void)wave, 0; }
   bool takes_parts(const Wave& wave) const noexcept { return most_parts(wave) > 0; }
-  // Takes the chunks of a group that are kept. `file`: what theirs is; null: they are not kept. object_bytes: of an
-  // object of its own. False: not all of them are, and it is to be read; those that are will be taken with it.
-  virtual bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
-                         Worker& worker) {
-    return (void)wave, (void)group, (void)file, (void)object_bytes, (void)worker, false;
+  // Takes the chunks of a group that are kept. `version`: what they are of; nothing: they are not kept. object_bytes:
+  // of an object of its own, perhaps unknown. False: not all of them are, and it is to be read; those that are will be
+  // taken with it.
+  virtual bool take_kept(Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version,
+                         std::uint64_t object_bytes, Worker& worker) {
+    return (void)wave, (void)group, (void)version, (void)object_bytes, (void)worker, false;
+  }
+  // The chunk's store has answered, and it will be taken: `bytes` are stored of it. versioned: the store has told which
+  // version they are of, without which the chunk is not kept.
+  virtual void note_answer(Wave& wave, std::uint32_t task_index, std::uint64_t bytes, bool versioned) noexcept {
+    (void)wave, (void)task_index, (void)bytes, (void)versioned;
   }
   // Whether all of a chunk is to be taken, since it will be kept.
   virtual bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept {

@@ -19,6 +19,15 @@ Status at_place(const TaskGroup& group, const StoredRange& range, Status status)
   return group.source == kNoSource ? std::move(status).with_range(range.offset, range.length) : status;
 }
 
+// Which content the chunk of an object of its own is of. A store tells that with its answer. Of a file that changed a
+// moment ago the next change might not show.
+std::optional<StoredVersion> version_of(const store::ByteSource& object) noexcept {
+  if (object.offers(store::Offer::kRanges)) return StoredVersion();
+  const os::FileIdentity* const file = object.identity();
+  if (file == nullptr || os::recently_changed(*file)) return std::nullopt;
+  return StoredVersion{*file, 0};
+}
+
 }  // namespace
 
 GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
@@ -148,6 +157,7 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
   const bool own = group.source == kNoSource, told = job.read->range.object_bytes != RangeRead::kUnknown;
   if (status.code() == Code::kNotFound) {
     if (own) {
+      if (!tells_versions()) wave.sink->note_answer(wave, group.first_task, 0, false);
       wave.sink->fill(wave, group, group.first_task, worker);
       return false;
     }
@@ -185,6 +195,7 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
   if (!status.ok()) {
     tasks_.fail_group(wave.tasks, group, worker, status);
   } else {
+    if (own) wave.sink->note_answer(wave, group.first_task, job.data.size(), !job.read->range.found_version.empty());
     wave.sink->take(wave, group, job.data, job.offset, worker);
   }
   return false;
@@ -236,6 +247,10 @@ bool GroupReads::resume_part(Wave& wave, std::uint32_t group_index, Status& stat
   return false;
 }
 
+bool GroupReads::tells_versions() const noexcept {
+  return plan_.store().tells_versions() || tells_versions_.load(std::memory_order_relaxed);
+}
+
 // Of an object of a user's store, before it has been asked: what another one took, or half of what it decodes to.
 std::uint64_t GroupReads::expected_bytes(const codec::Chain& chain) const noexcept {
   const std::uint64_t seen = seen_bytes_.load(std::memory_order_relaxed);
@@ -281,8 +296,7 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   job.offset = range.offset;
   job.length = whole ? forms_.planned_bytes() + 1 : range.length;
   // Two answers have to be of one version, which of an object of its own only the first tells.
-  const bool told = plan_.store().tells_versions() || tells_versions_.load(std::memory_order_relaxed);
-  const bool versioned = whole ? told : !of.version.empty();
+  const bool versioned = whole ? tells_versions() : !of.version.empty();
   if (versioned && begins_with_table(tasks_, wave, group_index, range,
                                      whole ? expected_bytes(wave.tasks.chain()) : range.length, worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
@@ -320,8 +334,8 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
       tasks_.fail_group(wave.tasks, group, worker, status);
       return Ended::kDone;
     }
-    if (wave.sink->take_kept(wave, group, source.version ? source.version->file() : nullptr, 0, worker))
-      return Ended::kDone;
+    const auto version = source.version != nullptr ? source.version->stored() : std::nullopt;
+    if (wave.sink->take_kept(wave, group, version, 0, worker)) return Ended::kDone;
     std::uint64_t offset = group.offset, length = group.length;
     if (raw && tasks_.parts() && !source.object->offers(store::Offer::kWhole) &&
         !wave.sink->keeps(wave, group.first_task)) {
@@ -351,7 +365,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   Ended result = Ended::kDone;
   if (!status.ok()) {
     tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-  } else if (!wave.sink->take_kept(wave, group, object.identity(), object.size_bytes(), worker)) {
+  } else if (!wave.sink->take_kept(wave, group, version_of(object), object.size_bytes(), worker)) {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
     if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole) &&
@@ -476,6 +490,7 @@ void GroupReads::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t 
   if (status.code() == Code::kNotFound) return wave.sink->fill(wave, group, group.first_task, worker);
   if (status.ok()) status = wave.tasks.chain().check_encoded_size(object.size_bytes());
   if (!status.ok()) return tasks_.fail_group(wave.tasks, group, worker, status);
+  wave.sink->note_answer(wave, group.first_task, object.size_bytes(), false);
   read_here(wave, group, {&object, 0, object.size_bytes()}, worker);
 }
 

@@ -60,6 +60,7 @@ class GroupReads {
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_table(Wave& wave, std::uint32_t group_index, Worker& worker);
   bool resume_part(Wave& wave, std::uint32_t group_index, Status& status, Worker& worker);
+  bool tells_versions() const noexcept;
   std::uint64_t expected_bytes(const codec::Chain& chain) const noexcept;
   bool start_again(Worker& worker);
   void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
@@ -79,7 +80,8 @@ class GroupReads {
   const bool tells_lengths_;  // the store, of whole objects
   const Fetcher fetcher_;     // of the plan's store
   ColdReads cold_;
-  // Of a user's store: the size of an object as it was told last, 0: not yet; and whether it has told a version.
+  // Of a user's store: the size of an object as it was told last, 0: not yet; and whether it has told this read a
+  // version.
   std::atomic<std::uint64_t> seen_bytes_{0};
   std::atomic<bool> tells_versions_{false};
 };

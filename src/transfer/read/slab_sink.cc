@@ -39,18 +39,21 @@ std::span<std::byte> SlabSink::kept_place(const Wave& wave, std::uint32_t task_i
   return kept_ == nullptr || keeps_encoded() ? std::span<std::byte>() : wave.decode.chunks[task_index].kept;
 }
 
-// What is kept, and what will be; of a file that changed a moment ago the next change might not show.
-bool SlabSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
-                         Worker& worker) {
-  if (kept_ == nullptr || file == nullptr || os::recently_changed(*file) || !may_keep(wave)) return false;
+// What is kept, and what will be.
+bool SlabSink::take_kept(Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version,
+                         std::uint64_t object_bytes, Worker& worker) {
+  if (kept_ == nullptr || !version || !may_keep(wave)) return false;
   bool all = true;
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
     if (task.length == 0) continue;
     const IndexKey key = tasks_.plan().index_key(group, task);
     const std::uint64_t stored_bytes = task.length == kWholeObject ? object_bytes : task.length;
-    const ChunkCache::Found found = kept_->find({key.object, key.offset, *file},
-                                                keeps_encoded() ? stored_bytes : wave.tasks.chain().decoded_bytes());
+    // Nothing is taken for what turns out not to be there, or to have no version.
+    const bool answered = stored_bytes != store::ByteSource::kUnknown;
+    const std::uint64_t bytes = keeps_encoded() ? stored_bytes : wave.tasks.chain().decoded_bytes();
+    const ChunkCache::Found found =
+        kept_->find({key.object, key.offset, *version}, answered ? bytes : ChunkCache::kUnknown);
     WaveChunk& chunk = wave.decode.chunks[i];
     chunk.kept = found.memory;
     chunk.kept_head = found.head;
@@ -59,7 +62,7 @@ bool SlabSink::take_kept(Wave& wave, const TaskGroup& group, const os::FileIdent
     all = all && found.what == ChunkCache::Found::What::kKept;
   }
   for (std::uint32_t i = group.first_task; all && i < group.first_task + group.task_count; ++i) {
-    if (wave.tasks.tasks[i].length == 0) {
+    if (wave.tasks.tasks[i].length == 0 || wave.decode.chunks[i].kept.empty()) {
       fill(wave, group, i, worker);
     } else {
       (void)place_kept(wave, group, i, worker);
@@ -90,6 +93,18 @@ Status SlabSink::note_kept(Wave& wave, const TaskGroup& group, std::uint32_t tas
 
 bool SlabSink::keeps(const Wave& wave, std::uint32_t task_index) const noexcept {
   return kept_ != nullptr && wave.decode.chunks[task_index].keeps;
+}
+
+void SlabSink::note_answer(Wave& wave, std::uint32_t task_index, std::uint64_t bytes, bool versioned) noexcept {
+  if (!keeps(wave, task_index)) return;
+  WaveChunk& chunk = wave.decode.chunks[task_index];
+  chunk.kept = {};
+  if (versioned) {
+    chunk.kept = kept_->take_room(chunk.entry, keeps_encoded() ? bytes : wave.tasks.chain().decoded_bytes());
+  }
+  if (!chunk.kept.empty()) return;
+  kept_->drop(chunk.entry);
+  chunk.keeps = false;
 }
 
 void SlabSink::keep_not(WaveChunk& chunk) const noexcept {
@@ -124,7 +139,12 @@ Status SlabSink::note_boxes(Wave& wave, std::uint32_t task_index, std::span<cons
   return {};
 }
 
+// An object that is not there is kept as such.
 Status SlabSink::fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) {
+  if (keeps(wave, task_index) && wave.decode.chunks[task_index].kept.empty()) {
+    kept_->keep(wave.decode.chunks[task_index].entry);
+    wave.decode.chunks[task_index].keeps = false;
+  }
   return note_boxes(wave, task_index, {}, 0, worker.detail);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "device/device.h"
@@ -20,8 +21,9 @@ class SlabSink : public ChunkSink {
   bool passed(const Wave& wave) final;
   void notice(Wave& wave) final;
   Status drain(Wave& wave) final;
-  bool take_kept(Wave& wave, const TaskGroup& group, const os::FileIdentity* file, std::uint64_t object_bytes,
-                 Worker& worker) final;
+  bool take_kept(Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version,
+                 std::uint64_t object_bytes, Worker& worker) final;
+  void note_answer(Wave& wave, std::uint32_t task_index, std::uint64_t bytes, bool versioned) noexcept final;
   bool keeps(const Wave& wave, std::uint32_t task_index) const noexcept final;
   void release(Wave& wave) noexcept final;
 

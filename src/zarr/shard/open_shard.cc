@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <string_view>
 #include <thread>
 
 #include "base/clock.h"
@@ -79,6 +81,15 @@ bool OpenShard::is(const store::ByteSource& now) const {
   int error = 0;
   return was_still && now.file().begin == object->file().begin && os::identify(now.file().fd, current, error) &&
          current == identity;
+}
+
+std::optional<transfer::StoredVersion> OpenShard::stored() const noexcept {
+  if (object->offers(store::Offer::kRanges)) {
+    if (version.empty() || refuted) return std::nullopt;
+    return transfer::StoredVersion{{}, std::hash<std::string_view>()(version) | 1};
+  }
+  if (!was_still || !object->offers(store::Offer::kFile)) return std::nullopt;
+  return transfer::StoredVersion{identity, 0};
 }
 
 Status OpenShard::check() const {
@@ -279,6 +290,7 @@ Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& ke
   if (open->object->offers(store::Offer::kRanges)) {
     status = open_ranges(*open, index_read, index, reading, lookups, index_cache);
     if (status.code() == Code::kNotFound) return std::shared_ptr<const OpenShard>();
+    if (status.ok()) status = open->memory.take(open->own_bytes(), "a shard that is kept open");
     if (!status.ok()) return std::move(status).with_key(key);
   }
   if (open->object->offers(store::Offer::kWhole)) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,15 +43,17 @@ struct OpenShard final : public transfer::SourceVersion {
   // for less than that between the time stamp and the bytes.
   bool was_still = false;
 
+  // That it takes itself, and its place in a ShardCache.
+  std::size_t own_bytes() const noexcept {
+    return sizeof(OpenShard) + sizeof(store::ByteSource) + 256 + 3 * key.size() + version.size();
+  }
   bool in_memory() const noexcept { return object->offers(store::Offer::kMemory); }
   // Whether `now`, which is open under the shard's key, has the bytes that the index was read from.
   bool is(const store::ByteSource& now) const;
   Status check() const override;
   std::unique_ptr<const SourceVersion> begin_check() const override;
   Status check_index(std::span<const std::byte> bytes) const;
-  const os::FileIdentity* file() const noexcept override {
-    return was_still && object->offers(store::Offer::kFile) ? &identity : nullptr;
-  }
+  std::optional<transfer::StoredVersion> stored() const noexcept override;
   void refute() const noexcept override { refuted = true; }
 };
 

@@ -98,7 +98,7 @@ void ShardCache::insert(std::shared_ptr<const OpenShard> open) {
   if (list) os::Descriptors::of_process().add(*this);  // without the lock, which it takes itself
   std::lock_guard lock(mutex_);
   std::string key = open->key;
-  const std::size_t bytes = open->entries.size() * sizeof(ShardEntry) + open->unpacked_bytes;
+  const std::size_t bytes = open->own_bytes() + open->entries.size() * sizeof(ShardEntry) + open->unpacked_bytes;
   shards_.erase(key);
   const std::size_t most = open->object->offers(store::Offer::kRanges) ? kMaxRangeShards : kMaxShards;
   shards_.insert(std::move(key), std::move(open), bytes, most, kMaxShardBytes);

@@ -66,7 +66,7 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
     std::size_t bytes_ = 0;
   };
   static constexpr std::size_t kMaxShards = 64;                          // open files
-  static constexpr std::size_t kMaxRangeShards = 256;                    // more than are asked for ahead
+  static constexpr std::size_t kMaxRangeShards = 65536;                  // these keep no descriptor
   static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
   static constexpr std::size_t kMaxInner = 65536;
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;

@@ -1,0 +1,284 @@
+// Chunks of stores without files that are kept on the device: what a store has told a version of, it is not asked for
+// again.
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
+#include "support/byte_store_testing.h"
+#include "zarr/kept_read.h"
+
+namespace headrace {
+namespace {
+
+using testing::FlatArray;
+using testing::Layout;
+using testing::Objects;
+using testing::RangeHabits;
+using testing::RangeStoreInMemory;
+using transfer::ChunkCache;
+
+constexpr std::uint64_t kChunks = 40, kElements = 20'000;
+constexpr std::uint64_t kPlaceBytes = (kElements * 4 + 255) / 256 * 256;
+constexpr Layout kLayouts[] = {Layout::kZstd, Layout::kBlosc, Layout::kRaw, Layout::kShardedZstd, Layout::kShardedRaw};
+
+bool is_raw(Layout layout) { return layout == Layout::kRaw || layout == Layout::kShardedRaw; }
+bool is_sharded(Layout layout) { return layout == Layout::kShardedZstd || layout == Layout::kShardedRaw; }
+
+class KeptRemoteChunks : public ::testing::TestWithParam<ChunkCache::Form> {
+ protected:
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+
+  static bool encoded() { return GetParam() == ChunkCache::Form::kEncoded; }
+  static std::uint64_t kept(const Stats& stats) { return stats.kept_chunks + stats.kept_encoded_chunks; }
+
+  void open(Layout layout, RangeHabits habits, const OpenOptions& options = {}) {
+    device::staged_decode_model().any_codec = !is_raw(layout);  // else it would decode that, too
+    content_ = {.layout = layout, .chunks = kChunks, .chunk_elements = kElements, .shard_chunks = 8};
+    store_ = std::make_shared<RangeStoreInMemory>(testing::objects_of(content_), std::move(habits));
+    array_ = std::make_unique<Array>(Array::open(headrace::Store::open(context_, store_).value(), "", options).value());
+    expected_ = content_.expected();
+  }
+  std::shared_ptr<ChunkCache> cache(std::uint64_t bytes = kChunks * kPlaceBytes) const {
+    return std::make_shared<ChunkCache>(Access::impl(device_), GetParam(), ChunkCache::Limits{bytes, kChunks});
+  }
+  struct Range {
+    std::uint64_t begin, count;
+  };
+  static constexpr Range kAll = {0, kChunks* kElements};
+  // Reads the range; with a status that is OK the elements are compared with `expected_`.
+  Status read(const std::shared_ptr<ChunkCache>& cache, Stats& stats, Range range = kAll,
+              Placement placement = Placement::kAuto) const {
+    const Buffer buffer = Buffer::allocate(device_, range.count * 4).value();
+    const auto from = static_cast<std::int64_t>(range.begin);
+    const ReadPart part{{{.start = from, .stop = from + static_cast<std::int64_t>(range.count)}},
+                        {buffer, array_->info().dtype, {range.count}}};
+    ReadOptions options;
+    options.placement = placement;
+    Result<Completion> read = zarr::read_many_kept(*array_, {&part, 1}, device_, options, cache);
+    if (!read.ok()) return std::move(read).status();
+    Status status = read->wait();
+    stats = read->stats();
+    if (!status.ok()) return status;
+    std::vector<std::uint32_t> got(range.count);
+    EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
+    EXPECT_EQ(std::memcmp(got.data(), &expected_[range.begin], got.size() * 4), 0);
+    return status;
+  }
+  static Range random_range(std::mt19937_64& random) {
+    const std::uint64_t count = 1 + random() % (3 * kElements);
+    return {random() % (kChunks * kElements - count + 1), count};
+  }
+  // Elements of a chunk that is not there any more.
+  void fill_expected(std::uint64_t chunk) {
+    std::fill_n(expected_.begin() + static_cast<std::ptrdiff_t>(chunk * kElements), kElements, testing::kFillValue);
+  }
+
+  Context context_ = Context::create({.threads = 3}).value();
+  const Device device_ = Device::open("host-staged").value();
+  FlatArray content_;
+  std::shared_ptr<RangeStoreInMemory> store_;
+  std::unique_ptr<Array> array_;
+  std::vector<std::uint32_t> expected_;
+};
+
+TEST_P(KeptRemoteChunks, WhatIsKeptIsNotAskedForAgain) {
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout, {.tells_version = true});
+    const auto cache = this->cache();
+    Stats first, second;
+    ASSERT_TRUE(read(cache, first).ok());
+    EXPECT_EQ(kept(first), 0u);
+    const std::size_t before = store_->started;
+    ASSERT_TRUE(read(cache, second).ok());
+    EXPECT_EQ(store_->started, before);
+    EXPECT_EQ(kept(second), kChunks);
+    EXPECT_EQ(second.read_bytes, 0u);
+    EXPECT_EQ(second.stored_bytes, 0u);
+    EXPECT_EQ(second.bus_bytes, 0u);
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(read(cache, second, random_range(random)).ok());
+    EXPECT_EQ(store_->started, before);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(KeptRemoteChunks, ChunksThatTheCpuDecodes) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout, {.tells_version = true});
+    const auto cache = this->cache();
+    Stats stats;
+    for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats, kAll, Placement::kCpu).ok());
+    EXPECT_EQ(kept(stats), encoded() ? 0u : kChunks);
+  }
+}
+
+// Nothing tells when they change.
+TEST_P(KeptRemoteChunks, WithoutVersionsNothingIsKept) {
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout, {});
+    if (!is_sharded(layout)) {
+      store_->remove(content_.key(5));
+      fill_expected(5);
+    }
+    const auto cache = this->cache();
+    Stats stats;
+    for (int pass = 0; pass < 3; ++pass) {
+      const std::size_t before = store_->started;
+      ASSERT_TRUE(read(cache, stats).ok());
+      EXPECT_EQ(kept(stats), 0u);
+      EXPECT_GE(store_->started - before, is_sharded(layout) ? kChunks / 8 : kChunks);
+    }
+    EXPECT_EQ(cache->used_bytes(), 0u);
+  }
+}
+
+TEST_P(KeptRemoteChunks, WhatIsNotThereIsNotAskedForAgain) {
+  for (const Layout layout : {Layout::kZstd, Layout::kBlosc, Layout::kRaw}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout, {.tells_version = true});
+    for (const std::uint64_t chunk : {0u, 7u, 8u, 39u}) {
+      store_->remove(content_.key(chunk));
+      fill_expected(chunk);
+    }
+    const auto cache = this->cache();
+    Stats stats;
+    ASSERT_TRUE(read(cache, stats).ok());
+    EXPECT_EQ(stats.missing_chunks, 4u);
+    const std::size_t before = store_->started;
+    ASSERT_TRUE(read(cache, stats).ok());
+    EXPECT_EQ(store_->started, before);
+    EXPECT_EQ(stats.missing_chunks, 4u);
+    EXPECT_EQ(kept(stats), kChunks - 4);
+    std::mt19937_64 random(2);
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(read(cache, stats, random_range(random)).ok());
+    EXPECT_EQ(store_->started, before);
+  }
+}
+
+// The first elements that are asked for bring the whole chunk, as long as there is room; then parts come as ever.
+TEST_P(KeptRemoteChunks, AFullCacheKeepsWhatItHas) {
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout, {.tells_version = true});
+    std::uint64_t most_bytes = 0;  // a quarter of the chunks
+    for (std::uint64_t i = 0; i < kChunks; i += 4) {
+      most_bytes += encoded() ? (content_.encoded(i).size() + 255) / 256 * 256 : kPlaceBytes;
+    }
+    const auto cache = this->cache(most_bytes);
+    Stats stats;
+    std::mt19937_64 random(3);
+    for (int i = 0; i < 30; ++i) {
+      ASSERT_TRUE(read(cache, stats, random_range(random)).ok());
+      EXPECT_LE(cache->used_bytes(), most_bytes);
+      if (HasFailure()) return;
+    }
+    for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
+    EXPECT_GT(kept(stats), 0u);
+    EXPECT_LT(kept(stats), kChunks);
+    EXPECT_EQ(kept(stats) + stats.chunks - stats.kept_encoded_chunks, kChunks);
+  }
+}
+
+// As long as the array is open it is what its store has first said. Whoever does not want that has each shard's index
+// asked for, and no chunk kept that only its own store could tell about.
+TEST_P(KeptRemoteChunks, AnObjectThatIsReplaced) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    for (const bool revalidate : {false, true}) {
+      SCOPED_TRACE(std::string(testing::layout_name(layout)) + (revalidate ? " revalidated" : ""));
+      OpenOptions options;
+      options.revalidate = revalidate;
+      open(layout, {.tells_version = true}, options);
+      const auto cache = this->cache();
+      Stats stats;
+      for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
+      FlatArray other = content_;
+      other.seed = content_.seed + 1;
+      for (const auto& [key, bytes] : testing::objects_of(other)) {
+        if (key == other.metadata_key()) continue;
+        ASSERT_TRUE(store_->put(key, bytes).ok());
+      }
+      if (revalidate) expected_ = other.expected();
+      for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(read(cache, stats).ok());
+      EXPECT_EQ(kept(stats), revalidate ? 0u : kChunks);
+    }
+  }
+}
+
+// Any lie about one answer in ten: an error, or the right elements; and once the store is honest, the right ones.
+TEST_P(KeptRemoteChunks, AStoreThatLies) {
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    testing::RandomLies lies(5, 10);
+    std::atomic<bool> honest{true};
+    RangeHabits habits;
+    habits.tells_version = true;
+    habits.change = [&](RangeRead& read) {
+      // A version that was never there is the truth of a store that lies about it.
+      const std::string version = read.found_version;
+      if (!honest) lies.tell(read);
+      if (read.found_version != version) read.found_version.clear();
+    };
+    open(layout, std::move(habits));
+    const auto cache = this->cache();
+    std::mt19937_64 random(6);
+    Stats stats;
+    std::size_t good = 0;
+    honest = false;
+    for (int i = 0; i < 60; ++i) good += read(cache, stats, random_range(random)).ok() ? 1 : 0;
+    EXPECT_GT(good, 0u);
+    honest = true;
+    for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
+    EXPECT_GT(kept(stats), kChunks / 4);
+  }
+}
+
+// Reads at once, some of which are cancelled: whoever is left finds every element.
+TEST_P(KeptRemoteChunks, ReadsAtOnce) {
+  for (const Layout layout : {Layout::kBlosc, Layout::kRaw, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout, {.delay = std::chrono::microseconds(300), .tells_version = true});
+    const auto cache = this->cache(kChunks / 2 * kPlaceBytes);
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        std::mt19937_64 random(t);
+        for (int i = 0; i < 12; ++i) {
+          Stats stats;
+          if (t != 0) {
+            EXPECT_TRUE(read(cache, stats, random_range(random)).ok());
+            continue;
+          }
+          const Buffer out = Buffer::allocate(device_, kChunks * kElements * 4).value();
+          const ReadPart all{{{}}, {out, array_->info().dtype, {kChunks * kElements}}};
+          const Completion read = zarr::read_many_kept(*array_, {&all, 1}, device_, {}, cache).value();
+          if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
+          read.cancel();
+          (void)read.wait();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    Stats stats;
+    for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
+    EXPECT_GT(kept(stats), kChunks / 4) << "what cancelled reads began is decoded by others";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, KeptRemoteChunks,
+                         ::testing::Values(ChunkCache::Form::kDecoded, ChunkCache::Form::kEncoded),
+                         [](const auto& row) {
+                           return row.param == ChunkCache::Form::kEncoded ? "encoded" : "decoded";
+                         });
+
+}  // namespace
+}  // namespace headrace
