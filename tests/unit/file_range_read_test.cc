@@ -334,9 +334,14 @@ TEST_P(CutBeforeObject, TheRangeThatIsMissingIsTheObjects) {
   ASSERT_NO_FATAL_FAILURE(write(array));
   ASSERT_TRUE(open("auto", "host-staged"));
   ASSERT_NO_FATAL_FAILURE(read_mapped());
-  base::arm_delay("dev_host.copy", std::chrono::milliseconds(300));
-  std::thread cutter([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto copies = [] {
+    std::uint64_t hits = 0;
+    for (const base::FaultCount& count : base::fault_counts()) hits += count.point == "dev_host.copy" ? count.hits : 0;
+    return hits;
+  };
+  base::arm_delay("dev_host.copy", std::chrono::seconds(1));  // from when it is queued
+  std::thread cutter([&copies, before = copies(), this] {
+    while (copies() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     for (const char* name : {"data0", "data1"}) std::filesystem::resize_file((*directory_) / name, 100);
   });
   const Outcome out = read("", Placement::kGpu);

@@ -112,7 +112,7 @@ TEST_F(RemoteHedges, AreOffUnlessAskedFor) {
 
 TEST_F(RemoteHedges, TheSecondRequestHasTheAnswerThatIsLate) {
   for (const bool versioned : {false, true}) {
-    LateServer late(after(10'000, answer_right), answer_right);
+    LateServer late(after(60'000, answer_right), answer_right);
     RangeReader reader(late.server.url(), ServiceKind::kHttp, hedged());
     warm(reader);
     const auto began = steady_clock::now();
@@ -122,7 +122,7 @@ TEST_F(RemoteHedges, TheSecondRequestHasTheAnswerThatIsLate) {
     EXPECT_EQ(got.bytes, wanted());
     EXPECT_EQ(got.read.object_bytes, kBytes);
     EXPECT_EQ(got.read.found_version, etag);
-    EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(5));
+    EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(40));
     EXPECT_EQ(late.asked, 2);
     if (versioned) {
       EXPECT_EQ(late.server.requests().back().header("if-match"), etag);
@@ -272,7 +272,7 @@ TEST_F(RemoteHedges, PartsAreHedgedAsRangesAre) {
   const ObjectService service({{"x", object}});
   std::atomic<int> asked{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
-    if (request.header("range").starts_with("bytes=262144-") && asked++ == 0) wire.pause(10'000);
+    if (request.header("range").starts_with("bytes=262144-") && asked++ == 0) wire.pause(60'000);
     service.answer(wire, request);
   });
   ClientOptions options = hedged();
@@ -284,7 +284,7 @@ TEST_F(RemoteHedges, PartsAreHedgedAsRangesAre) {
   ASSERT_TRUE(got.read.status.ok()) << got.read.status.to_string();
   EXPECT_EQ(got.bytes, object);
   EXPECT_EQ(asked, 2);
-  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(40));
 }
 
 // Every answer is late: no more than one in twenty is asked for twice.
