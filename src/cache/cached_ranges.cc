@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/document_name.h"
 #include "base/fork.h"
 #include "cache/disk_cache.h"
 #include "cache/object_versions.h"
@@ -19,12 +20,6 @@ namespace headrace::cache {
 namespace {
 
 constexpr std::uint64_t kFromEnd = ~std::uint64_t{0};  // in the place of an offset, which none is
-
-// They say what there is: whoever opens an array again wants them as they are now.
-bool is_document(std::string_view key) noexcept {
-  const std::string_view name = key.substr(key.rfind('/') + 1);
-  return name == "zarr.json" || name == ".zarray" || name == ".zgroup" || name == ".zattrs" || name == ".zmetadata";
-}
 
 Status say(Code code, const char* what) noexcept {
   try {
@@ -173,7 +168,7 @@ void CachedRanges::finish(Job& job) noexcept {
 void CachedRanges::choose(Job& job, std::uint64_t now) {
   const RangeRead& read = *job.outer;
   job.version.clear();
-  if (is_document(read.key) || read.out.empty()) {
+  if (base::is_zarr_document(read.key) || read.out.empty()) {
     job.next = Next::kDocument;
     return;
   }
@@ -433,7 +428,7 @@ void CachedRanges::answered(Job& job) noexcept {
     std::lock_guard lock(mutex_);
     if (inner.status.ok() || inner.status.code() == Code::kNotFound) has_answered_ = true;
     try {
-      if (!kept && inner.status.ok() && is_document(read.key)) note_document(job);
+      if (!kept && inner.status.ok() && base::is_zarr_document(read.key)) note_document(job);
     } catch (const std::bad_alloc&) {
       versions_.clear();
     }

@@ -59,6 +59,7 @@ Status take_given(const StorageOptions& given, ClientOptions& options) {
   HEADRACE_TRY(take_size(given, StorageName::kMostBlock, "max_block", kLeastBytes, options.link.group_bytes));
   HEADRACE_TRY(take_size(given, StorageName::kPartBytes, "part_size", kLeastBytes, options.link.part_bytes));
   options.hedge = given.is_on(StorageName::kHedge);
+  options.absent_ns = given.number(StorageName::kMissingAge).value_or(options.absent_ns);
   const std::string& verify = given.text(StorageName::kCertificates);
   if (said_yes(verify)) {
     options.transport.ca_file.clear();

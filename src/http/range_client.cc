@@ -19,6 +19,14 @@ constexpr std::uint64_t kMostHedgesBytes = 32 << 20;  // memory of second reques
 
 Status changed(const char* what) { return Status(Code::kAgainExhausted, Layer::kStore, what); }
 
+Status not_found() noexcept {
+  try {
+    return Status(Code::kNotFound, Layer::kStore, "no such object");
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
+}
+
 }  // namespace
 
 std::int64_t ClientClock::system_unix_seconds() noexcept { return static_cast<std::int64_t>(::time(nullptr)); }
@@ -28,6 +36,7 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
       options_(options),
       generation_(base::fork_generation()),
       server_(options.link, options.retry, options.transport.connections, options.clock.now_ns()),
+      absent_(options.absent_ns),
       transport_(std::move(transport)) {
   transport_->use_connections(server_.connections());
 }
@@ -71,15 +80,21 @@ Status RangeClient::check_own() const {
 Status RangeClient::start(std::span<RangeRead* const> reads) {
   HEADRACE_TRY(check_own());
   std::vector<Job*> jobs;
+  std::vector<RangeRead*> absent;
   Status status;
   try {
     jobs.reserve(reads.size());
+    const std::uint64_t now = options_.clock.now_ns();
     std::size_t busy = reads.size();
     {
       std::lock_guard lock(mutex_);
       busy += running_.size();
     }
     for (RangeRead* const read : reads) {
+      if (read->version.empty() && absent_.has(read->key, now)) {
+        absent.push_back(read);
+        continue;
+      }
       Job* const job = take_job();
       jobs.push_back(job);
       const std::uint32_t parts = parts_of(*read, busy);
@@ -91,7 +106,7 @@ Status RangeClient::start(std::span<RangeRead* const> reads) {
       std::lock_guard lock(mutex_);
       running_[read] = job;
     }
-    status = go(jobs);
+    if (!jobs.empty()) status = go(jobs);
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
@@ -101,8 +116,13 @@ Status RangeClient::start(std::span<RangeRead* const> reads) {
       running_.erase(job->read());
       recycle_locked(job);
     }
+    return status;
   }
-  return status;
+  for (RangeRead* const read : absent) {
+    read->status = not_found();
+    read->listener->done({&read, 1});
+  }
+  return {};
 }
 
 // Each of the reads under way has its share of the connections. What has no version that can be asked for is not
@@ -312,6 +332,7 @@ void RangeClient::ended(Job& one) noexcept {
   } else {
     join(*split);
   }
+  if (read->status.code() == Code::kNotFound && read->version.empty()) absent_.note(read->key, options_.clock.now_ns());
   {
     std::lock_guard lock(mutex_);
     running_.erase(read);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "http/absent_objects.h"
 #include "http/server_model.h"
 #include "http/transport.h"
 #include "http/url.h"
@@ -59,6 +60,7 @@ struct ClientOptions {
   TransportOptions transport;
   RetryLimits retry;
   LinkLimits link;
+  std::uint64_t absent_ns = 10'000'000'000;  // for which an object that is not there is not asked for again
   bool hedge = false;                        // late answers are asked for a second time, as HedgePolicy has it
   std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
   ClientClock clock;                         // another one for tests
@@ -118,6 +120,7 @@ class RangeClient {
   const ClientOptions options_;
   const std::uint64_t generation_;  // of the process that it works in
   ServerModel server_;
+  AbsentObjects absent_;
   std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
   std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
   std::mutex mutex_;

@@ -10,7 +10,7 @@
 namespace headrace::http {
 namespace {
 
-enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount, kBytes };
+enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount, kBytes, kAge };
 
 constexpr unsigned kH = 1, kS = 2, kG = 4, kA = 8, kAll = 15;
 constexpr std::size_t kMostOptionBytes = 32 << 10;
@@ -119,6 +119,7 @@ constexpr NameRow kNames[] = {
     {"max_block", StorageName::kMostBlock, kAll, Kind::kBytes},
     {"part_size", StorageName::kPartBytes, kAll, Kind::kBytes},
     {"hedge", StorageName::kHedge, kAll, Kind::kFlag},
+    {"missing_max_age", StorageName::kMissingAge, kAll, Kind::kAge},
     {"cache_dir", StorageName::kCacheDirectory, kAll},
     {"cache_bytes", StorageName::kCacheBytes, kAll},
     {"cache_trust", StorageName::kCacheTrust, kAll},
@@ -210,6 +211,10 @@ std::optional<std::uint64_t> seconds_of(std::string_view text) {
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(seconds * 1e9), 1'000'000);
 }
 
+std::optional<std::uint64_t> age_of(std::string_view text) {
+  return text == "0" ? std::optional<std::uint64_t>(0) : seconds_of(text);
+}
+
 std::optional<std::uint64_t> count_of(std::string_view text) {
   std::uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -240,6 +245,7 @@ struct NumberKind {
 };
 NumberKind number_kind(Kind kind) {
   if (kind == Kind::kSeconds) return {seconds_of, "a time in seconds, at most a day"};
+  if (kind == Kind::kAge) return {age_of, "a time in seconds, at most a day, or 0"};
   if (kind == Kind::kBytes) return {bytes_of, "a number of bytes, such as 1048576, or 1M with K, M or G of 1,024"};
   return {count_of, "a number"};
 }

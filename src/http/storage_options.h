@@ -53,6 +53,7 @@ enum class StorageName : std::uint8_t {
   kMostBlock,
   kPartBytes,
   kHedge,
+  kMissingAge,      // for how long what is not there is not asked for again
   kCacheDirectory,  // these are src/cache's: cache_options.h
   kCacheBytes,
   kCacheTrust,

@@ -130,6 +130,10 @@ TEST(StorageOptions, SayHowRangesAreAskedFor) {
   EXPECT_TRUE(link({{"hedge", "true"}})->hedge);
   EXPECT_EQ(parse({{"hedge", "5"}}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(link({{"part_size", "0"}})->link.part_bytes, 0u);
+  EXPECT_EQ(link({})->absent_ns, 10'000'000'000u);
+  EXPECT_EQ(link({{"missing_max_age", "2.5"}})->absent_ns, 2'500'000'000u);
+  EXPECT_EQ(link({{"missing_max_age", "0"}})->absent_ns, 0u);
+  EXPECT_EQ(parse({{"missing_max_age", "-1"}}).status().code(), Code::kInvalidArgument);
   for (const Given& given : {Given{{"max_gap", "65M"}}, Given{{"part_size", "65535"}}, Given{{"max_block", "1"}}}) {
     EXPECT_EQ(link(given).status().code(), Code::kInvalidArgument) << given[0].name;
   }

@@ -152,6 +152,9 @@ def remote_location(store: ZarrStore) -> Address | None:
         return known[1]
     address = remote_address(store)
     if address is not None:
+        # What zarr has just written is there.
+        if all(name != "missing_max_age" for name, _ in address.options):
+            address = Address(address.url, [*address.options, ("missing_max_age", "0")])
         try:
             open_store(address, None)
         except headrace.HeadraceError:

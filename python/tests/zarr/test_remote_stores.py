@@ -69,15 +69,15 @@ def web(folder):
         server.server_close()
 
 
-def fsspec_s3(url, **more):
+def fsspec_s3(url, read_only=True, **more):
     options = {"key": "A", "secret": SECRET, "endpoint_url": url, "client_kwargs": {"region_name": "us-east-1"}, **more}
-    return FsspecStore.from_url("s3://bucket/some/data.zarr", storage_options=options, read_only=True)
+    return FsspecStore.from_url("s3://bucket/some/data.zarr", storage_options=options, read_only=read_only)
 
 
-def obstore_s3(url, **more):
+def obstore_s3(url, read_only=True, **more):
     options = {"aws_access_key_id": "A", "aws_secret_access_key": SECRET, "region": "us-east-1", "endpoint": url,
                "client_options": {"allow_http": True}, **more}
-    return ObjectStore(obstore.store.S3Store("bucket", prefix="some/data.zarr", **options), read_only=True)
+    return ObjectStore(obstore.store.S3Store("bucket", prefix="some/data.zarr", **options), read_only=read_only)
 
 
 def check(store, monkeypatch, native, names=("x", "sharded", "sparse")):
@@ -137,6 +137,18 @@ def test_web_servers(served, monkeypatch):
         quiet = FsspecStore.from_url(url, storage_options={"headers": {"X-Token": SECRET}}, read_only=True)
         assert _native.remote_location(quiet) is not None
         assert SECRET not in repr(_native.remote_location(quiet))
+
+
+@pytest.mark.parametrize("make", [fsspec_s3, obstore_s3])
+def test_chunks_written_by_zarr_are_there_at_once(served, make):
+    url, _ = served
+    store = make(url, read_only=False)
+    with pipeline(OURS):
+        array = zarr.create_array(store, name=f"written_by_{make.__name__}", shape=(40, 20), dtype="i4", chunks=(10, 20), fill_value=7)
+        for row in range(0, 40, 10):
+            assert np.all(array[row : row + 10] == 7)
+            array[row : row + 10] = row
+            assert np.all(array[row : row + 10] == row)
 
 
 def test_what_is_missing_is_said_to_be(served, monkeypatch):

@@ -1,0 +1,57 @@
+// AbsentObjects: which objects a server has said a while ago that it does not have. Sparse arrays are mostly of such,
+// and are read again and again.
+//
+// Threads: every call from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <new>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/document_name.h"
+
+namespace headrace::http {
+
+class AbsentObjects {
+ public:
+  // What is noted counts for so long; 0: nothing is.
+  explicit AbsentObjects(std::uint64_t age_ns) noexcept : age_ns_(age_ns) {}
+
+  void note(std::string_view key, std::uint64_t now_ns) noexcept {
+    if (age_ns_ == 0 || base::is_zarr_document(key)) return;
+    try {
+      std::lock_guard lock(mutex_);
+      if (told_ns_.size() >= kMost) told_ns_.clear();
+      told_ns_.insert_or_assign(std::string(key), now_ns);
+      any_.store(true, std::memory_order_relaxed);
+    } catch (const std::bad_alloc&) {  // then it is asked for again
+    }
+  }
+  bool has(std::string_view key, std::uint64_t now_ns) noexcept {
+    if (!any_.load(std::memory_order_relaxed)) return false;
+    std::lock_guard lock(mutex_);
+    const auto found = told_ns_.find(key);
+    if (found == told_ns_.end()) return false;
+    if (now_ns < found->second + age_ns_) return true;
+    told_ns_.erase(found);
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 16384;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  const std::uint64_t age_ns_;
+  std::atomic<bool> any_{false};  // without it nobody takes the lock
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> told_ns_;  // guarded by mutex_
+};
+
+}  // namespace headrace::http
