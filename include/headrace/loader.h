@@ -99,6 +99,9 @@ struct LoaderOptions {
   // Device memory that the cache leaves to others, such as a model: it grows as long as so much stays free. Where less
   // than half of it is free as a read begins, release_cache(). 0: the cache takes what it may.
   std::uint64_t leave_free_bytes = 0;
+  // Most memory of the host for stored chunks of stores without files that tell versions, which are not asked again: it
+  // fills in the first epoch and keeps what it has, for any device. Each such array has a share by its size. 0: none.
+  std::uint64_t host_cache_bytes = 0;
   bool channels_last = false;  // the channels of a stack are a tensor's last dimension
   OnDamage on_damage = OnDamage::kFail;
   std::optional<LoaderState> state = {};  // goes on where the loader was that gave this
@@ -135,7 +138,8 @@ struct LoaderStats {
   // Device memory of chunks that are kept, as the last read was waited for. Once released: 0, and they are read again.
   std::uint64_t kept_bytes = 0;
   bool cache_released = false;
-  Stats reads;  // of batches that were handed out
+  std::uint64_t host_kept_bytes = 0;  // of the host, likewise
+  Stats reads;                        // of batches that were handed out
 };
 
 class HEADRACE_API LoaderBatch {

@@ -265,11 +265,12 @@ typedef struct hr_loader_options {
   /* Device memory that kept chunks leave to others, such as a model: they take more as long as so much stays free.
    * Where less than half of it is free as a read begins, hr_loader_release_cache. 0: they take what they may. */
   uint64_t leave_free_bytes;
+  uint64_t host_cache_bytes; /* most host memory for stored chunks of stores without files; 0: none */
 } hr_loader_options;
 #define HR_LOADER_OPTIONS_INIT                                                                                        \
   {                                                                                                                   \
     sizeof(hr_loader_options), NULL, 0, 0, 0, 0, 0, HR_TAIL_DROP, 0, 0, 0, 0, 0, HR_CACHE_DECODED, HR_DAMAGE_FAIL, 0, \
-        0, NULL, 0                                                                                                    \
+        0, NULL, 0, 0                                                                                                 \
   }
 
 /* Begins to read. `arrays`: `count` pointers. options may be null.
@@ -405,15 +406,16 @@ typedef struct hr_loader_totals {
   double assemble_seconds;
   double copy_seconds;
   double wall_seconds;
-  const char* path;        /* one phrase: "buffered (page cache)"; until the next call of hr_loader_next or free */
-  uint64_t kept_bytes;     /* device memory of chunks that are kept */
-  uint64_t cache_released; /* 1: none are kept any more (hr_loader_release_cache) */
-  uint64_t cache_bytes;    /* of read_bytes: what a remote store's cache on disk had */
+  const char* path;         /* one phrase: "buffered (page cache)"; until the next call of hr_loader_next or free */
+  uint64_t kept_bytes;      /* device memory of chunks that are kept */
+  uint64_t cache_released;  /* 1: none are kept any more (hr_loader_release_cache) */
+  uint64_t cache_bytes;     /* of read_bytes: what a remote store's cache on disk had */
+  uint64_t host_kept_bytes; /* host memory of chunks that are kept */
 } hr_loader_totals;
 #define HR_LOADER_TOTALS_INIT                                                                                        \
   {                                                                                                                  \
     sizeof(hr_loader_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        NULL, 0, 0, 0                                                                                                \
+        NULL, 0, 0, 0, 0                                                                                             \
   }
 HR_API hr_code hr_loader_stats(const hr_loader* loader, hr_loader_totals* out, hr_error** error);
 

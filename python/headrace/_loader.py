@@ -71,6 +71,8 @@ class Loader:
         decodes and uncompressed ones.
     leave_free_bytes: memory of the device that the cache leaves to others, such as the model: it grows as long as so much stays
         free. Where less than half of it is free as a read begins, the cache is given back, as by release_cache().
+    host_cache_bytes: most memory of the host for stored chunks of remote stores, and of your own that tell versions: they are not
+        asked again, whatever the device.
     progress: a bar of each epoch's batches (tqdm, on a terminal or in a notebook), or a function of (done, in all).
 
     Used by one thread at a time. Pickled with its arguments and where it is; whoever unpickles it opens the arrays again.
@@ -90,7 +92,7 @@ class Loader:
                  mean: Any = None, std: Any = None,
                  normalise: Any = None, padding: Any = 0, stack: str | Mapping[str, Sequence[str]] | None = None,
                  channels_last: bool = False, on_damage: str = "fail", device: str | None = None, read_together: int | None = None, read_ahead: int = 2,
-                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded", leave_free_bytes: int = 0, progress: Any = False,
+                 memory_bytes: int = 4 << 30, cache_bytes: int = 0, cache: str = "decoded", leave_free_bytes: int = 0, host_cache_bytes: int = 0, progress: Any = False,
                  storage_options: Mapping[str, Any] | None = None) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "source")}
         if not isinstance(input_dims, Mapping):
@@ -165,7 +167,8 @@ class Loader:
             "batch_size": args.count("batch_size", batch_size), "tail": args.choice("tail", args.TAILS, tail), "seed": args.count("seed", seed, 0),
             "read_together": 0 if read_together is None else args.count("read_together", read_together),
             "read_ahead": args.count("read_ahead", read_ahead), "memory_bytes": args.count("memory_bytes", memory_bytes), "cache_bytes": args.count("cache_bytes", cache_bytes, 0),
-            "leave_free_bytes": args.count("leave_free_bytes", leave_free_bytes, 0), "state": None,
+            "leave_free_bytes": args.count("leave_free_bytes", leave_free_bytes, 0),
+            "host_cache_bytes": args.count("host_cache_bytes", host_cache_bytes, 0), "state": None,
             "channels_last": bool(channels_last), "skip_damage": args.choice("on_damage", {"fail": 0, "skip": 1, "nan": 2}, on_damage) == 1,
             "cache_encoded": args.choice("cache", {"decoded": 0, "encoded": 1}, cache) == 1,
         }
@@ -308,9 +311,10 @@ class Loader:
     @property
     def stats(self) -> dict[str, Any]:
         """Batches given, batches skipped for a damaged chunk, seconds that the consumer waited, what was read, the device memory of
-        kept chunks and whether it was given back, since the loader was made or a state loaded."""
-        batches, skipped, wait, reads, kept, released = self._core.stats
-        return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads, "kept_bytes": kept, "cache_released": released}
+        kept chunks, whether it was given back, and their host memory, since the loader was made or a state loaded."""
+        batches, skipped, wait, reads, kept, released, host = self._core.stats
+        return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads, "kept_bytes": kept, "cache_released": released,
+                "host_kept_bytes": host}
 
     def release_cache(self) -> None:
         """Gives the device memory of kept chunks back, as the reads that use it end; none are kept until the loader is made anew.

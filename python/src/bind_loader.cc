@@ -256,6 +256,7 @@ std::unique_ptr<PythonLoader> make_loader(const Device& device, const nb::list& 
   options.memory_bytes = at<std::uint64_t>(with, "memory_bytes");
   options.cache_bytes = at<std::uint64_t>(with, "cache_bytes");
   options.leave_free_bytes = at<std::uint64_t>(with, "leave_free_bytes");
+  options.host_cache_bytes = at<std::uint64_t>(with, "host_cache_bytes");
   options.cache_form = at<bool>(with, "cache_encoded") ? CacheForm::kEncoded : CacheForm::kDecoded;
   if (const auto state = at<std::optional<std::string>>(with, "state")) {
     options.state = take(LoaderState::from_json(*state));
@@ -289,7 +290,7 @@ void bind_loader(nb::module_& module) {
                    [](PythonLoader& self) {
                      const LoaderStats& stats = self.loader().stats();
                      return nb::make_tuple(stats.batches, stats.skipped, stats.wait_seconds, stats.reads,
-                                           stats.kept_bytes, stats.cache_released);
+                                           stats.kept_bytes, stats.cache_released, stats.host_kept_bytes);
                    })
       .def_prop_ro("tensors", [](PythonLoader& self) {
         nb::list out;

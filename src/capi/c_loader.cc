@@ -52,10 +52,10 @@ struct hr_batch {
 namespace {
 
 constexpr std::size_t kArrayEnds[] = {field_end<std::size_t>(offsetof(hr_loader_array, scale_by_count))};
-constexpr std::size_t kLoaderEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_options, leave_free_bytes))};
+constexpr std::size_t kLoaderEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_options, host_cache_bytes))};
 constexpr std::size_t kTensorEnds[] = {field_end<std::uint64_t>(offsetof(hr_tensor, data_bytes))};
 constexpr std::size_t kTimesEnds[] = {field_end<std::uint64_t>(offsetof(hr_batch_times, batches))};
-constexpr std::size_t kTotalsEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_totals, cache_bytes))};
+constexpr std::size_t kTotalsEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_totals, host_kept_bytes))};
 static_assert(kArrayEnds[0] == sizeof(hr_loader_array) && kLoaderEnds[0] == sizeof(hr_loader_options) &&
               kTensorEnds[0] == sizeof(hr_tensor) && kTimesEnds[0] == sizeof(hr_batch_times) &&
               kTotalsEnds[0] == sizeof(hr_loader_totals));
@@ -128,6 +128,7 @@ Status take_loader_options(const hr_loader_options& from, headrace::LoaderOption
   if (from.memory_bytes != 0) out.memory_bytes = from.memory_bytes;
   out.cache_bytes = from.cache_bytes;
   out.leave_free_bytes = from.leave_free_bytes;
+  out.host_cache_bytes = from.host_cache_bytes;
   HEADRACE_TRY(require_choice(from.cache_form, HR_CACHE_ENCODED, "options->cache_form", "HR_CACHE_"));
   out.cache_form = from.cache_form == HR_CACHE_ENCODED ? headrace::CacheForm::kEncoded : headrace::CacheForm::kDecoded;
   HEADRACE_TRY(require_choice(from.on_damage, HR_DAMAGE_SKIP, "options->on_damage", "HR_DAMAGE_"));
@@ -421,6 +422,7 @@ hr_code hr_loader_stats(const hr_loader* loader, hr_loader_totals* out, hr_error
     made.kept_bytes = stats.kept_bytes;
     made.cache_released = stats.cache_released ? 1 : 0;
     made.cache_bytes = reads.cache_bytes;
+    made.host_kept_bytes = stats.host_kept_bytes;
     return give_struct(made, kTotalsEnds, out);
   });
 }

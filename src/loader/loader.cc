@@ -73,7 +73,8 @@ class Loader::Impl {
   };
 
   void keep_chunks();
-  std::shared_ptr<transfer::ChunkCache> kept(std::size_t array) const;
+  Status keep_stored();
+  transfer::KeptChunks kept(std::size_t array) const;
   Result<std::optional<LoaderBatch>> next_read();
   Status finish(Reading& reading);
   Status read_again(Reading& reading);
@@ -112,7 +113,8 @@ class Loader::Impl {
   LoaderStats stats_;
   std::unique_ptr<device::Stream> scaling_;  // where there is something to scale by index
 
-  std::vector<std::weak_ptr<transfer::ChunkCache>> caches_;  // that there were: reads have them longer than kept_
+  std::vector<std::shared_ptr<transfer::ChunkCache>> stored_;  // of each array, in memory of the host; null: none
+  std::vector<std::weak_ptr<transfer::ChunkCache>> caches_;    // that there were: reads have them longer than kept_
   // Guarded by the ring's mutex.
   std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
   bool released_ = false;                                    // kept_ has been
@@ -179,6 +181,7 @@ Status Loader::Impl::start() {
     HEADRACE_TRY_ASSIGN(scaling_, ring_->device->create_stream());
   }
   keep_chunks();
+  HEADRACE_TRY(keep_stored());
   ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
   HEADRACE_TRY(grow(reads * together_));
   try {
@@ -189,33 +192,59 @@ Status Loader::Impl::start() {
   return {};
 }
 
+namespace {
+
+// An array's share of a cache for arrays of `all` decoded bytes. encoded: for chunks as they are stored.
+transfer::ChunkCache::Limits limits_of(const ArrayInfo& info, double all, std::uint64_t cache_bytes, bool encoded,
+                                       std::uint64_t leave_free_bytes) {
+  const double share = static_cast<double>(info.decoded_bytes) / all;
+  const auto bytes = static_cast<std::uint64_t>(static_cast<double>(cache_bytes) * share);
+  // Stored chunks may take much less, which is not known here.
+  constexpr std::uint64_t kMostRatio = 64;
+  const std::uint64_t chunk_bytes = std::max<std::uint64_t>(
+      info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / (encoded ? kMostRatio : 1), 1);
+  return {bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1), leave_free_bytes};
+}
+
+}  // namespace
+
 // A place for each array's decoded chunks, where there is memory for them and the device has its own.
 void Loader::Impl::keep_chunks() {
   kept_.resize(arrays_.size());
   double all = 0;
   for (const LoaderArray& array : arrays_) all += static_cast<double>(array.array.info().decoded_bytes);
   if (options_.cache_bytes == 0 || all == 0 || device_.host_addressable()) return;
+  const bool encoded = options_.cache_form == CacheForm::kEncoded;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    const ArrayInfo& info = arrays_[i].array.info();
-    const double share = static_cast<double>(info.decoded_bytes) / all;
-    const auto bytes = static_cast<std::uint64_t>(static_cast<double>(options_.cache_bytes) * share);
-    // Stored chunks may take much less, which is not known here.
-    constexpr std::uint64_t kMostRatio = 64;
-    const bool encoded = options_.cache_form == CacheForm::kEncoded;
-    const std::uint64_t ratio = encoded ? kMostRatio : 1;
-    const std::uint64_t chunk_bytes =
-        std::max<std::uint64_t>(info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / ratio, 1);
     kept_[i] = std::make_shared<transfer::ChunkCache>(
         ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded,
-        transfer::ChunkCache::Limits{bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1),
-                                     options_.leave_free_bytes});
+        limits_of(arrays_[i].array.info(), all, options_.cache_bytes, encoded, options_.leave_free_bytes));
     caches_.emplace_back(kept_[i]);
   }
 }
 
-std::shared_ptr<transfer::ChunkCache> Loader::Impl::kept(std::size_t array) const {
+// And for stored ones of stores without files.
+Status Loader::Impl::keep_stored() {
+  stored_.resize(arrays_.size());
+  if (options_.host_cache_bytes == 0) return {};
+  double all = 0;
+  for (const LoaderArray& array : arrays_) {
+    if (zarr::is_distant(array.array)) all += static_cast<double>(array.array.info().decoded_bytes);
+  }
+  if (all == 0) return {};
+  HEADRACE_TRY_ASSIGN(const auto host, device::open_device("host"));
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    if (!zarr::is_distant(arrays_[i].array)) continue;
+    stored_[i] = std::make_shared<transfer::ChunkCache>(
+        host, transfer::ChunkCache::Form::kEncoded,
+        limits_of(arrays_[i].array.info(), all, options_.host_cache_bytes, true, 0));
+  }
+  return {};
+}
+
+transfer::KeptChunks Loader::Impl::kept(std::size_t array) const {
   std::lock_guard lock(*ring_->mutex);
-  return kept_[array];
+  return {kept_[array], stored_[array]};
 }
 
 void Loader::Impl::release_cache() noexcept {
@@ -398,6 +427,8 @@ void Loader::Impl::note_cache_locked() noexcept {
   stats_.kept_bytes = 0;
   for (const auto& cache : kept_) stats_.kept_bytes += cache == nullptr ? 0 : cache->used_bytes();
   stats_.cache_released = released_;
+  stats_.host_kept_bytes = 0;
+  for (const auto& cache : stored_) stats_.host_kept_bytes += cache == nullptr ? 0 : cache->used_bytes();
 }
 
 bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {

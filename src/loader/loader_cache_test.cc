@@ -126,15 +126,33 @@ TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
     for (const auto& store : stores) all += store->started;
     return all;
   };
+  const auto settle = [&](Loader& loader) {
+    for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);
+    return started();
+  };
   for (const CacheForm form : {CacheForm::kDecoded, CacheForm::kEncoded}) {
     how_.cache_form = form;
     how_.cache_bytes = 3 * 10 * 512;
     Loader loader = make();
-    for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);
-    if (HasFailure()) return;
-    const std::size_t before = started();
+    const std::size_t before = settle(loader);
     EXPECT_EQ(found_in_epoch(loader).read, 0u);
     EXPECT_EQ(started(), before);
+    EXPECT_EQ(loader.stats().host_kept_bytes, 0u);
+  }
+  // In memory of the host, whatever becomes of that of the device.
+  for (const std::uint64_t cache_bytes : {0, 2048}) {
+    how_.cache_bytes = cache_bytes;
+    how_.host_cache_bytes = 3 * 10 * 512;
+    Loader loader = make();
+    const std::size_t before = settle(loader);
+    run_epoch(loader);
+    loader.release_cache();
+    run_epoch(loader);
+    run_epoch(loader);
+    EXPECT_EQ(started(), before);
+    EXPECT_EQ(loader.stats().kept_bytes, 0u);
+    EXPECT_GT(loader.stats().host_kept_bytes, 3'000u);
+    EXPECT_LE(loader.stats().host_kept_bytes, how_.host_cache_bytes);
   }
 }
 

@@ -194,17 +194,17 @@ using Prepared = Result<std::shared_ptr<transfer::Scheduler>>;
 
 Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::unique_ptr<transfer::Plan>> plan,
                  const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options,
-                 std::shared_ptr<transfer::ChunkCache> kept) {
+                 transfer::KeptChunks kept) {
   if (!plan.ok()) return std::move(plan).status();
   // Whether a chunk of a store's is the one under its key only its store can say.
-  if (array->revalidate && array->sharding == nullptr && Access::impl(array->store)->ranges() != nullptr) kept.reset();
+  if (array->revalidate && array->sharding == nullptr && Access::impl(array->store)->ranges() != nullptr) kept = {};
   return transfer::Read::create(*Access::impl(array->store.context())->resources, std::move(*plan),
                                 Access::impl(device), options, begun, {}, std::move(kept));
 }
 
 Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
                       const TensorView& tensor, const Device& device, const ReadOptions& options,
-                      std::shared_ptr<transfer::ChunkCache> kept = nullptr) {
+                      transfer::KeptChunks kept = {}) {
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
@@ -217,8 +217,7 @@ Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Sel
 }
 
 Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
-                      const Device& device, const ReadOptions& options,
-                      std::shared_ptr<transfer::ChunkCache> kept = nullptr) {
+                      const Device& device, const ReadOptions& options, transfer::KeptChunks kept = {}) {
   if (parts.empty()) return Status(Code::kInvalidArgument, Layer::kApi, "no selections to read");
   if (parts.size() == 1) {
     return prepare_read(array, parts[0].selection, parts[0].tensor, device, options, std::move(kept));
@@ -284,8 +283,12 @@ Result<Completion> Array::read_many_async(std::span<const ReadPart> parts, const
   }
 }
 
+bool zarr::is_distant(const Array& array) noexcept {
+  return Access::impl(Access::impl(array)->store)->ranges() != nullptr;
+}
+
 Result<Completion> zarr::read_many_kept(const Array& array, std::span<const ReadPart> parts, const Device& device,
-                                        const ReadOptions& options, std::shared_ptr<transfer::ChunkCache> kept) {
+                                        const ReadOptions& options, transfer::KeptChunks kept) {
   try {
     const auto& impl = Access::impl(array);
     return start_reading(impl, prepare_many(impl, parts, device, options, std::move(kept)));

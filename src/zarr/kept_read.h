@@ -1,4 +1,4 @@
-// Reads of an array whose decoded chunks are kept on the device from one read to the next.
+// Reads of an array whose chunks are kept from one read to the next.
 #pragma once
 
 #include <headrace/array.h>
@@ -11,8 +11,11 @@
 
 namespace headrace::zarr {
 
-// As Array::read_many_async(). kept: null, or a cache of this device that is used for this array only.
+// Whether the array's store has no files, so that its chunks may be kept in memory of the host.
+bool is_distant(const Array& array) noexcept;
+
+// As Array::read_many_async(). kept: caches that are used for this array only.
 Result<Completion> read_many_kept(const Array& array, std::span<const ReadPart> parts, const Device& device,
-                                  const ReadOptions& options, std::shared_ptr<transfer::ChunkCache> kept);
+                                  const ReadOptions& options, transfer::KeptChunks kept);
 
 }  // namespace headrace::zarr

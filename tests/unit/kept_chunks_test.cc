@@ -80,7 +80,7 @@ class KeptChunks : public ::testing::TestWithParam<Way> {
     }
     ReadOptions options;
     options.placement = placement_;
-    Result<Completion> read = zarr::read_many_kept(*array_, parts, *device_, options, cache);
+    Result<Completion> read = zarr::read_many_kept(*array_, parts, *device_, options, {cache, nullptr});
     if (!read.ok()) return std::move(read).status();
     Status status = read->wait();
     *stats = read->stats();
@@ -259,7 +259,7 @@ TEST_P(KeptChunks, AFileThatChangesIsReadAgain) {
       Buffer out = Buffer::allocate(*device_, kChunkBytes).value();
       const auto from = static_cast<std::int64_t>(3 * kElements), to = static_cast<std::int64_t>(4 * kElements);
       const ReadPart part{{{.start = from, .stop = to}}, {out, array_->info().dtype, {kElements}}};
-      ASSERT_TRUE(zarr::read_many_kept(*array_, {&part, 1}, *device_, {}, cache).value().wait().ok());
+      ASSERT_TRUE(zarr::read_many_kept(*array_, {&part, 1}, *device_, {}, {cache, nullptr}).value().wait().ok());
       std::vector<std::uint32_t> got(kElements);
       ASSERT_TRUE(out.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), kChunkBytes).ok());
       const std::vector<std::uint32_t> all = content_.expected();
@@ -314,7 +314,7 @@ TEST_P(KeptChunks, ReadsAtOnce) {
           if (t == 0) {
             const Buffer out = Buffer::allocate(*device_, kChunks * kChunkBytes).value();
             const ReadPart all{{{}}, {out, array_->info().dtype, {kChunks * kElements}}};
-            const Completion read = zarr::read_many_kept(*array_, {&all, 1}, *device_, {}, cache).value();
+            const Completion read = zarr::read_many_kept(*array_, {&all, 1}, *device_, {}, {cache, nullptr}).value();
             if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
             read.cancel();
             (void)read.wait();

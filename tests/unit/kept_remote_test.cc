@@ -1,5 +1,5 @@
-// Chunks of stores without files that are kept on the device: what a store has told a version of, it is not asked for
-// again.
+// Chunks of stores without files that are kept, on the device or in memory of the host: what a store has told a version
+// of, it is not asked for again.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
@@ -31,12 +32,28 @@ constexpr Layout kLayouts[] = {Layout::kZstd, Layout::kBlosc, Layout::kRaw, Layo
 bool is_raw(Layout layout) { return layout == Layout::kRaw || layout == Layout::kShardedRaw; }
 bool is_sharded(Layout layout) { return layout == Layout::kShardedZstd || layout == Layout::kShardedRaw; }
 
-class KeptRemoteChunks : public ::testing::TestWithParam<ChunkCache::Form> {
+struct Way {
+  const char* name;
+  const char* device;
+  ChunkCache::Form form;
+  bool in_memory;  // of the host
+};
+
+class KeptRemoteChunks : public ::testing::TestWithParam<Way> {
  protected:
   void TearDown() override { device::staged_decode_model().any_codec = false; }
 
-  static bool encoded() { return GetParam() == ChunkCache::Form::kEncoded; }
+  static bool encoded() { return GetParam().form == ChunkCache::Form::kEncoded; }
+  static bool in_memory() { return GetParam().in_memory; }
   static std::uint64_t kept(const Stats& stats) { return stats.kept_chunks + stats.kept_encoded_chunks; }
+  static transfer::KeptChunks caches(const std::shared_ptr<ChunkCache>& cache) {
+    return in_memory() ? transfer::KeptChunks{nullptr, cache} : transfer::KeptChunks{cache, nullptr};
+  }
+  // Requests since the last call.
+  std::size_t asked() {
+    const std::size_t now = store_->started;
+    return now - std::exchange(asked_before_, now);
+  }
 
   void open(Layout layout, RangeHabits habits, const OpenOptions& options = {}) {
     device::staged_decode_model().any_codec = !is_raw(layout);  // else it would decode that, too
@@ -44,9 +61,12 @@ class KeptRemoteChunks : public ::testing::TestWithParam<ChunkCache::Form> {
     store_ = std::make_shared<RangeStoreInMemory>(testing::objects_of(content_), std::move(habits));
     array_ = std::make_unique<Array>(Array::open(headrace::Store::open(context_, store_).value(), "", options).value());
     expected_ = content_.expected();
+    asked_before_ = store_->started;
   }
   std::shared_ptr<ChunkCache> cache(std::uint64_t bytes = kChunks * kPlaceBytes) const {
-    return std::make_shared<ChunkCache>(Access::impl(device_), GetParam(), ChunkCache::Limits{bytes, kChunks});
+    const Device host = Device::open("host").value();
+    return std::make_shared<ChunkCache>(Access::impl(in_memory() ? host : device_), GetParam().form,
+                                        ChunkCache::Limits{bytes, kChunks});
   }
   struct Range {
     std::uint64_t begin, count;
@@ -61,7 +81,7 @@ class KeptRemoteChunks : public ::testing::TestWithParam<ChunkCache::Form> {
                         {buffer, array_->info().dtype, {range.count}}};
     ReadOptions options;
     options.placement = placement;
-    Result<Completion> read = zarr::read_many_kept(*array_, {&part, 1}, device_, options, cache);
+    Result<Completion> read = zarr::read_many_kept(*array_, {&part, 1}, device_, options, caches(cache));
     if (!read.ok()) return std::move(read).status();
     Status status = read->wait();
     stats = read->stats();
@@ -81,11 +101,12 @@ class KeptRemoteChunks : public ::testing::TestWithParam<ChunkCache::Form> {
   }
 
   Context context_ = Context::create({.threads = 3}).value();
-  const Device device_ = Device::open("host-staged").value();
+  const Device device_ = Device::open(GetParam().device).value();
   FlatArray content_;
   std::shared_ptr<RangeStoreInMemory> store_;
   std::unique_ptr<Array> array_;
   std::vector<std::uint32_t> expected_;
+  std::size_t asked_before_ = 0;
 };
 
 TEST_P(KeptRemoteChunks, WhatIsKeptIsNotAskedForAgain) {
@@ -95,17 +116,17 @@ TEST_P(KeptRemoteChunks, WhatIsKeptIsNotAskedForAgain) {
     const auto cache = this->cache();
     Stats first, second;
     ASSERT_TRUE(read(cache, first).ok());
-    EXPECT_EQ(kept(first), 0u);
-    const std::size_t before = store_->started;
+    EXPECT_GT(asked(), 0u);
     ASSERT_TRUE(read(cache, second).ok());
-    EXPECT_EQ(store_->started, before);
-    EXPECT_EQ(kept(second), kChunks);
-    EXPECT_EQ(second.read_bytes, 0u);
-    EXPECT_EQ(second.stored_bytes, 0u);
-    EXPECT_EQ(second.bus_bytes, 0u);
+    EXPECT_EQ(kept(first), 0u);
+    EXPECT_EQ(kept(second), in_memory() ? 0u : kChunks);
+    EXPECT_EQ(second.stored_bytes, in_memory() ? first.stored_bytes : 0u);
+    EXPECT_EQ(second.memory_bytes, second.stored_bytes);
+    EXPECT_EQ(second.read_bytes, second.stored_bytes);
+    EXPECT_TRUE(in_memory() || second.bus_bytes == 0);
     std::mt19937_64 random(1);
     for (int i = 0; i < 20; ++i) ASSERT_TRUE(read(cache, second, random_range(random)).ok());
-    EXPECT_EQ(store_->started, before);
+    EXPECT_EQ(asked(), 0u);
     if (HasFailure()) return;
   }
 }
@@ -116,8 +137,12 @@ TEST_P(KeptRemoteChunks, ChunksThatTheCpuDecodes) {
     open(layout, {.tells_version = true});
     const auto cache = this->cache();
     Stats stats;
-    for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats, kAll, Placement::kCpu).ok());
+    ASSERT_TRUE(read(cache, stats, kAll, Placement::kCpu).ok());
+    (void)asked();
+    ASSERT_TRUE(read(cache, stats, kAll, Placement::kCpu).ok());
+    const bool found = in_memory() || !encoded();
     EXPECT_EQ(kept(stats), encoded() ? 0u : kChunks);
+    EXPECT_EQ(asked() == 0, found);
   }
 }
 
@@ -133,10 +158,10 @@ TEST_P(KeptRemoteChunks, WithoutVersionsNothingIsKept) {
     const auto cache = this->cache();
     Stats stats;
     for (int pass = 0; pass < 3; ++pass) {
-      const std::size_t before = store_->started;
+      (void)asked();
       ASSERT_TRUE(read(cache, stats).ok());
       EXPECT_EQ(kept(stats), 0u);
-      EXPECT_GE(store_->started - before, is_sharded(layout) ? kChunks / 8 : kChunks);
+      EXPECT_GE(asked(), is_sharded(layout) ? kChunks / 8 : kChunks);
     }
     EXPECT_EQ(cache->used_bytes(), 0u);
   }
@@ -154,14 +179,13 @@ TEST_P(KeptRemoteChunks, WhatIsNotThereIsNotAskedForAgain) {
     Stats stats;
     ASSERT_TRUE(read(cache, stats).ok());
     EXPECT_EQ(stats.missing_chunks, 4u);
-    const std::size_t before = store_->started;
+    (void)asked();
     ASSERT_TRUE(read(cache, stats).ok());
-    EXPECT_EQ(store_->started, before);
     EXPECT_EQ(stats.missing_chunks, 4u);
-    EXPECT_EQ(kept(stats), kChunks - 4);
+    EXPECT_EQ(kept(stats), in_memory() ? 0 : kChunks - 4);
     std::mt19937_64 random(2);
     for (int i = 0; i < 10; ++i) ASSERT_TRUE(read(cache, stats, random_range(random)).ok());
-    EXPECT_EQ(store_->started, before);
+    EXPECT_EQ(asked(), 0u);
   }
 }
 
@@ -183,6 +207,12 @@ TEST_P(KeptRemoteChunks, AFullCacheKeepsWhatItHas) {
       if (HasFailure()) return;
     }
     for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
+    if (in_memory()) {
+      EXPECT_GT(stats.memory_bytes, is_sharded(layout) ? 0u : 5 * content_.encoded(0).size());
+      EXPECT_LT(stats.memory_bytes, stats.stored_bytes);
+      EXPECT_EQ(stats.chunks, kChunks);
+      continue;
+    }
     EXPECT_GT(kept(stats), 0u);
     EXPECT_LT(kept(stats), kChunks);
     EXPECT_EQ(kept(stats) + stats.chunks - stats.kept_encoded_chunks, kChunks);
@@ -209,7 +239,8 @@ TEST_P(KeptRemoteChunks, AnObjectThatIsReplaced) {
       }
       if (revalidate) expected_ = other.expected();
       for (int pass = 0; pass < 3; ++pass) ASSERT_TRUE(read(cache, stats).ok());
-      EXPECT_EQ(kept(stats), revalidate ? 0u : kChunks);
+      EXPECT_EQ(kept(stats), revalidate || in_memory() ? 0u : kChunks);
+      EXPECT_EQ(stats.memory_bytes, in_memory() && !revalidate ? stats.stored_bytes : 0u);
     }
   }
 }
@@ -238,7 +269,7 @@ TEST_P(KeptRemoteChunks, AStoreThatLies) {
     EXPECT_GT(good, 0u);
     honest = true;
     for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
-    EXPECT_GT(kept(stats), kChunks / 4);
+    EXPECT_GT(in_memory() ? stats.memory_bytes / content_.encoded(0).size() : kept(stats), kChunks / 4);
   }
 }
 
@@ -260,7 +291,7 @@ TEST_P(KeptRemoteChunks, ReadsAtOnce) {
           }
           const Buffer out = Buffer::allocate(device_, kChunks * kElements * 4).value();
           const ReadPart all{{{}}, {out, array_->info().dtype, {kChunks * kElements}}};
-          const Completion read = zarr::read_many_kept(*array_, {&all, 1}, device_, {}, cache).value();
+          const Completion read = zarr::read_many_kept(*array_, {&all, 1}, device_, {}, caches(cache)).value();
           if (i % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
           read.cancel();
           (void)read.wait();
@@ -270,15 +301,19 @@ TEST_P(KeptRemoteChunks, ReadsAtOnce) {
     for (std::thread& thread : threads) thread.join();
     Stats stats;
     for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
-    EXPECT_GT(kept(stats), kChunks / 4) << "what cancelled reads began is decoded by others";
+    EXPECT_GT(in_memory() ? stats.memory_bytes / content_.encoded(0).size() : kept(stats), kChunks / 8)
+        << "what cancelled reads began is decoded by others";
   }
 }
 
+constexpr ChunkCache::Form kDecoded = ChunkCache::Form::kDecoded, kEncoded = ChunkCache::Form::kEncoded;
+
 INSTANTIATE_TEST_SUITE_P(All, KeptRemoteChunks,
-                         ::testing::Values(ChunkCache::Form::kDecoded, ChunkCache::Form::kEncoded),
-                         [](const auto& row) {
-                           return row.param == ChunkCache::Form::kEncoded ? "encoded" : "decoded";
-                         });
+                         ::testing::Values(Way{"decoded", "host-staged", kDecoded, false},
+                                           Way{"encoded", "host-staged", kEncoded, false},
+                                           Way{"in_memory", "host-staged", kEncoded, true},
+                                           Way{"in_memory_of_the_host", "host", kEncoded, true}),
+                         [](const auto& row) { return row.param.name; });
 
 }  // namespace
 }  // namespace headrace

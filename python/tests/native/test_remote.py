@@ -86,6 +86,22 @@ def test_missing_chunks_and_shards(s3, tmp_path, shards):
     np.testing.assert_array_equal(again[55:], wanted[55:])
 
 
+@pytest.mark.parametrize(("device", "caches"), [("host", {"host_cache_bytes": 1 << 28}), ("host-staged", {"host_cache_bytes": 1 << 28}),
+                                                ("host-staged", {"cache_bytes": 1 << 28})])
+def test_later_epochs_of_a_loader_ask_for_nothing(s3, device, caches):
+    array = headrace.open("s3://bucket/c/air_temperature")
+    wanted = array[...]
+    loader = headrace.Loader(array, input_dims={"time": 1}, shuffle="full", seed=3, device=device, **caches)
+    asked = []
+    for _ in range(4):
+        total = sum(float(np.from_dlpack(batch["air_temperature"]).astype("f8").sum()) for batch in loader) if device == "host" else len(list(loader))
+        asked.append(loader.stats["reads"].store_bytes)
+    assert asked[0] > 0 and asked[3] == asked[2]
+    assert (loader.stats["host_kept_bytes"] > 0) == ("host_cache_bytes" in caches)
+    if device == "host":
+        assert total == pytest.approx(float(wanted.astype("f8").sum()))
+
+
 def test_what_is_not_there_is_told_from_what_cannot_be_read(s3, monkeypatch):
     with pytest.raises(FileNotFoundError):
         headrace.open("s3://bucket/nothing")

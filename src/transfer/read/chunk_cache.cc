@@ -84,6 +84,20 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept
   return {};
 }
 
+ChunkCache::Found ChunkCache::look_up(const Key& key) const noexcept {
+  const std::size_t mask = entries_.size() - 1;
+  std::size_t at = hash_of(key) & mask;
+  for (std::size_t probes = 0; probes < kMostProbes; ++probes, at = (at + 1) & mask) {
+    const Entry& entry = entries_[at];
+    const State state = entry.state.load(std::memory_order_acquire);
+    if (state == State::kFree) return {};
+    if (state == State::kBusy || entry.key.object != key.object || entry.key.offset != key.offset) continue;
+    if (state != State::kKept || entry.key.version != key.version) return {};
+    return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, static_cast<std::uint32_t>(at)};
+  }
+  return {};
+}
+
 std::span<std::byte> ChunkCache::take_room(std::uint32_t entry, std::uint64_t bytes) noexcept {
   std::span<std::byte>& memory = entries_[entry].memory;
   if (memory.empty()) memory = take(bytes);

@@ -1,5 +1,6 @@
-// ChunkCache: chunks of one array in device memory, which later reads need not read: decoded, so that they are only
-// placed, or as they are stored, so that more of them fit.
+// ChunkCache: chunks of one array in a device's memory, which later reads need not read: decoded, so that they are only
+// placed, or as they are stored, so that more of them fit. The device may be the host, whose memory then takes the
+// place of a distant store.
 //
 // It fills until its memory is used up, and then keeps what it has. Epochs of training come back to each chunk equally
 // often: what gave way to another chunk would be missed as soon as that one.
@@ -61,6 +62,10 @@ class ChunkCache {
   Found find(const Key& key, std::uint64_t bytes) noexcept;
   // Memory for an entry that is to be kept; empty: there is none, or it has some of another size.
   std::span<std::byte> take_room(std::uint32_t entry, std::uint64_t bytes) noexcept;
+  // Takes note of nothing: kKept, or kNothing.
+  Found look_up(const Key& key) const noexcept;
+  // Whether what it does not have may yet be kept.
+  bool takes_more() const noexcept { return !full_.load(std::memory_order_relaxed); }
   // The device is through with it: whatever is queued from now on may read it. `head`: first stored bytes that the CPU
   // will look at, copied as far as there is memory for them.
   void keep(std::uint32_t entry, std::span<const std::byte> head = {}) noexcept;
@@ -94,6 +99,12 @@ class ChunkCache {
   std::mutex mutex_;
   std::vector<std::span<std::byte>> blocks_;  // guarded by mutex_
   std::uint64_t block_used_ = 0;              // of the last one; guarded by mutex_
+};
+
+// The caches of one array that a read takes chunks from, and adds them to; null: none.
+struct KeptChunks {
+  std::shared_ptr<ChunkCache> on_device;  // of the read's device
+  std::shared_ptr<ChunkCache> in_memory;  // of the host: chunks of stores without files, as they are stored
 };
 
 }  // namespace headrace::transfer

@@ -58,6 +58,15 @@ void ChunkSink::take(Wave& wave, const TaskGroup& group, std::span<const std::by
   }
 }
 
+void ChunkSink::take_chunk(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                           std::span<const std::byte> bytes, Worker& worker) {
+  if (place_kept(wave, group, task_index, worker)) return;
+  const Task& task = wave.tasks.tasks[task_index];
+  tasks_.describe(group, task, worker);
+  Status status = take_one(wave, group, task_index, bytes, task.offset, worker);
+  if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
+}
+
 Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
                            std::span<const std::byte> data, std::uint64_t data_offset, Worker& worker) {
   const Task& task = wave.tasks.tasks[task_index];

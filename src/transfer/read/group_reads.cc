@@ -31,7 +31,7 @@ std::optional<StoredVersion> version_of(const store::ByteSource& object) noexcep
 }  // namespace
 
 GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
-                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves)
+                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept)
     : resources_(resources),
       plan_(plan),
       tasks_(tasks),
@@ -39,6 +39,7 @@ GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks,
       mapped_(mapped),
       forms_(forms),
       waves_(waves),
+      answers_(plan, kept),
       tells_lengths_(plan.store().read_shape().tells_lengths),
       fetcher_(plan.store()),
       cold_(router_, resources.pool().notifier()) {}
@@ -157,7 +158,11 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
   const bool own = group.source == kNoSource, told = job.read->range.object_bytes != RangeRead::kUnknown;
   if (status.code() == Code::kNotFound) {
     if (own) {
-      if (!tells_versions()) wave.sink->note_answer(wave, group.first_task, 0, false);
+      if (tells_versions()) {
+        answers_.keep_absence(group, wave.tasks.tasks[group.first_task]);
+      } else {
+        wave.sink->note_answer(wave, group.first_task, 0, false);
+      }
       wave.sink->fill(wave, group, group.first_task, worker);
       return false;
     }
@@ -196,7 +201,8 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
     tasks_.fail_group(wave.tasks, group, worker, status);
   } else {
     if (own) wave.sink->note_answer(wave, group.first_task, job.data.size(), !job.read->range.found_version.empty());
-    wave.sink->take(wave, group, job.data, job.offset, worker);
+    give(wave, group, job.data, job.offset, worker);
+    answers_.keep(wave, group_index);
   }
   return false;
 }
@@ -245,6 +251,12 @@ bool GroupReads::resume_part(Wave& wave, std::uint32_t group_index, Status& stat
   }
   if (status.ok()) take_cold_part(wave, group_index, worker);
   return false;
+}
+
+// What has come of a group of a store: the rest of it may be in memory.
+void GroupReads::give(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
+                      Worker& worker) const {
+  if (!answers_.give(wave, group, data, data_offset, worker)) wave.sink->take(wave, group, data, data_offset, worker);
 }
 
 bool GroupReads::tells_versions() const noexcept {
@@ -297,8 +309,9 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   job.length = whole ? forms_.planned_bytes() + 1 : range.length;
   // Two answers have to be of one version, which of an object of its own only the first tells.
   const bool versioned = whole ? tells_versions() : !of.version.empty();
-  if (versioned && begins_with_table(tasks_, wave, group_index, range,
-                                     whole ? expected_bytes(wave.tasks.chain()) : range.length, worker)) {
+  if (versioned && !answers_.takes_more() &&
+      begins_with_table(tasks_, wave, group_index, range, whole ? expected_bytes(wave.tasks.chain()) : range.length,
+                        worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
   } else {
     find_place(wave, group_index, worker);
@@ -336,14 +349,17 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
     }
     const auto version = source.version != nullptr ? source.version->stored() : std::nullopt;
     if (wave.sink->take_kept(wave, group, version, 0, worker)) return Ended::kDone;
+    const bool ranges = source.object->offers(store::Offer::kRanges);
+    if (ranges && answers_.take(wave, group, version, worker)) return Ended::kDone;
     std::uint64_t offset = group.offset, length = group.length;
     if (raw && tasks_.parts() && !source.object->offers(store::Offer::kWhole) &&
-        !wave.sink->keeps(wave, group.first_task)) {
+        !wave.sink->keeps(wave, group.first_task) && !(ranges && version && answers_.takes_more())) {
       tasks_.describe(group, task, worker);
       const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
       offset += span.first;
       length = span.bytes;
     }
+    if (ranges) answers_.trim(wave, group, version, offset, length);
     return read_group(wave, group_index, *source.object, offset, length, worker);
   }
   const Task& task = wave.tasks.tasks[group.first_task];
@@ -365,11 +381,14 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   Ended result = Ended::kDone;
   if (!status.ok()) {
     tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-  } else if (!wave.sink->take_kept(wave, group, version_of(object), object.size_bytes(), worker)) {
+  } else if (const auto version = version_of(object);
+             !wave.sink->take_kept(wave, group, version, object.size_bytes(), worker) &&
+             !(object.offers(store::Offer::kRanges) && answers_.take(wave, group, version, worker))) {
     std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
     // What has to be unpacked is needed whole.
     if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole) &&
-        !wave.sink->keeps(wave, group.first_task)) {
+        !wave.sink->keeps(wave, group.first_task) &&
+        !(object.offers(store::Offer::kRanges) && tells_versions() && answers_.takes_more())) {
       const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
       // Of all of it nothing tells that there is more, unless more is asked for.
       if (!object.offers(store::Offer::kRanges) || span.bytes != wave.tasks.chain().decoded_bytes()) {
@@ -508,7 +527,7 @@ void GroupReads::read_here(Wave& wave, const TaskGroup& group, const StoredRange
     if (status.ok()) status = fetcher_.read(range, *target, scratch, worker.stats);
   }
   if (!status.ok()) return tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(status)));
-  wave.sink->take(wave, group, *target, range.offset, worker);
+  give(wave, group, *target, range.offset, worker);
 }
 
 // Hands the cold groups of one claim to the I/O service in one call. False: they are through, and the read stops or

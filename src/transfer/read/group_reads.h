@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "transfer/fetch/fetcher.h"
 #include "transfer/pagecache/router.h"
 #include "transfer/plan/plan.h"
+#include "transfer/read/answer_cache.h"
 #include "transfer/read/mapped_reads.h"
 #include "transfer/read/read_tasks.h"
 #include "transfer/read/scheduler.h"
@@ -33,9 +35,9 @@ namespace headrace::transfer {
 
 class GroupReads {
  public:
-  // Everything outlives it.
+  // Everything outlives it. kept: as KeptChunks::in_memory; null: none.
   GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
-             const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves);
+             const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept);
 
   // As WaveWork has them.
   WaveWork::Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
@@ -61,6 +63,8 @@ class GroupReads {
   bool resume_table(Wave& wave, std::uint32_t group_index, Worker& worker);
   bool resume_part(Wave& wave, std::uint32_t group_index, Status& status, Worker& worker);
   bool tells_versions() const noexcept;
+  void give(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
+            Worker& worker) const;
   std::uint64_t expected_bytes(const codec::Chain& chain) const noexcept;
   bool start_again(Worker& worker);
   void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
@@ -77,6 +81,7 @@ class GroupReads {
   MappedReads& mapped_;
   const WaveForms& forms_;
   const std::vector<std::unique_ptr<Wave>>& waves_;
+  const AnswerCache answers_;
   const bool tells_lengths_;  // the store, of whole objects
   const Fetcher fetcher_;     // of the plan's store
   ColdReads cold_;

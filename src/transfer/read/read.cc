@@ -29,7 +29,7 @@ RoutePolicy policy(const ContextOptions& context, bool cache_reads) {
 }  // namespace
 
 Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
-           ReadOptions options, const ReadBegun& begun)
+           ReadOptions options, const ReadBegun& begun, KeptChunks kept)
     : resources_(resources),
       notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
@@ -41,8 +41,9 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       tasks_(*plan_, report_, options_.verify != Verify::kWhole),
       router_(policy(resources.options(), cache_reads_), device_, resources.mapped(), resources.reuse()),
       mapped_(tasks_, router_),
+      kept_(std::move(kept)),
       forms_(resources, *plan_, *device_, options_.placement),
-      groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_) {
+      groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_, kept_.in_memory.get()) {
   Stats planned;
   planned.plan_seconds = begun.plan_seconds;
   report_.add(planned);
@@ -50,12 +51,11 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
 
 Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                 std::shared_ptr<device::Device> device, ReadOptions options,
-                                                const ReadBegun& begun, const HostTarget& target,
-                                                std::shared_ptr<ChunkCache> kept) {
+                                                const ReadBegun& begun, const HostTarget& target, KeptChunks kept) {
   const std::optional<Cancel> cancel = options.cancel;
   if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
-  std::unique_ptr<Read> read(new Read(resources, std::move(plan), std::move(device), std::move(options), begun));
-  read->kept_ = std::move(kept);
+  std::unique_ptr<Read> read(
+      new Read(resources, std::move(plan), std::move(device), std::move(options), begun, std::move(kept)));
   Scheduler::Setup setup;
   setup.start_ns = begun.start_ns;
   if (Status status = read->prepare(setup, target); !status.ok()) {
@@ -99,7 +99,7 @@ Status Read::make_waves(const ReadSizes& sizes) {
   const bool decodes = forms_.current()->decoding.decoder != nullptr, staged = !device_->info().host_addressable;
   const Turns::Sizes turns{static_cast<std::size_t>(sizes.workers), plan_->chunk_count()};
   std::shared_ptr<PlacementPolicy> policy;
-  if (decodes && kept_ == nullptr) policy = placement_policy(sizes);  // what is kept, the device has decoded
+  if (decodes && kept_.on_device == nullptr) policy = placement_policy(sizes);  // what is kept, the device has decoded
   if (policy != nullptr) {
     turns_.emplace(std::move(policy), turns);
   } else {
@@ -109,8 +109,9 @@ Status Read::make_waves(const ReadSizes& sizes) {
   if (staged) {
     // An engine asked for by name gets every read.
     const bool maps = cache_reads_ && options.allow_mapped;
-    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, kept_, maps);
-    if (decodes) device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), kept_, maps);
+    cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, kept_.on_device, maps);
+    if (decodes)
+      device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), kept_.on_device, maps);
     const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
                                    static_cast<std::size_t>(sizes.areas.device_bytes)};
     // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
@@ -328,7 +329,7 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
   give_back_slabs();
   // Whoever holds the read's Completion holds no memory of the device by it.
   device_sink_.reset();
-  kept_.reset();
+  kept_ = {};
   plan_.reset();
   os::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
 }

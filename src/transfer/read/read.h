@@ -51,13 +51,13 @@ struct HostTarget {
 
 class Read final : public WaveWork, private LookupListener {
  public:
-  // kept: decoded chunks of the plan's array on the device, which are taken and added to; null: none.
+  // kept: chunks of the plan's array, which are taken and added to.
   // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget the
   // device is the host.
   static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
                                                    std::shared_ptr<device::Device> device, ReadOptions options,
                                                    const ReadBegun& begun, const HostTarget& target = {},
-                                                   std::shared_ptr<ChunkCache> kept = nullptr);
+                                                   KeptChunks kept = {});
 
   void begin() override;
   Filled fill(std::uint32_t wave, Worker& worker) override;
@@ -87,7 +87,7 @@ class Read final : public WaveWork, private LookupListener {
     notifier_.notify();
   }
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
-       const ReadBegun& begun);
+       const ReadBegun& begun, KeptChunks kept);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
   Status make_waves(const ReadSizes& sizes);
   std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
@@ -115,7 +115,7 @@ class Read final : public WaveWork, private LookupListener {
   const ReadTasks tasks_;
   Router router_;
   MappedReads mapped_;
-  std::shared_ptr<ChunkCache> kept_;        // null: nothing is kept
+  KeptChunks kept_;
   std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
   std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
   std::optional<Turns> turns_;

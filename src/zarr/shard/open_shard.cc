@@ -85,7 +85,7 @@ bool OpenShard::is(const store::ByteSource& now) const {
 
 std::optional<transfer::StoredVersion> OpenShard::stored() const noexcept {
   if (object->offers(store::Offer::kRanges)) {
-    if (version.empty() || refuted) return std::nullopt;
+    if (version.empty()) return std::nullopt;
     return transfer::StoredVersion{{}, std::hash<std::string_view>()(version) | 1};
   }
   if (!was_still || !object->offers(store::Offer::kFile)) return std::nullopt;
