@@ -132,7 +132,7 @@ TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
   };
   for (const CacheForm form : {CacheForm::kDecoded, CacheForm::kEncoded}) {
     how_.cache_form = form;
-    how_.cache_bytes = 3 * 10 * 512;
+    how_.cache_bytes = 15'360;
     Loader loader = make();
     const std::size_t before = settle(loader);
     EXPECT_EQ(found_in_epoch(loader).read, 0u);
@@ -142,7 +142,7 @@ TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
   // In memory of the host, whatever becomes of that of the device.
   for (const std::uint64_t cache_bytes : {0, 2048}) {
     how_.cache_bytes = cache_bytes;
-    how_.host_cache_bytes = 3 * 10 * 512;
+    how_.host_cache_bytes = 15'360;
     Loader loader = make();
     const std::size_t before = settle(loader);
     run_epoch(loader);

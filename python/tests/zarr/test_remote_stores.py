@@ -60,7 +60,10 @@ def web(folder):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(folder)))
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 256  # as many as connect at a time; of five, others are refused on a busy machine
+
+    server = Server(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
