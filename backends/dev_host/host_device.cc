@@ -119,57 +119,6 @@ class ThreadStream final : public Stream {
   // A list of boxes may take megabytes, and there are as many streams as waves of all reads at once.
   static constexpr std::size_t kSpareBytes = std::size_t{2} << 20;
 
- public:
-  explicit ThreadStream(const BusModel& model) : generation_(base::fork_generation()), state_(new State) {
-    state_->model = model;
-    state_->queue.reserve(kQueueSlack);
-    state_->spare.reserve(kSpareTasks);
-    StagedStreams& streams = staged_streams();
-    std::lock_guard lock(streams.mutex);
-    const auto listed = streams.all.insert(this).first;
-    try {
-      state_->thread = std::thread([state = state_.get()] { state->loop(); });
-    } catch (...) {
-      streams.all.erase(listed);
-      throw;
-    }
-  }
-  ~ThreadStream() override {
-    if (generation_ != base::fork_generation()) {
-      state_.release();  // the thread is not in this process: nothing can be joined
-      return;
-    }
-    {
-      StagedStreams& streams = staged_streams();
-      std::lock_guard lock(streams.mutex);
-      streams.all.erase(this);
-    }
-    {
-      std::lock_guard lock(state_->mutex);
-      state_->stop = true;
-    }
-    state_->wake.notify_one();
-    state_->thread.join();  // what is queued still runs, as on a GPU
-  }
-
-  // A task whose vectors have room from earlier use.
-  Task fresh() {
-    std::lock_guard lock(state_->mutex);
-    if (state_->spare.empty()) return {};
-    Task task = std::move(state_->spare.back());
-    state_->spare.pop_back();
-    state_->spare_bytes -= task.capacity_bytes();
-    return task;
-  }
-  void push(Task task) {
-    {
-      std::lock_guard lock(state_->mutex);
-      state_->queue.push_back(std::move(task));
-    }
-    state_->wake.notify_one();
-  }
-
- private:
   struct State {
     std::mutex mutex;
     std::condition_variable wake;
@@ -178,9 +127,37 @@ class ThreadStream final : public Stream {
     std::vector<Task> spare;      // guarded by mutex
     std::size_t spare_bytes = 0;  // guarded by mutex: of their lists
     bool stop = false;            // guarded by mutex
+    bool at_work = false;         // guarded by mutex
+    bool awaited = false;         // guarded by mutex: rest() waits
+    std::condition_variable rested;
     BusModel model;
     std::uint64_t jitter_state = 1;
     std::thread thread;
+
+    explicit State(const BusModel& bus) : model(bus) {
+      queue.reserve(kQueueSlack);
+      spare.reserve(kSpareTasks);
+      thread = std::thread([this] { loop(); });
+    }
+    ~State() {
+      {
+        std::lock_guard lock(mutex);
+        stop = true;
+      }
+      wake.notify_one();
+      thread.join();
+    }
+
+    // Until all that is queued has run; the next stream finds it as it was made.
+    void rest() noexcept {
+      std::unique_lock lock(mutex);
+      awaited = true;
+      rested.wait(lock, [&] { return head == queue.size() && !at_work; });
+      awaited = false;
+      spare.clear();
+      spare_bytes = 0;
+      jitter_state = 1;
+    }
 
     void delay(const Task& task) {
       double us = model.latency_us;
@@ -200,6 +177,7 @@ class ThreadStream final : public Stream {
         wake.wait(lock, [&] { return stop || head < queue.size(); });
         if (head == queue.size()) return;
         Task task = std::move(queue[head++]);
+        at_work = true;
         if (head == queue.size() || head >= kQueueSlack) {
           queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(head));
           head = 0;
@@ -228,17 +206,95 @@ class ThreadStream final : public Stream {
           spare.push_back(std::move(task));
           spare_bytes += bytes;
         }
+        at_work = false;
+        if (awaited) rested.notify_one();
       }
     }
   };
 
+ public:
+  // Threads of streams that are gone, for the next ones: a read has a stream of its own, and to start and end a thread
+  // takes longer than what a small one gives it.
+  class IdleThreads {
+   public:
+    IdleThreads() { states_.reserve(kMost); }
+    // Null: there is none.
+    std::unique_ptr<State> take() {
+      std::lock_guard lock(mutex_);
+      if (states_.empty()) return nullptr;
+      std::unique_ptr<State> state = std::move(states_.back());
+      states_.pop_back();
+      return state;
+    }
+    // It ends where enough are kept.
+    void keep(std::unique_ptr<State> state) noexcept {
+      std::lock_guard lock(mutex_);
+      if (states_.size() < kMost) states_.push_back(std::move(state));
+    }
+
+   private:
+    static constexpr std::size_t kMost = 8;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<State>> states_;  // guarded by mutex_
+  };
+  using Idle = base::ProcessOwn<IdleThreads>;
+
+  ThreadStream(const BusModel& model, std::shared_ptr<Idle> idle)
+      : generation_(base::fork_generation()), idle_(std::move(idle)) {
+    StagedStreams& streams = staged_streams();
+    std::lock_guard lock(streams.mutex);
+    const auto listed = streams.all.insert(this).first;
+    try {
+      state_ = (*idle_)->take();
+      if (state_ == nullptr) state_ = std::make_unique<State>(model);
+    } catch (...) {
+      streams.all.erase(listed);
+      throw;
+    }
+  }
+  ~ThreadStream() override {
+    if (generation_ != base::fork_generation()) {
+      state_.release();  // the thread is not in this process: nothing can be joined
+      return;
+    }
+    {
+      StagedStreams& streams = staged_streams();
+      std::lock_guard lock(streams.mutex);
+      streams.all.erase(this);
+    }
+    state_->rest();  // what is queued still runs, as on a GPU
+    (*idle_)->keep(std::move(state_));
+  }
+
+  // A task whose vectors have room from earlier use.
+  Task fresh() {
+    std::lock_guard lock(state_->mutex);
+    if (state_->spare.empty()) return {};
+    Task task = std::move(state_->spare.back());
+    state_->spare.pop_back();
+    state_->spare_bytes -= task.capacity_bytes();
+    return task;
+  }
+  void push(Task task) {
+    {
+      std::lock_guard lock(state_->mutex);
+      state_->queue.push_back(std::move(task));
+    }
+    state_->wake.notify_one();
+  }
+
+ private:
   const std::uint64_t generation_;
+  const std::shared_ptr<Idle> idle_;
   std::unique_ptr<State> state_;
 };
 
 class HostDevice final : public Device, public StandIn {
  public:
-  explicit HostDevice(bool staged) : staged_(staged), generation_(base::fork_generation()) {
+  explicit HostDevice(bool staged)
+      : staged_(staged),
+        generation_(base::fork_generation()),
+        idle_(staged ? std::make_shared<ThreadStream::Idle>() : nullptr) {
     info_.name = staged ? "host-staged" : "host";
     info_.description = staged ? "host memory behind a queue, as a discrete device" : "host memory";
     info_.host_addressable = !staged;
@@ -292,7 +348,7 @@ class HostDevice final : public Device, public StandIn {
     HEADRACE_TRY(usable());
     HEADRACE_TRY(fault("dev_host.create_stream"));
     try {
-      if (staged_) return std::unique_ptr<Stream>(std::make_unique<ThreadStream>(model_));
+      if (staged_) return std::unique_ptr<Stream>(std::make_unique<ThreadStream>(model_, idle_));
       return std::unique_ptr<Stream>(std::make_unique<InlineStream>());
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
@@ -509,6 +565,7 @@ class HostDevice final : public Device, public StandIn {
   const bool staged_;
   const std::uint64_t generation_;
   const BusModel model_;
+  const std::shared_ptr<ThreadStream::Idle> idle_;  // of host-staged
   DeviceInfo info_;
   std::atomic<bool> lost_{false};
 };

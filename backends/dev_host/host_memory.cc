@@ -160,9 +160,8 @@ Result<std::byte*> map_device_memory(std::size_t bytes) {
   if (mapping.base == nullptr) return no_memory("device memory", bytes, errno);
   auto* first = static_cast<std::byte*>(mapping.base) + fence;
   std::byte* memory = first;
-  if (guard == Guard::kOff) {
-    advise_huge(first, mapping.mapped_bytes);
-  } else {
+  advise_huge(first, mapping.mapped_bytes - 2 * fence);
+  if (guard != Guard::kOff) {
     if (mprotect(mapping.base, fence, PROT_NONE) != 0 || mprotect(first + body, fence, PROT_NONE) != 0) {
       const int error = errno;
       munmap(mapping.base, mapping.mapped_bytes);
