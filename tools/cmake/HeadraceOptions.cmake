@@ -151,6 +151,9 @@ endif()
 if(HEADRACE_DEVELOPER_MODE)
   # Once for all folders: each search starts an interpreter.
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  # The interpreter itself: what pyenv has on PATH is a script that takes several times as long to begin.
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE Python3_EXECUTABLE
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   # For tests' own HTTPS server. Archives, as the command line tool's parts have them: a test that links both gets one libcrypto.
   find_path(HEADRACE_ssl_INCLUDE openssl/ssl.h)
   find_library(HEADRACE_ssl_LIBRARY NAMES libssl.a ssl)
