@@ -1,5 +1,9 @@
 #include "tests/support/flat_array.h"
 
+#include <array>
+#include <memory>
+#include <mutex>
+
 #include "tests/support/sanitizer.h"
 
 namespace headrace::testing {
@@ -30,7 +34,41 @@ HEADRACE_TEST_OWN_BYTES static void fill(std::uint32_t* to, std::uint64_t first,
   for (std::uint64_t i = 0; i < count; ++i) to[i] = element_value(first + i, seed);
 }
 
+namespace {
+
+// The first elements of arrays of a seed. They are asked for again and again, and one copy makes a vector of them;
+// ThreadSanitizer watches each element of a vector of so many zeros.
+struct KnownElements {
+  std::uint32_t seed = 0;
+  std::uint64_t count = 0;
+  std::unique_ptr<std::uint32_t[]> all;
+};
+constexpr std::uint64_t kMostKnown = std::uint64_t{1} << 22;
+
+const KnownElements& known_elements(std::uint32_t seed, std::uint64_t count) {
+  static std::array<KnownElements, 4> seeds;
+  static std::size_t oldest = 0;
+  auto found = std::ranges::find_if(seeds, [&](const KnownElements& of) { return of.count > 0 && of.seed == seed; });
+  if (found == seeds.end()) found = seeds.begin() + static_cast<std::ptrdiff_t>(oldest++ % seeds.size());
+  if (found->count == 0 || found->seed != seed || found->count < count) {
+    const std::uint64_t before = found->seed == seed ? found->count : 0;
+    found->seed = seed;
+    found->count = std::min(kMostKnown, std::max(count, 2 * before));
+    found->all = std::make_unique_for_overwrite<std::uint32_t[]>(found->count);
+    fill(found->all.get(), 0, found->count, seed);
+  }
+  return *found;
+}
+
+}  // namespace
+
 std::vector<std::uint32_t> FlatArray::values(std::uint64_t first, std::uint64_t count) const {
+  if (first + count <= kMostKnown) {
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    const std::uint32_t* const from = known_elements(seed, first + count).all.get() + first;
+    return {from, from + count};
+  }
   std::vector<std::uint32_t> out(count);
   fill(out.data(), first, count, seed);
   return out;
