@@ -254,7 +254,7 @@ class ThreadStream final : public Stream {
   }
   ~ThreadStream() override {
     if (generation_ != base::fork_generation()) {
-      state_.release();  // the thread is not in this process: nothing can be joined
+      static_cast<void>(state_.release());  // the thread is not in this process: nothing can be joined
       return;
     }
     {
