@@ -8,7 +8,7 @@
 
 namespace headrace::zarr {
 
-std::shared_ptr<const Footprint> make_grid_footprint(FootprintInput input, std::pmr::memory_resource* memory);
+std::shared_ptr<const Footprint> make_grid_footprint(FootprintInput&& input, std::pmr::memory_resource* memory);
 std::shared_ptr<const Footprint> make_rectilinear_footprint(const FootprintInput& input);
 Result<std::shared_ptr<const Footprint>> make_point_footprint(FootprintInput input);
 

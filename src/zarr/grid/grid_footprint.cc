@@ -130,7 +130,7 @@ class GridFootprint final : public Footprint {
 
 }  // namespace
 
-std::shared_ptr<const Footprint> make_grid_footprint(FootprintInput input, std::pmr::memory_resource* memory) {
+std::shared_ptr<const Footprint> make_grid_footprint(FootprintInput&& input, std::pmr::memory_resource* memory) {
   return std::allocate_shared<GridFootprint>(std::pmr::polymorphic_allocator<GridFootprint>(memory), std::move(input),
                                              memory);
 }
