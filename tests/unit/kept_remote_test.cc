@@ -25,7 +25,7 @@ using testing::RangeHabits;
 using testing::RangeStoreInMemory;
 using transfer::ChunkCache;
 
-constexpr std::uint64_t kChunks = 40, kElements = 20'000;
+constexpr std::uint64_t kChunks = 40, kElements = 5'000;
 constexpr std::uint64_t kPlaceBytes = (kElements * 4 + 255) / 256 * 256;
 constexpr Layout kLayouts[] = {Layout::kZstd, Layout::kBlosc, Layout::kRaw, Layout::kShardedZstd, Layout::kShardedRaw};
 
