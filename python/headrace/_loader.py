@@ -67,8 +67,8 @@ class Loader:
     read_ahead: reads begun before a batch of theirs is asked for.
     memory_bytes: most memory of the device for batches.
     cache_bytes: most memory of the device for chunks, which are not read again: it fills in the first epoch and keeps what it
-        has. For chunks of files, and of stores that tell versions. cache: "decoded", or "encoded": as they are stored, so that more fit, of chunks that the device
-        decodes and uncompressed ones.
+        has. For chunks of files, and of stores that tell versions. cache: "decoded", or "encoded": as they are stored, so that more
+        fit, of chunks that the device decodes and uncompressed ones.
     leave_free_bytes: memory of the device that the cache leaves to others, such as the model: it grows as long as so much stays
         free. Where less than half of it is free as a read begins, the cache is given back, as by release_cache().
     host_cache_bytes: most memory of the host for stored chunks of remote stores, and of your own that tell versions: they are not

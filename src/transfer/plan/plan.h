@@ -80,6 +80,7 @@ struct Source {
   Status failure;
   std::shared_ptr<const SourceVersion> version = nullptr;  // null: there is nothing to ask
 
+  std::optional<StoredVersion> stored() const noexcept { return version != nullptr ? version->stored() : std::nullopt; }
   Status check_version() const { return version != nullptr ? version->check() : Status(); }
   // What came of reading it.
   void note(const Status& status) const noexcept {

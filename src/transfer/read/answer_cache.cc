@@ -22,7 +22,7 @@ void AnswerCache::give_kept(Wave& wave, const TaskGroup& group, std::uint32_t ta
   worker.stats.read_bytes += bytes.size();
   worker.stats.memory_bytes += bytes.size();
   wave.sink->note_answer(wave, task_index, bytes.size(), true);
-  wave.sink->take_chunk(wave, group, task_index, bytes, worker);
+  wave.sink->take_chunk(wave, group, task_index, bytes, wave.tasks.tasks[task_index].offset, worker);
 }
 
 bool AnswerCache::take(Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version,
@@ -57,8 +57,7 @@ void AnswerCache::trim(const Wave& wave, const TaskGroup& group, const std::opti
 bool AnswerCache::give(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
                        Worker& worker) const {
   if (cache_ == nullptr || group.source == kNoSource || group.task_count < 2) return false;
-  const Source& source = wave.tasks.sources[group.source];
-  const auto version = source.version != nullptr ? source.version->stored() : std::nullopt;
+  const auto version = wave.tasks.sources[group.source].stored();
   if (!version) return false;
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
@@ -67,9 +66,7 @@ bool AnswerCache::give(Wave& wave, const TaskGroup& group, std::span<const std::
       give_kept(wave, group, i, found.memory, worker);
       continue;
     }
-    const std::uint64_t at = task.offset - data_offset;  // wraps where it lies before: nothing is there either
-    wave.sink->take_chunk(wave, group, i, base::part(data, at, task.length).value_or(std::span<const std::byte>()),
-                          worker);
+    wave.sink->take_chunk(wave, group, i, data, data_offset, worker);
   }
   return true;
 }
@@ -99,8 +96,7 @@ void AnswerCache::keep(const Wave& wave, std::uint32_t group_index) const noexce
     if (all && !range.found_version.empty()) keep_chunk(key_of(group, wave.tasks.tasks[group.first_task], {}), data);
     return;
   }
-  const Source& source = wave.tasks.sources[group.source];
-  const auto version = source.version != nullptr ? source.version->stored() : std::nullopt;
+  const auto version = wave.tasks.sources[group.source].stored();
   if (!version) return;
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];

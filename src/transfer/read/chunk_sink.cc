@@ -46,24 +46,20 @@ Result<ChunkSink::UnpackRoom> ChunkSink::unpack_room(std::uint64_t length, Worke
 void ChunkSink::take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
                      Worker& worker) {
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
-    const Task& task = wave.tasks.tasks[i];
-    if (task.length == 0) {
+    if (wave.tasks.tasks[i].length == 0) {
       fill(wave, group, i, worker);
-      continue;
+    } else {
+      take_chunk(wave, group, i, data, data_offset, worker);
     }
-    if (place_kept(wave, group, i, worker)) continue;
-    tasks_.describe(group, task, worker);
-    Status status = take_one(wave, group, i, data, data_offset, worker);
-    if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
   }
 }
 
 void ChunkSink::take_chunk(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                           std::span<const std::byte> bytes, Worker& worker) {
+                           std::span<const std::byte> data, std::uint64_t data_offset, Worker& worker) {
   if (place_kept(wave, group, task_index, worker)) return;
   const Task& task = wave.tasks.tasks[task_index];
   tasks_.describe(group, task, worker);
-  Status status = take_one(wave, group, task_index, bytes, task.offset, worker);
+  Status status = take_one(wave, group, task_index, data, data_offset, worker);
   if (!status.ok()) tasks_.fail(wave.tasks, group, task, worker, std::move(status));
 }
 

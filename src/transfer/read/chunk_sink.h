@@ -76,9 +76,9 @@ class ChunkSink {
   // `data` holds the object's bytes from `data_offset` on.
   void take(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
             Worker& worker);
-  // Likewise of one task, whose stored bytes these are.
-  void take_chunk(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> bytes,
-                  Worker& worker);
+  // Likewise of one task, of which something is stored.
+  void take_chunk(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> data,
+                  std::uint64_t data_offset, Worker& worker);
   // Likewise of a group's only task, of which Chain::cut() gave a part.
   void take_part(Wave& wave, const TaskGroup& group, const StoredChunk& part, Worker& worker);
   // In how many parts a chunk may come; 0: only as a whole.

@@ -347,7 +347,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
       tasks_.fail_group(wave.tasks, group, worker, status);
       return Ended::kDone;
     }
-    const auto version = source.version != nullptr ? source.version->stored() : std::nullopt;
+    const auto version = source.stored();
     if (wave.sink->take_kept(wave, group, version, 0, worker)) return Ended::kDone;
     const bool ranges = source.object->offers(store::Offer::kRanges);
     if (ranges && answers_.take(wave, group, version, worker)) return Ended::kDone;
