@@ -59,6 +59,8 @@ class CachedRanges final : private RangeListener {
 
   Status start(std::span<RangeRead* const> reads);
   void cancel(std::span<RangeRead* const> reads) noexcept;
+  bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
+                  LocalRange& out) noexcept;
   void forget(std::string_view key) noexcept {
     const CacheKey object = disk_->hash().of(store_, key);
     std::lock_guard lock(mutex_);
@@ -191,6 +193,19 @@ void CachedRanges::choose(Job& job, std::uint64_t now) {
   } else {
     job.next = trust_ == CacheTrust::kStore && has_answered_ ? Next::kDisk : Next::kVersion;
   }
+}
+
+// As choose(), where it would ask the disk for what the store behind has named.
+bool CachedRanges::find_local(std::string_view key, std::string_view version, std::uint64_t offset,
+                              std::uint64_t length, LocalRange& out) noexcept {
+  if (base::is_zarr_document(key)) return false;
+  const CacheKey object = disk_->hash().of(store_, key);
+  const CacheKey id = disk_->hash().of(object, offset, length);
+  const std::uint64_t now = base::now_ns();
+  std::lock_guard lock(mutex_);
+  const ObjectVersion* const told = versions_.find(object, now);
+  if (told == nullptr || told->text.empty() || (!version.empty() && version != told->text)) return false;
+  return disk_->find_checked(id, told->text, told->object_bytes, out);
 }
 
 // Fills in what the store behind is asked.
@@ -459,7 +474,7 @@ void CachedRanges::answered(Job& job) noexcept {
   finish(job);
 }
 
-class CachedStore final : public ByteStore {
+class CachedStore final : public ByteStore, public LocalRanges {
  public:
   CachedStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<DiskCache> disk, std::string_view identity,
               const CacheOptions& options, std::shared_ptr<base::MemoryBudget> memory)
@@ -472,6 +487,10 @@ class CachedStore final : public ByteStore {
   }
   void cancel(std::span<RangeRead* const> reads) noexcept override {
     if (!ranges_.inherited()) ranges_->cancel(reads);
+  }
+  bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
+                  LocalRange& out) noexcept override {
+    return !ranges_.inherited() && ranges_->find_local(key, version, offset, length, out);
   }
   Result<std::vector<ListedName>> list(std::string_view prefix) override { return behind_->list(prefix); }
   Status put(std::string_view key, std::span<const std::byte> bytes) override {

@@ -175,8 +175,11 @@ bool DiskCache::read(const CacheKey& id, const RecordPlace& place, std::string_v
     segments_.forget(id, place);
     return false;
   }
+  os::FileIdentity before;
+  int error = 0;
+  const bool identified = os::identify(file->descriptor.get(), before, error);
   const std::span<std::byte> data = out.first(place.data_bytes);
-  const std::size_t got = read_record(file->get(), place.unit * kSegmentUnit, head, data);
+  const std::size_t got = read_record(file->descriptor.get(), place.unit * kSegmentUnit, head, data);
   bool right = got == sizeof head + data.size() && is_record(head) && head.id == id && head.data_bytes == data.size();
   if (right && base::crc32c(data.data(), data.size()) != head.data_crc) {
     right = false;
@@ -190,9 +193,36 @@ bool DiskCache::read(const CacheKey& id, const RecordPlace& place, std::string_v
     segments_.forget(id, place);
     return false;
   }
-  hits_.fetch_add(1, std::memory_order_relaxed);
-  hit_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
+  count_hit(data.size());
+  if (identified) segments_.note_checked(id, place, hash_of(head.version_text(), head.object_bytes), before);
   if (policy_.load(std::memory_order_relaxed) == CachePolicy::kRecent) segments_.touch(place.segment, *file);
+  return true;
+}
+
+void DiskCache::count_hit(std::uint64_t bytes) noexcept {
+  hits_.fetch_add(1, std::memory_order_relaxed);
+  hit_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+// Not 0. Nobody who names versions knows the secret, and so which of them would have the same.
+std::uint64_t DiskCache::hash_of(std::string_view version, std::uint64_t object_bytes) const noexcept {
+  return hash_.of(hash_.of(version), object_bytes, 0).low | 1;
+}
+
+bool DiskCache::find_checked(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
+                             LocalRange& out) noexcept {
+  if (policy_.load(std::memory_order_relaxed) == CachePolicy::kRecent) return false;
+  const auto place = segments_.find(id);
+  if (!place) return false;
+  auto file = segments_.checked_file(id, *place, hash_of(version, object_bytes), out.identity);
+  if (file == nullptr) return false;
+  out.fd = file->descriptor.get();
+  out.path = file->path.c_str();
+  out.at = place->unit * kSegmentUnit + sizeof(RecordHead);
+  out.bytes = place->data_bytes;
+  out.object_bytes = object_bytes;
+  out.file = std::move(file);
+  count_hit(out.bytes);
   return true;
 }
 

@@ -25,6 +25,7 @@
 
 #include "cache/cache_directory.h"
 #include "cache/cache_options.h"
+#include "cache/local_range.h"
 #include "cache/segment_table.h"
 
 namespace headrace::cache {
@@ -58,6 +59,9 @@ class DiskCache {
   // it is damaged or gone; then it is forgotten.
   bool read(const CacheKey& id, const RecordPlace& place, std::string_view version, std::uint64_t object_bytes,
             std::span<std::byte> out, RecordHead& head) noexcept;
+  // A record of that version as a range of a file, where read() has checked it and the file has not been changed since.
+  // A segment whose time of use is noted on the file changes all the time: none then.
+  bool find_checked(const CacheKey& id, std::string_view version, std::uint64_t object_bytes, LocalRange& out) noexcept;
   // It is of a version that there is no more.
   void forget(const CacheKey& id, const RecordPlace& place) noexcept { segments_.forget(id, place); }
   void count_miss() noexcept;
@@ -104,6 +108,8 @@ class DiskCache {
   void look_again() noexcept;
   std::uint64_t segment_bytes() const noexcept;
   void note_problem(const std::string& what, int error) noexcept;
+  std::uint64_t hash_of(std::string_view version, std::uint64_t object_bytes) const noexcept;
+  void count_hit(std::uint64_t bytes) noexcept;
   void drop(std::size_t count) noexcept { dropped_.fetch_add(count, std::memory_order_relaxed); }
 
   const CacheDirectory directory_;

@@ -37,7 +37,7 @@ bool RecordIndex::put(const CacheKey& id, const RecordPlace& place, std::optiona
   } else {
     ++size_;
   }
-  slot = {id, place};
+  slot = {id, place, 0};
   return true;
 }
 
@@ -53,6 +53,24 @@ bool RecordIndex::erase(const CacheKey& id, const RecordPlace& place) noexcept {
   if (slots_[slot].place != place) return false;
   vacate(slot);
   return true;
+}
+
+void RecordIndex::note_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version) noexcept {
+  if (slots_.empty()) return;
+  Slot& slot = slots_[slot_of(id)];
+  if (slot.place == place) slot.checked_version = version;
+}
+
+bool RecordIndex::is_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version) const noexcept {
+  if (slots_.empty()) return false;
+  const Slot& slot = slots_[slot_of(id)];
+  return slot.place == place && slot.checked_version == version;
+}
+
+void RecordIndex::forget_checked(std::uint32_t segment) noexcept {
+  for (Slot& slot : slots_) {
+    if (slot.place.segment == segment) slot.checked_version = 0;
+  }
 }
 
 // Those that had to go past it move up.

@@ -1,4 +1,4 @@
-// RecordIndex: which ranges a cache directory has, and where: a hash table of 32 bytes a record, bounded.
+// RecordIndex: which ranges a cache directory has, and where: a hash table of 40 bytes a record, bounded.
 //
 // Threads: one at a time.
 #pragma once
@@ -23,7 +23,7 @@ struct RecordPlace {
 
 class RecordIndex {
  public:
-  static constexpr std::size_t kMostSlots = std::size_t{1} << 23;  // 256 MiB
+  static constexpr std::size_t kMostSlots = std::size_t{1} << 23;  // 320 MiB
 
   // `most_slots`: a power of two.
   explicit RecordIndex(std::size_t most_slots = kMostSlots) noexcept : most_slots_(most_slots) {}
@@ -33,6 +33,12 @@ class RecordIndex {
   std::optional<RecordPlace> find(const CacheKey& id) const noexcept;
   // Where it is still that record.
   bool erase(const CacheKey& id, const RecordPlace& place) noexcept;
+  // Notes that its checksum was compared, and of which version it is, where it is still that record. `version`: a hash
+  // that is not 0.
+  void note_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version) noexcept;
+  bool is_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version) const noexcept;
+  // None of a segment's records counts as checked any more.
+  void forget_checked(std::uint32_t segment) noexcept;
   void erase_if(const std::function<bool(const RecordPlace&)>& gone) noexcept;
   std::size_t size() const noexcept { return size_; }
 
@@ -40,8 +46,9 @@ class RecordIndex {
   struct Slot {
     CacheKey id;
     RecordPlace place;
+    std::uint64_t checked_version = 0;  // 0: it was not checked
   };
-  static_assert(sizeof(Slot) == 32);
+  static_assert(sizeof(Slot) == 40);
   std::size_t slot_of(const CacheKey& id) const noexcept;
   bool grow() noexcept;
   void vacate(std::size_t slot) noexcept;

@@ -101,9 +101,8 @@ void SegmentTable::refresh(std::span<const CacheDirectory::NamedSegment> listed)
   }
 }
 
-std::shared_ptr<const os::OwnedDescriptor> SegmentTable::file_of(std::uint32_t number) noexcept {
-  std::lock_guard lock(mutex_);
-  Segment& segment = *segments_[number - 1];
+// REQUIRES: mutex_ is held.
+std::shared_ptr<const SegmentTable::File> SegmentTable::open(Segment& segment) noexcept {
   if (segment.gone) return nullptr;
   segment.used = ++uses_;
   if (segment.file != nullptr) return segment.file;
@@ -118,15 +117,20 @@ std::shared_ptr<const os::OwnedDescriptor> SegmentTable::file_of(std::uint32_t n
     opened_.reserve(kMostOpen);
     os::OwnedDescriptor file = directory_.open_segment(segment.name, false);
     if (!file) return nullptr;
-    segment.file = std::make_shared<const os::OwnedDescriptor>(std::move(file));
-    opened_.push_back(number);
+    segment.file = std::make_shared<const File>(std::move(file), directory_.path() + "/" + segment.name);
+    opened_.push_back(segment.about.number);
     return segment.file;
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
 }
 
-void SegmentTable::touch(std::uint32_t number, const os::OwnedDescriptor& file) noexcept {
+std::shared_ptr<const SegmentTable::File> SegmentTable::file_of(std::uint32_t number) noexcept {
+  std::lock_guard lock(mutex_);
+  return open(*segments_[number - 1]);
+}
+
+void SegmentTable::touch(std::uint32_t number, const File& file) noexcept {
   const std::uint64_t now = base::now_ns();
   {
     std::lock_guard lock(mutex_);
@@ -134,7 +138,33 @@ void SegmentTable::touch(std::uint32_t number, const os::OwnedDescriptor& file) 
     if (segment.touched_ns != 0 && now - segment.touched_ns < kTouchNs) return;
     segment.touched_ns = now;
   }
-  (void)::futimens(file.get(), nullptr);
+  (void)::futimens(file.descriptor.get(), nullptr);
+}
+
+// Of a segment that this process appends to, the next record would look like a change.
+void SegmentTable::note_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version,
+                                const os::FileIdentity& before) noexcept {
+  if (os::recently_changed(before)) return;
+  std::lock_guard lock(mutex_);
+  Segment& segment = *segments_[place.segment - 1];
+  if (segment.gone || segment.about.own) return;
+  if (segment.checked != before) {
+    index_.forget_checked(place.segment);
+    segment.checked = before;
+  }
+  index_.note_checked(id, place, version);
+}
+
+std::shared_ptr<const SegmentTable::File> SegmentTable::checked_file(const CacheKey& id, const RecordPlace& place,
+                                                                     std::uint64_t version,
+                                                                     os::FileIdentity& now) noexcept {
+  std::lock_guard lock(mutex_);
+  if (!index_.is_checked(id, place, version)) return nullptr;
+  Segment& segment = *segments_[place.segment - 1];
+  int error = 0;
+  auto file = open(segment);
+  if (file == nullptr || !os::identify(file->descriptor.get(), now, error) || now != segment.checked) return nullptr;
+  return file;
 }
 
 std::uint32_t SegmentTable::add_own(const std::string& name) {

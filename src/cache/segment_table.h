@@ -18,6 +18,7 @@
 #include "cache/cache_directory.h"
 #include "cache/record_index.h"
 #include "cache/segment_format.h"
+#include "os/file_handle.h"
 
 namespace headrace::cache {
 
@@ -36,10 +37,21 @@ class SegmentTable {
   // Throws std::bad_alloc.
   void refresh(std::span<const CacheDirectory::NamedSegment> listed);
 
+  struct File {
+    os::OwnedDescriptor descriptor;
+    std::string path;
+  };
   // The file of a segment; null where it cannot be read any more.
-  std::shared_ptr<const os::OwnedDescriptor> file_of(std::uint32_t segment) noexcept;
+  std::shared_ptr<const File> file_of(std::uint32_t segment) noexcept;
   // Notes on the file that it was used, now and then.
-  void touch(std::uint32_t segment, const os::OwnedDescriptor& file) noexcept;
+  void touch(std::uint32_t segment, const File& file) noexcept;
+
+  // The checksum of a record of that version was compared; `before`: the file as it was then.
+  void note_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version,
+                    const os::FileIdentity& before) noexcept;
+  // The file of a record, where that was done and the file has not been changed since; else null. `now`: what it is.
+  std::shared_ptr<const File> checked_file(const CacheKey& id, const RecordPlace& place, std::uint64_t version,
+                                           os::FileIdentity& now) noexcept;
 
   // Of a segment that this process appends to.
   std::uint32_t add_own(const std::string& name);  // throws std::bad_alloc
@@ -61,9 +73,11 @@ class SegmentTable {
     std::string name;
     Known about;
     bool gone = false;
-    std::shared_ptr<const os::OwnedDescriptor> file;
+    std::shared_ptr<const File> file;
+    os::FileIdentity checked;  // as which its records were checked
     std::uint64_t used = 0, touched_ns = 0;
   };
+  std::shared_ptr<const File> open(Segment& segment) noexcept;
   void scan(Segment& segment, std::uint64_t size) noexcept;
   void note(Segment& segment, const ListedRecord& record) noexcept;
   void end_record(const RecordPlace& place) noexcept;

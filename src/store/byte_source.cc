@@ -28,6 +28,8 @@ void ByteSource::close() noexcept {
   close_own();
   offer_ = Offer::kNone;
   file_.begin = 0;
+  file_.path = nullptr;
+  holder_.reset();
   memory_ = nullptr;
   ranges_ = {};
   entry_ = size_bytes_ = 0;
@@ -49,6 +51,16 @@ void ByteSource::offer_kept(KeptFiles& keeper, KeptFiles::File& file) noexcept {
   keeper_ = &keeper;
   kept_ = &file;
   identity_ = file.identity();
+}
+
+void ByteSource::offer_held(const File& file, std::uint64_t size_bytes, const os::FileIdentity& identity,
+                            std::shared_ptr<const void> holder) noexcept {
+  offer_ = Offer::kFile;
+  file_ = file;
+  file_.lent = true;
+  size_bytes_ = size_bytes;
+  identity_ = identity;
+  holder_ = std::move(holder);
 }
 
 void ByteSource::offer_memory(std::span<const std::byte> whole) noexcept {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -36,9 +37,12 @@ enum class Offer : unsigned char {
 class ByteSource {
  public:
   struct File {
-    int fd = -1;              // buffered descriptor of a regular file
-    bool lent = false;        // the store's: not closed with the source
-    std::uint64_t begin = 0;  // where in the file the object begins, of any alignment
+    int fd = -1;        // buffered descriptor of a regular file
+    bool lent = false;  // the store's: not closed with the source
+    // Where in the file the object begins, of any alignment. Of an object of which the file has no more than a part it
+    // may begin before the file: modulo 2^64.
+    std::uint64_t begin = 0;
+    const char* path = nullptr;  // of a file that the store's own names do not lead to
   };
 
   // The object `key` (NUL-terminated) of a user's store; where `version` is not empty, that content of it.
@@ -71,6 +75,10 @@ class ByteSource {
   void lend() noexcept { file_.lent = true; }
   // A file that is kept open: in use until the source is closed. `file` is unchanged since its identity was taken.
   void offer_kept(KeptFiles& keeper, KeptFiles::File& file) noexcept;
+  // A part of an object that lies in a file of somebody else's: `holder` keeps its descriptor and path as long as the
+  // source is open. `identity`: what the file is, just now.
+  void offer_held(const File& file, std::uint64_t size_bytes, const os::FileIdentity& identity,
+                  std::shared_ptr<const void> holder) noexcept;
   // Of a file that was opened for this source, by its name and just now.
   void set_identity(const os::FileIdentity& identity) noexcept { identity_ = identity; }
   // Takes over another descriptor of the same file in the place of the one it has, if it has one.
@@ -122,6 +130,7 @@ class ByteSource {
     std::swap(keeper_, other.keeper_);
     std::swap(kept_, other.kept_);
     std::swap(identity_, other.identity_);
+    std::swap(holder_, other.holder_);
   }
 
   Offer offer_ = Offer::kNone;
@@ -133,6 +142,7 @@ class ByteSource {
   KeptFiles* keeper_ = nullptr;  // of the descriptor, which it lends as long as the source uses kept_
   KeptFiles::File* kept_ = nullptr;
   std::optional<os::FileIdentity> identity_;
+  std::shared_ptr<const void> holder_;  // of a descriptor that is lent
 };
 
 }  // namespace headrace::store

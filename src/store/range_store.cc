@@ -11,6 +11,13 @@
 
 namespace headrace::store {
 
+RangeStore::RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper,
+                       bool steady) noexcept
+    : behind_(std::move(behind)),
+      local_(dynamic_cast<cache::LocalRanges*>(behind_.get())),
+      shaper_(std::move(shaper)),
+      steady_(steady) {}
+
 std::string RangeStore::url() const {
   std::string url;
   const Status status = guarded([&] {
@@ -36,6 +43,18 @@ Status RangeStore::open(std::string_view key, ByteSource& out) {
   if (!valid_key(key)) return check_key(key);
   out.offer_ranges({behind_.get(), key, {}}, ByteSource::kUnknown);
   return {};
+}
+
+bool RangeStore::open_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
+                            ByteSource& out) noexcept {
+  cache::LocalRange found;
+  if (local_ == nullptr || !local_->find_local(key, version, offset, length, found)) return false;
+  // Of a range that the object ends in, or begins behind, the store says what that means.
+  if (offset > found.object_bytes || found.bytes != std::min(length, found.object_bytes - offset)) return false;
+  out.close();
+  out.offer_held({.fd = found.fd, .begin = found.at - offset, .path = found.path}, found.object_bytes, found.identity,
+                 std::move(found.file));
+  return true;
 }
 
 Result<Bytes> RangeStore::get(std::string_view key, std::uint64_t limit, base::Charge* charge) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 
+#include "cache/local_range.h"
 #include "store/store.h"
 
 namespace headrace::store {
@@ -14,12 +15,13 @@ class RangeStore final : public Store {
  public:
   // `behind` is not null. `shaper`: what says how it is asked; null: its own advice(). `steady`: as ReadShaper has it.
   explicit RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper = nullptr,
-                      bool steady = false) noexcept
-      : behind_(std::move(behind)), shaper_(std::move(shaper)), steady_(steady) {}
+                      bool steady = false) noexcept;
 
   std::string url() const override;
   Status open(std::string_view key, ByteSource& out) override;
   ByteStore* ranges() noexcept override { return behind_.get(); }
+  bool open_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
+                  ByteSource& out) noexcept override;
   bool tells_versions() const noexcept override { return tells_versions_.load(std::memory_order_relaxed); }
   base::ReadShape read_shape() const noexcept override;
   Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override;
@@ -29,6 +31,7 @@ class RangeStore final : public Store {
  private:
   Result<Bytes> get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge);
   const std::shared_ptr<ByteStore> behind_;
+  cache::LocalRanges* const local_;  // behind_ as a cache; null: it is none
   const std::shared_ptr<const base::ReadShaper> shaper_;
   const bool steady_;
   std::atomic<bool> tells_versions_{false};  // as documents showed

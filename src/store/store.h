@@ -73,6 +73,15 @@ class Store {
 
   // Whose ranges its objects offer, where they offer kRanges; null where they do not. Such objects use no descriptor.
   virtual ByteStore* ranges() noexcept { return nullptr; }
+  // Where bytes [offset, offset + length) of an object that offers kRanges lie in a file of this machine, checked and
+  // of the version that the store has named (and `version` is empty or that): the object into `out` (closing what it
+  // held), as a file which has no more of it than that range, or than there is of it. False: the store is to be asked.
+  // `length`: as it would be asked for. Waits for nothing but local files; allocates nothing.
+  virtual bool open_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
+                          ByteSource& out) noexcept {
+    (void)key, (void)version, (void)offset, (void)length, (void)out;
+    return false;
+  }
   // Whether the answers of such a store have told versions of what they gave.
   virtual bool tells_versions() const noexcept { return false; }
 

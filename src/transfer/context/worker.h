@@ -45,7 +45,7 @@ struct MappedShare {
   };
   struct Read {
     std::uint32_t group;
-    std::uint64_t end;  // of the file's bytes that were used
+    std::uint64_t end, length;  // of the file's bytes that were used
   };
   std::vector<TaskBytes> pieces;
   std::vector<Read> reads;

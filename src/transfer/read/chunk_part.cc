@@ -256,12 +256,12 @@ PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_ind
       failure = reader.fetcher.read(range, to, worker.memory->packed, worker.stats);
       came = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
     }
+    if (came == Fetcher::Cached::kFailed && file.path != nullptr) return PartRead::kNone;  // its store may have it
     if (came == Fetcher::Cached::kFailed) {
       reader.tasks.fail_group(wave.tasks, group, worker, std::move(failure).with_range(range.offset, range.length));
       return PartRead::kDone;
     }
-    if (worker.unmapped != nullptr)
-      reader.mapped.note_unmapped(wave.tasks, group, file.begin + range.offset, range.length, worker);
+    if (worker.unmapped != nullptr) reader.mapped.note_unmapped(wave.tasks, group, range, worker);
   }
   reader.router.was_cached();
   PartRoom room;

@@ -129,6 +129,13 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
   const store::ByteSource& object = wave.object_of(group_index);
   ReadJob& job = wave.fetch.jobs[group_index];
   const std::uint64_t offset = job.offset - object.file().begin;
+  if (!status.ok() && object.file().path != nullptr) {
+    const bool all = asks_of(wave.fetch, group_index) == ColdPart::Asks::kAll;
+    const ColdPart* const cold = all ? nullptr : &wave.fetch.parts[group_index];
+    ask_store(wave, group_index, all ? offset : cold->offset - object.file().begin, all ? job.length : cold->length,
+              worker);
+    return true;
+  }
   if (!status.ok()) {
     tasks_.fail_group(wave.tasks, group, worker, at_place(group, {&object, offset, job.length}, std::move(status)));
     return false;
@@ -146,6 +153,7 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
     case ColdPart::Asks::kAll:
       break;
   }
+  note_local(wave, group_index, object);
   wave.sink->take(wave, group, job.data, offset, worker);
   return false;
 }
@@ -289,24 +297,90 @@ void GroupReads::give_up() {
   if (Result<IoService*> service = resources_.io(); service.ok()) cold_.cancel(**service);
 }
 
-// Parks a group whose bytes a user's store has. Of unknown length there is room for what chunks usually take and a byte
-// more, which tells whether that was all.
-GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range,
-                                         Worker& worker) {
+// What the store of a range is asked for it. Of unknown length there is room for what chunks usually take and a byte
+// more, which tells whether that was all. Of a raw chunk of a store that tells how long objects are no byte more is
+// asked for to find out that one is longer, and so it fits where the chunk belongs. Nothing else decides it, since
+// caches know ranges by that.
+std::uint64_t GroupReads::asked_bytes(const codec::Chain& chain, std::uint64_t length) const noexcept {
+  if (length != store::ByteSource::kUnknown) return length;
+  return chain.raw() && tells_lengths_ ? chain.decoded_bytes() : forms_.planned_bytes() + 1;
+}
+
+// Whether a cache of the store's has a range in a file, which then takes the object's place in the wave. Who keeps what
+// stores answer in memory wants answers.
+bool GroupReads::open_local(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker) {
+  if (answers_.takes_more()) return false;
+  const store::ByteSource::Ranges of = range.source->ranges();
   const bool whole = range.length == store::ByteSource::kUnknown;
+  const std::uint64_t asked = asked_bytes(wave.tasks.chain(), range.length);
+  store::ByteSource file;
+  if (!plan_.store().open_local(of.key, of.version, range.offset, asked, file)) return false;
+  const std::uint64_t size = file.size_bytes(), length = whole ? size : range.length;
+  if (whole && (size > asked || size > forms_.planned_bytes() || !wave.tasks.chain().accepts_encoded_size(size)))
+    return false;
+  if (size == 0 || !file.check_range(range.offset, length).ok() || !parks(wave, length)) return false;
+  wave.fetch.objects[group_index] = std::move(file);
+  if (wave.tasks.groups[group_index].source == kNoSource) seen_bytes_.store(size, std::memory_order_relaxed);
+  tells_versions_.store(true, std::memory_order_relaxed);
+  ++worker.stats.cache_hits;
+  return true;
+}
+
+// As resume_range() does, of a chunk that comes out of a cache's file.
+void GroupReads::note_local(Wave& wave, std::uint32_t group_index, const store::ByteSource& object) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  if (object.file().path == nullptr || group.source != kNoSource) return;
+  wave.sink->note_answer(wave, group.first_task, object.size_bytes(), true);
+}
+
+// A file of a cache's cannot be read: its store is asked in its place.
+void GroupReads::ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length,
+                           Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  const bool own = group.source == kNoSource;
+  ReadJob& job = wave.fetch.jobs[group_index];
+  store::ByteSource& object = wave.fetch.objects[group_index];
+  const bool whole = own && offset == 0 && length == object.size_bytes();
+  object.close();
+  if (own) {
+    tasks_.describe(group, wave.tasks.tasks[group.first_task], worker);
+    object.offer_ranges({plan_.store().ranges(), worker.detail.key, {}}, store::ByteSource::kUnknown);
+  }
+  if (Result<IoService*> service = resources_.io(); service.ok()) {
+    ReadJob* const read[] = {&job};
+    (*service)->release(read);  // as long as it is a file's
+    job.dedicated = false;
+  }
+  set_range(wave, group_index, wave.object_of(group_index).ranges(), whole);
+  job.fd = -1;
+  job.direct = false;
+  job.offset = offset;
+  job.length = asked_bytes(wave.tasks.chain(), whole ? store::ByteSource::kUnknown : length);
+  if (group_index < wave.fetch.parts.size()) wave.fetch.parts[group_index].asks = ColdPart::Asks::kAll;
+}
+
+void GroupReads::set_range(Wave& wave, std::uint32_t group_index, const store::ByteSource::Ranges& of, bool whole) {
   ReadJob& job = wave.fetch.jobs[group_index];
   StoreRead& read = wave.fetch.reads[group_index];
-  const store::ByteSource::Ranges& of = range.source->ranges();
   read.store = of.store;
   read.key = of.key;
   read.range.key = read.key;  // also of one that is given up before it is started: an older one may be gone
   read.range.version = of.version;
   read.whole = whole;
   read.job = &job;
-  job = ReadJob();
   job.read = &read;
+}
+
+// Parks a group whose bytes a user's store has.
+GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range,
+                                         Worker& worker) {
+  const bool whole = range.length == store::ByteSource::kUnknown;
+  const store::ByteSource::Ranges& of = range.source->ranges();
+  ReadJob& job = wave.fetch.jobs[group_index];
+  job = ReadJob();
+  set_range(wave, group_index, of, whole);
   job.offset = range.offset;
-  job.length = whole ? forms_.planned_bytes() + 1 : range.length;
+  job.length = asked_bytes(wave.tasks.chain(), range.length);
   // Two answers have to be of one version, which of an object of its own only the first tells.
   const bool versioned = whole ? tells_versions() : !of.version.empty();
   if (versioned && !answers_.takes_more() &&
@@ -314,19 +388,10 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
                         worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
   } else {
-    find_place(wave, group_index, worker);
+    // Straight into memory of the sink's, where it has some. Whether there is room does not change what is asked for.
+    job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], job.length, worker);
   }
   return Ended::kCold;
-}
-
-// Straight into memory of the sink's, where it has some. Of a raw chunk of a store that tells how long objects are no
-// byte more is asked for to find out that one is longer, and so it fits where the chunk belongs. Whether there is room
-// does not change what is asked for, since caches know ranges by that.
-void GroupReads::find_place(Wave& wave, std::uint32_t group_index, Worker& worker) {
-  ReadJob& job = wave.fetch.jobs[group_index];
-  const codec::Chain& chain = wave.tasks.chain();
-  if (job.read->whole && chain.raw() && tells_lengths_) job.length = chain.decoded_bytes();
-  job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], job.length, worker);
 }
 
 GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_index, Worker& worker) {
@@ -360,7 +425,9 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
       length = span.bytes;
     }
     if (ranges) answers_.trim(wave, group, version, offset, length);
-    return read_group(wave, group_index, *source.object, offset, length, worker);
+    const Ended result = read_group(wave, group_index, *source.object, offset, length, worker);
+    if (result == Ended::kDone) wave.fetch.objects[group_index].close();
+    return result;
   }
   const Task& task = wave.tasks.tasks[group.first_task];
   tasks_.describe(group, task, worker);
@@ -427,6 +494,10 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
     return Ended::kDone;
   }
   if (object.offers(store::Offer::kRanges)) {
+    if (open_local(wave, group_index, range, worker)) {
+      const store::ByteSource& file = wave.fetch.objects[group_index];
+      return read_file(wave, group_index, {&file, offset, unknown ? file.size_bytes() : length}, worker);
+    }
     ++worker.stats.requests;
     return want_range(wave, group_index, range, worker);
   }
@@ -438,6 +509,15 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
     }
     return Ended::kDone;
   }
+  return read_file(wave, group_index, range, worker);
+}
+
+// Out of the device's mappings, or the page cache, or by an engine.
+GroupReads::Ended GroupReads::read_file(Wave& wave, std::uint32_t group_index, const StoredRange& range,
+                                        Worker& worker) {
+  const TaskGroup& group = wave.tasks.groups[group_index];
+  const store::ByteSource& object = *range.source;
+  const std::uint64_t offset = range.offset, length = range.length;
   std::optional<Way> cold;  // known not to be cached: how an engine reads it
   if (router_.uses_cache() && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
       !wave.sink->keeps(wave, group.first_task)) {
@@ -454,6 +534,7 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
   worker.unmapped.reset();
   if (!cold && wave.sink->takes_mapped(wave)) {
     if (const auto mapped = mapped_.find(group, group_index, range, worker)) {
+      note_local(wave, group_index, object);
       if (Status status = wave.sink->take_mapped(wave, group, *mapped, worker); !status.ok()) {
         tasks_.report().stop(std::move(status));
       }
@@ -467,6 +548,10 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
     if (!target) return Ended::kDone;
     Status failure;
     const Fetcher::Cached came = fetcher_.read_cached(range, *target, failure, worker.stats);
+    if (came == Fetcher::Cached::kFailed && object.file().path != nullptr) {
+      ask_store(wave, group_index, offset, length, worker);
+      return Ended::kCold;
+    }
     if (came == Fetcher::Cached::kFailed) {
       tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(failure)));
       return Ended::kDone;
@@ -479,7 +564,8 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
     return Ended::kCold;
   }
   router_.was_cached();
-  if (worker.unmapped != nullptr) mapped_.note_unmapped(wave.tasks, group, job.offset, length, worker);
+  if (worker.unmapped != nullptr) mapped_.note_unmapped(wave.tasks, group, range, worker);
+  note_local(wave, group_index, object);
   wave.sink->take(wave, group, *target, offset, worker);
   return Ended::kDone;
 }

@@ -56,8 +56,13 @@ class GroupReads {
   Ended process_group(Wave& wave, std::uint32_t group_index, Worker& worker);
   Ended read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
                    std::uint64_t length, Worker& worker);
+  Ended read_file(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
-  void find_place(Wave& wave, std::uint32_t group_index, Worker& worker);
+  std::uint64_t asked_bytes(const codec::Chain& chain, std::uint64_t length) const noexcept;
+  bool open_local(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
+  static void note_local(Wave& wave, std::uint32_t group_index, const store::ByteSource& object);
+  void ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length, Worker& worker);
+  static void set_range(Wave& wave, std::uint32_t group_index, const store::ByteSource::Ranges& of, bool whole);
   bool resume_file(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_table(Wave& wave, std::uint32_t group_index, Worker& worker);

@@ -51,7 +51,7 @@ std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32
   base::make_room(share.pieces, group.task_count * worker.windows.size() + 1);  // of a part a head as well
   const bool holds = group.source == kNoSource && !object.file().lent;
   if (holds && !os::Descriptors::of_process().hold()) return std::nullopt;
-  share.reads.push_back({group_index, end});
+  share.reads.push_back({group_index, end, range.length});
   for (const std::shared_ptr<MappedWindow>& window : worker.windows) {
     if (share.windows.empty() || share.windows.back() != window) share.windows.push_back(window);
   }
@@ -65,14 +65,19 @@ std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32
                      worker.windows};
 }
 
-void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, std::uint64_t offset,
-                                std::uint64_t length, Worker& worker) {
+void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, const StoredRange& range,
+                                Worker& worker) {
   const std::shared_ptr<MappedFile> file = std::move(worker.unmapped);
-  // An object's own task was described before it was opened.
-  const std::string& key = ReadTasks::key_of(wave, group, worker);
-  store::FileOffers* const files = tasks_.plan().store().files();
-  if (files == nullptr || !files->local_path(key, worker.path)) return;
-  router_.note_unmapped(file, offset, length, nullptr, worker.path.c_str(), MappedCache::Worth::kOften);
+  const char* path = range.source->file().path;
+  if (path == nullptr) {
+    // An object's own task was described before it was opened.
+    const std::string& key = ReadTasks::key_of(wave, group, worker);
+    store::FileOffers* const files = tasks_.plan().store().files();
+    if (files == nullptr || !files->local_path(key, worker.path)) return;
+    path = worker.path.c_str();
+  }
+  router_.note_unmapped(file, range.source->file().begin + range.offset, range.length, nullptr, path,
+                        MappedCache::Worth::kOften);
 }
 
 bool MappedReads::hand_over(Wave& wave, Worker& worker) {
@@ -113,9 +118,9 @@ void MappedReads::check(Wave& wave, Worker& worker) {
       chunk.failed = true;
       Status status(Code::kShort, Layer::kTransfer,
                     "the file ends at byte " + std::to_string(end) + ": it was cut short while being read");
-      const std::uint64_t begin = std::max(end, object.file().begin);  // of what is missing of the object
+      const std::uint64_t missing = std::min(read.end - end, read.length);
       tasks_.fail(wave.tasks, group, wave.tasks.tasks[i], worker,
-                  std::move(status).with_range(begin - object.file().begin, read.end - begin));
+                  std::move(status).with_range(read.end - missing - object.file().begin, missing));
     }
   }
 }
@@ -145,9 +150,9 @@ Status MappedReads::read_again(const Wave& wave, std::uint32_t task_index, Worke
 }
 
 void MappedReads::close_object(Wave& wave, std::uint32_t group_index) noexcept {
-  if (wave.tasks.groups[group_index].source != kNoSource) return;
-  if (!wave.fetch.objects[group_index].file().lent) os::Descriptors::of_process().end_hold();
-  wave.fetch.objects[group_index].close();
+  store::ByteSource& own = wave.fetch.objects[group_index];
+  if (wave.tasks.groups[group_index].source == kNoSource && !own.file().lent) os::Descriptors::of_process().end_hold();
+  own.close();
 }
 
 void MappedReads::close(Wave& wave) noexcept {

@@ -32,9 +32,8 @@ class MappedReads {
   // wave (worker.mapped) has what is to be handed over.
   std::optional<MappedRange> find(const TaskGroup& group, std::uint32_t group_index, const StoredRange& range,
                                   Worker& worker);
-  // The CPU has read the range of worker.unmapped out of the page cache: `offset` in the file.
-  void note_unmapped(const WaveTasks& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length,
-                     Worker& worker);
+  // The CPU has read the range, of the file worker.unmapped, out of the page cache.
+  void note_unmapped(const WaveTasks& wave, const TaskGroup& group, const StoredRange& range, Worker& worker);
   // A claim's share becomes the wave's. False: there was no memory, and the read has to stop.
   bool hand_over(Wave& wave, Worker& worker);
 

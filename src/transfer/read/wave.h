@@ -38,7 +38,7 @@ struct ColdPart {
 // From objects to stored bytes.
 struct WaveFetch {
   std::vector<ReadJob> jobs;               // one per group, used by cold groups
-  std::vector<store::ByteSource> objects;  // one per group: opened for its job
+  std::vector<store::ByteSource> objects;  // one per group: opened for its job, or in the place of a store
   std::vector<StoreRead> reads;            // likewise, where a user's store reads
   std::vector<ColdPart> parts;             // likewise, where most chunks are wanted in part
   std::vector<std::byte> part_heads;       // ColdPart::kHeadBytes of each
@@ -137,10 +137,14 @@ struct Wave {
   WaveTimes times;
   ChunkSink* sink = nullptr;  // that its chunks go to
 
-  // The object that a group is read from. A direct descriptor may have taken the place of its own.
+  // The object that a group is read from. A direct descriptor may have taken the place of its own, and a file that a
+  // cache has that of a store.
   const store::ByteSource& object_of(std::uint32_t group_index) const {
     const TaskGroup& group = tasks.groups[group_index];
-    return group.source == kNoSource ? fetch.objects[group_index] : *tasks.sources[group.source].object;
+    const store::ByteSource& own = fetch.objects[group_index];
+    if (group.source == kNoSource) return own;
+    const store::ByteSource& shared = *tasks.sources[group.source].object;
+    return own.is_open() && shared.offers(store::Offer::kRanges) ? own : shared;
   }
 };
 

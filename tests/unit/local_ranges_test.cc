@@ -1,0 +1,283 @@
+// What a cache on disk has checked is read as any other file: by the workers, by an engine, out of a device's mappings.
+// Nothing that a store replaced, or somebody changed on the disk, is given for it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "cache/local_range.h"
+#include "os/file_handle.h"
+#include "support/byte_store_testing.h"
+#include "support/cached_store.h"
+#include "support/temp_dir.h"
+#include "transfer/read/cold_part.h"
+
+namespace headrace {
+namespace {
+
+using testing::cached_store;
+using testing::CachedStoreInMemory;
+using testing::FlatArray;
+using testing::Layout;
+using testing::objects_of;
+using testing::ReadOutcome;
+
+namespace fs = std::filesystem;
+
+constexpr Layout kLayouts[] = {Layout::kRaw, Layout::kZstd, Layout::kBlosc, Layout::kShardedRaw, Layout::kShardedZstd};
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// Segments are of 1 MiB: all but the last are sealed.
+cache::CacheOptions small_segments() {
+  cache::CacheOptions options;
+  options.most_bytes = 64 * kMiB;
+  return options;
+}
+
+class LocalRangesTest : public testing::ByteStoreTest {
+ protected:
+  static Context make_mapping_context(const char* engine = "auto") {
+    ContextOptions options;
+    options.engine = engine;
+    options.threads = 3;
+    options.wave_bytes = 16 * kMiB;  // one wave: groups of chunks, which the cache knows ranges by, end where waves do
+    options.host_budget_bytes = 64 * kMiB;
+    options.mapped_budget_bytes = 64 * kMiB;  // whatever others have mapped
+    return Context::create(options).value();
+  }
+  void TearDown() override { device::staged_decode_model().any_codec = false; }
+
+  // Some MiB as it is stored.
+  void open(Layout layout, cache::CacheOptions options = small_segments()) {
+    content_ = {.layout = layout, .chunks = 96, .chunk_elements = 30'000, .shard_chunks = 8};
+    toy_ = cached_store(directory_ / testing::layout_name(layout), objects_of(content_), std::move(options));
+    array_ = std::make_unique<Array>(Array::open(Store::open(mapping_, toy_.store).value()).value());
+  }
+  ReadOutcome pass(const char* device = "host", const std::string& selection = "") {
+    ReadOutcome out = read(*array_, content_, device, selection);
+    EXPECT_TRUE(out.status.ok()) << out.status.to_string();
+    if (selection.empty()) {
+      EXPECT_TRUE(out.elements == content_.expected());
+    }
+    return out;
+  }
+  // Reads until the records are there and were checked, on files that have not been changed just now.
+  void settle(const char* device = "host") {
+    pass(device);
+    toy_.flush();
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    pass(device);
+    toy_.asked->reset();
+  }
+  std::vector<std::string> segments() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(toy_.options.directory)) {
+      if (entry.path().extension() == ".hrseg") out.push_back(entry.path());
+    }
+    return out;
+  }
+  // For messages.
+  std::string cache_activity() const {
+    const auto report = inspect_disk_cache(toy_.options.directory, true);
+    if (!report.ok()) return report.status().to_string();
+    return std::to_string(report->added_records) + " added, " + std::to_string(report->dropped_records) + " dropped, " +
+           std::to_string(report->misses) + " misses; " + report->problem;
+  }
+  static std::uint64_t by_file(const Stats& stats) {
+    return stats.buffered_bytes + stats.engine_bytes + stats.direct_bytes + stats.mapped_bytes;
+  }
+
+  support::TempDir directory_;
+  Context mapping_ = make_mapping_context();
+  FlatArray content_;
+  CachedStoreInMemory toy_;
+  std::unique_ptr<Array> array_;
+};
+
+TEST_F(LocalRangesTest, WhatWasCheckedIsReadAsAFile) {
+  for (const Layout layout : kLayouts) {
+    for (const char* device : {"host", "host-staged"}) {
+      SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + device);
+      open(layout);
+      settle(device);
+      const ReadOutcome again = pass(device);
+      EXPECT_EQ(toy_.asked->requests, 0u);
+      EXPECT_EQ(again.stats.store_bytes, 0u);
+      EXPECT_EQ(again.stats.cache_misses, 0u);
+      EXPECT_GT(again.stats.cache_hits, 0u);
+      // All but what the last segment has.
+      EXPECT_GT(by_file(again.stats), again.stats.read_bytes / 2);
+      EXPECT_EQ(by_file(again.stats) + again.stats.cache_bytes, again.stats.read_bytes);
+      fs::remove_all(toy_.options.directory);
+    }
+  }
+}
+
+TEST_F(LocalRangesTest, AndComesOutOfMappings) {
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    device::staged_decode_model().any_codec = layout != Layout::kRaw && layout != Layout::kShardedRaw;
+    open(layout);
+    settle("host-staged");
+    // Windows are registered behind everybody's back.
+    ReadOutcome again;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    do {
+      again = pass("host-staged");
+    } while (again.stats.mapped_bytes < again.stats.read_bytes / 2 && std::chrono::steady_clock::now() < deadline);
+    EXPECT_GE(again.stats.mapped_bytes, again.stats.read_bytes / 2) << again.stats.path;
+    EXPECT_EQ(toy_.asked->requests, 0u) << cache_activity();
+  }
+}
+
+TEST_F(LocalRangesTest, PartsOfAWholeChunkAreEnough) {
+  const std::uint64_t least = transfer::least_saved_store_bytes.exchange(1);
+  open(Layout::kBlosc);
+  settle();
+  const ReadOutcome all = pass();
+  const ReadOutcome part = pass("host", "60000:60100");
+  EXPECT_EQ(part.elements.front(), content_.expected()[60'000]);
+  EXPECT_EQ(toy_.asked->requests, 0u);
+  EXPECT_LT(part.stats.read_bytes, all.stats.read_bytes / content_.chunks);
+  transfer::least_saved_store_bytes = least;
+}
+
+// Whatever was changed on the disk shows in the file's times, and is then read and checked as the first time.
+TEST_F(LocalRangesTest, ChangedFilesAreCheckedAgain) {
+  for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout);
+    settle();
+    EXPECT_GT(by_file(pass().stats), 0u);
+    for (const std::string& path : segments()) {
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      for (std::uint64_t at = 64; at + 4096 < fs::file_size(path); at += 50'000) {
+        file.seekp(static_cast<std::streamoff>(at + 1000));
+        file.put('x');
+      }
+    }
+    const ReadOutcome damaged = pass();
+    EXPECT_GT(damaged.stats.cache_misses, 0u);
+    EXPECT_GT(toy_.asked->requests, 0u);
+    pass();
+    for (const std::string& path : segments()) fs::resize_file(path, fs::file_size(path) / 2);
+    pass();
+    pass();
+  }
+}
+
+TEST_F(LocalRangesTest, ReplacedObjectsAreReadAnew) {
+  for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout);
+    settle();
+    EXPECT_GT(by_file(pass().stats), 0u);
+    FlatArray other = content_;
+    other.seed = content_.seed + 1;
+    for (const auto& [key, bytes] : objects_of(other)) {
+      if (key == content_.metadata_key()) continue;
+      ASSERT_TRUE(toy_.origin->put(key, bytes).ok());
+    }
+    // Another session learns of them.
+    toy_.reopen();
+    array_ = std::make_unique<Array>(Array::open(Store::open(mapping_, toy_.store).value()).value());
+    content_ = other;
+    pass();
+    toy_.flush();
+    pass();
+    pass();
+  }
+}
+
+// Noting when a segment was used changes its times.
+TEST_F(LocalRangesTest, NotWhereSegmentsAreRemovedByTheirUse) {
+  cache::CacheOptions options = small_segments();
+  options.policy = cache::CachePolicy::kRecent;
+  open(Layout::kZstd, std::move(options));
+  settle();
+  const ReadOutcome again = pass();
+  EXPECT_EQ(by_file(again.stats), 0u);
+  EXPECT_EQ(again.stats.cache_bytes, again.stats.read_bytes);
+}
+
+// A segment that goes while it is read is read to its end: it has no name any more, and its bytes.
+TEST_F(LocalRangesTest, RemovedSegmentsAreReadToTheirEnd) {
+  open(Layout::kZstd);
+  settle("host-staged");
+  std::thread remover([&] {
+    for (const std::string& path : segments()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      fs::remove(path);
+    }
+  });
+  for (int i = 0; i < 6; ++i) pass(i % 2 == 0 ? "host" : "host-staged");
+  remover.join();
+  pass();
+}
+
+// A cache whose files cannot be read, or do not have what it says.
+struct LyingCache final : ByteStore, cache::LocalRanges {
+  LyingCache(testing::Objects objects, const std::string& path) : behind(std::move(objects), {.tells_version = true}) {
+    auto opened = std::make_shared<os::OwnedDescriptor>(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    int error = 0;
+    EXPECT_TRUE(os::identify(opened->get(), range.identity, error));
+    range.fd = opened->get();
+    range.file = std::move(opened);
+    range.path = "/nowhere";
+  }
+  std::string url() const override { return behind.url(); }
+  Status start(std::span<RangeRead* const> reads) override { return behind.start(reads); }
+  void cancel(std::span<RangeRead* const> reads) noexcept override { behind.cancel(reads); }
+  bool find_local(std::string_view key, std::string_view, std::uint64_t offset, std::uint64_t length,
+                  cache::LocalRange& out) noexcept override {
+    if (!sizes.contains(std::string(key))) return false;
+    ++told;
+    out = range;
+    out.object_bytes = sizes[std::string(key)];
+    out.bytes = std::min(length, out.object_bytes - std::min(offset, out.object_bytes));
+    return true;
+  }
+  testing::RangeStoreInMemory behind;
+  cache::LocalRange range;
+  std::map<std::string, std::uint64_t> sizes;
+  std::atomic<std::size_t> told{0};
+};
+
+TEST_F(LocalRangesTest, WhatCannotBeReadIsAskedFor) {
+  const std::string path = directory_ / "short";
+  std::ofstream(path) << "nothing much";
+  for (const Layout layout : kLayouts) {
+    for (const char* engine : {"auto", "threads"}) {
+      for (const char* device : {"host", "host-staged"}) {
+        for (const std::string selection : {"", "60000:60100", "1:2879999"}) {
+          SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + device + " " + engine + " " + selection);
+          const FlatArray content{.layout = layout, .chunks = 96, .chunk_elements = 30'000, .shard_chunks = 8};
+          const testing::Objects objects = objects_of(content);
+          auto store = std::make_shared<LyingCache>(objects, path);
+          for (const auto& [key, bytes] : objects) {
+            if (key != content.metadata_key()) store->sizes[key] = bytes.size();
+          }
+          const Context context = make_mapping_context(engine);
+          const Array array = Array::open(Store::open(context, store).value()).value();
+          const ReadOutcome got = read(array, content, device, selection);
+          ASSERT_TRUE(got.status.ok()) << got.status.to_string();
+          const auto expected = content.expected();
+          const std::size_t begin = selection.empty() ? 0 : selection[0] == '6' ? 60'000 : 1;
+          EXPECT_TRUE(std::equal(got.elements.begin(), got.elements.end(), expected.begin() + begin));
+          EXPECT_GT(store->told, 0u);
+          EXPECT_EQ(store->behind.in_flight, 0u);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace
