@@ -11,11 +11,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "file_ranges.h"
 #include "os/descriptors.h"
 #include "os/file_handle.h"
 #include "os/file_mapping.h"
@@ -25,6 +28,7 @@
 #include "store/file_offers.h"
 #include "store/kept_files.h"
 #include "store/open_file.h"
+#include "store/range_store.h"
 
 namespace headrace::store {
 namespace {
@@ -480,10 +484,32 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
   }
 }
 
+// With options, which are those of the cache on disk, files are read through that: it is for file systems that are
+// slower than the disk. What the environment says of a cache is for remote stores alone.
 Result<std::shared_ptr<Store>> open_file_store(std::string_view location, const StoreOptions& options) {
   FileStoreOptions own;
   own.store = options;
-  return open_file_store_with(location, own);
+  std::string_view cache_directory;
+  for (const StorageOption& option : options.storage) {
+    if (option.name == "cache_dir") cache_directory = option.value;
+    if (!option.name.starts_with("cache_")) {
+      return Status(Code::kInvalidArgument, Layer::kStore,
+                    "a store of files takes no storage options but those of the cache on disk: cache_dir and others");
+    }
+  }
+  HEADRACE_TRY_ASSIGN(auto files, open_file_store_with(location, own));
+  if (cache_directory.empty() || cache_directory == "off") return files;
+  if (files->files() == nullptr) {
+    return Status(Code::kInvalidArgument, Layer::kStore, "only files of a directory are kept in a cache on disk");
+  }
+  try {
+    std::error_code error;
+    const std::string root = std::filesystem::canonical(location, error).string();
+    if (error) return system_failure(error.value(), location, "cannot tell the store's full path");
+    return make_remote_store(make_file_ranges(std::move(files)), "file://" + root, options);
+  } catch (const std::bad_alloc&) {
+    return Status::out_of_memory();
+  }
 }
 
 }  // namespace headrace::store

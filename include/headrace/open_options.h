@@ -28,7 +28,9 @@ struct OpenOptions {
   bool revalidate = false;
 };
 
-// One option of a store that is asked over a network, for Store::open(): who asks, and where. Names are those of fsspec
+// One option of a store that is asked over a network, for Store::open(): who asks, and where. Those of the cache on
+// disk
+// ("cache_dir") count for directories of files as well. Names are those of fsspec
 // and of obstore: "anon" as well as "skip_signature", "endpoint_url" as well as "endpoint"; what is nested there has
 // dots: "client_kwargs.region_name", "headers.Authorization". docs/guide/remote.md lists them. Flags are "true" or
 // "false", times seconds. An empty value is as good as none. Values are in no message.

@@ -43,7 +43,7 @@ struct Stats {
   std::uint64_t memory_bytes = 0;    // taken from memory without a copy
   std::uint64_t mapped_bytes = 0;    // taken by the device out of the page cache
   std::uint64_t store_bytes = 0;     // ranges read by a ByteStore: of the user's, or of a remote store
-  std::uint64_t cache_bytes = 0;     // ranges of a remote store that its cache on disk had
+  std::uint64_t cache_bytes = 0;     // what a cache on disk read itself; what it lets be read as a file counts as that
   // Members of a ZIP file that it has deflated, as they are there. A shard is unpacked once, when it is opened; its
   // chunks are then taken from memory.
   std::uint64_t packed_bytes = 0;

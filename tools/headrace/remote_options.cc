@@ -39,7 +39,9 @@ void add_remote_options(CLI::App& verb, std::vector<StorageOption>& storage) {
           [&storage](const std::string& text) {
             storage.push_back({"cache_dir", text});
           },
-          "of a URL: keep what is read in this directory; off: in none. Without: HEADRACE_CACHE_DIR")
+          "keep what is read in this directory: of a URL, or of a file system that is slower than its disk; off: in "
+          "none. "
+          "Without, of a URL: HEADRACE_CACHE_DIR")
       ->type_name("DIR");
   verb.add_option_function<std::string>(
           "--cache-bytes",

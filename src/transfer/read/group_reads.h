@@ -2,6 +2,7 @@
 //
 // What the page cache has is read by the worker; the rest of a claim goes to the I/O service in one batch, and to the
 // sink when it has come. Nothing is allocated once the waves exist.
+// group_reads.cc has files and what comes of them, group_ranges.cc ranges of stores.
 //
 // Threads: run() and resume() from any number of threads, for different groups and each with a Worker of its own; the
 //          rest from any thread.
