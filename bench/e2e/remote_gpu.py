@@ -9,11 +9,12 @@ in the page cache. With each number of connections, in turns, --rounds times:
 
   curl       --parallel, one process a CPU but no more than connections: the same objects, thrown away
   gpu        `headrace bench --zarr URL --device DEVICE`: the array into device memory, decoded there
+  cached     the same with a cache on disk that has everything: a session asks for the versions, and then reads the disk
   local      the same of the folder itself, without a server
 
-Rates are 10^9 stored bytes a second, medians of the rounds, and of gpu and local what they are decoded; CPU seconds are those of the
+Rates are 10^9 stored bytes a second, medians of the rounds, and of all but curl what they are decoded; CPU seconds are those of the
 client for 10^9 stored bytes. Server and client share the CPUs. `gpu_of_curl` is what is asked for: 0.95 says that the server bounds the
-read. Needs nginx and curl."""
+read. `cached_of_local`: the rate of the second read through the cache against that of a local file. Needs nginx and curl."""
 
 from __future__ import annotations
 
@@ -79,14 +80,14 @@ def curl(urls: list[str], sizes: int, connections: int, seconds: float) -> dict[
     return {"seconds": all_of_them(passes), "bytes": sizes * passes, "all_bytes": sizes * (passes + 1)}
 
 
-def bench(headrace: str, seconds: float, connections: int, *words: str) -> dict[str, float]:
-    done = subprocess.run([headrace, "bench", *words, "--time_based", "--runtime", str(seconds), "--ramp_time", "1", "--output-format", "json"],
+def bench(headrace: str, seconds: float, connections: int, *words: str, cache: str = "off") -> dict[str, float]:
+    done = subprocess.run([headrace, "bench", *words, "--time_based", "--runtime", str(seconds), "--ramp_time", "2", "--output-format", "json"],
                           capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_CONNECTIONS": str(connections),
-                                                               "HEADRACE_PLACEMENT_FILE": "off"})
+                                                               "HEADRACE_CACHE_DIR": cache, "HEADRACE_PLACEMENT_FILE": "off"})
     if done.returncode != 0:
         raise SystemExit(f"remote_gpu: headrace bench {' '.join(words)}: {done.stderr}")
     read = json.loads(done.stdout)["jobs"][0]["read"]
-    return {"seconds": read["runtime"] / 1000, "bytes": read["io_bytes"], "all_bytes": read["io_bytes"] * (seconds + 1) / seconds}
+    return {"seconds": read["runtime"] / 1000, "bytes": read["io_bytes"], "all_bytes": read["io_bytes"] * (seconds + 2) / seconds}
 
 
 def main() -> None:
@@ -122,7 +123,7 @@ def main() -> None:
         gpu = ""
     out: dict[str, Any] = {"what": "remote_gpu", "gpu": gpu, "stored_bytes": sizes, "decoded_bytes": decoded, "objects": len(objects), "device": given.device,
                            "cpus": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0],
-                           "headrace": subprocess.run([given.headrace, "--version"], capture_output=True, text=True).stdout.strip(), "rows": []}
+                           "http_threads": os.environ.get("HEADRACE_HTTP_THREADS", ""), "headrace": subprocess.run([given.headrace, "--version"], capture_output=True, text=True).stdout.strip(), "rows": []}
     with tempfile.TemporaryDirectory() as run:
         pathlib.Path(run).chmod(0o755)
         conf = pathlib.Path(run) / "nginx.conf"
@@ -134,10 +135,13 @@ def main() -> None:
                 if time.monotonic() > deadline or server.poll() is not None:
                     raise SystemExit("remote_gpu: nginx does not answer: " + (pathlib.Path(run) / "error.log").read_text())
                 time.sleep(0.1)
+            cache = str(root / "remote_gpu.cache")
+            bench(given.headrace, 8, 16, "--zarr", base, "--device", given.device, cache=cache)  # fills it
             for connections in map(int, given.connections.split(",")):
                 ways = {
                     "curl": lambda c=connections: curl(urls, sizes, c, given.seconds),
                     "gpu": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", base, "--device", given.device),
+                    "cached": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", base, "--device", given.device, cache=cache),
                     "local": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", str(store / ARRAY), "--device", given.device),
                 }
                 rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
@@ -149,9 +153,10 @@ def main() -> None:
                     rates = [one["stored_gb_s"] for one in runs]
                     row[name] = {"stored_gb_s": round(statistics.median(rates), 3), "least": round(min(rates), 3), "most": round(max(rates), 3),
                                  "cpu_s_per_gb": round(statistics.median(one["cpu_s_per_gb"] for one in runs), 3)}
-                    if name in ("gpu", "local"):
+                    if name != "curl":
                         row[name]["decoded_gb_s"] = round(statistics.median(rates) * decoded / sizes, 2)
                 row["gpu_of_curl"] = round(row["gpu"]["stored_gb_s"] / row["curl"]["stored_gb_s"], 3)
+                row["cached_of_local"] = round(row["cached"]["stored_gb_s"] / row["local"]["stored_gb_s"], 3)
                 out["rows"].append(row)
                 print(json.dumps(row), flush=True)
         finally:

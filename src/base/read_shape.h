@@ -15,6 +15,7 @@ struct ReadShape {
   std::uint64_t window_bytes = 0;  // to have under way, so that no connection waits; 0: as for files
   std::uint64_t requests = 0;      // that are answered at the same time, however short they are; 0: not known
   bool tells_lengths = false;      // an answer says how long its object is
+  bool steady = false;             // who asks for the same range again is served sooner
 };
 
 // Whoever learns how a store is best asked.

@@ -16,7 +16,7 @@ RangeStore::RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const 
     : behind_(std::move(behind)),
       local_(dynamic_cast<cache::LocalRanges*>(behind_.get())),
       shaper_(std::move(shaper)),
-      steady_(steady) {}
+      steady_(steady || local_ != nullptr) {}
 
 std::string RangeStore::url() const {
   std::string url;
@@ -28,10 +28,12 @@ std::string RangeStore::url() const {
 }
 
 base::ReadShape RangeStore::read_shape() const noexcept {
-  if (shaper_ != nullptr) return shaper_->read_shape(steady_);
+  base::ReadShape shape;
+  if (shaper_ != nullptr) shape = shaper_->read_shape(steady_);
+  shape.steady = steady_;
+  if (shaper_ != nullptr) return shape;
   constexpr std::uint64_t kMostGap = 64 << 20, kMostGroup = 256 << 20, kMostWindow = std::uint64_t{1} << 40;
   const RangeAdvice advice = behind_->advice();
-  base::ReadShape shape;
   shape.gap_bytes = std::min(advice.gap_bytes, kMostGap);
   shape.group_bytes = shape.most_group_bytes = std::min(advice.group_bytes, kMostGroup);
   shape.window_bytes = std::min(advice.window_bytes, kMostWindow);

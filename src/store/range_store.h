@@ -13,7 +13,8 @@ namespace headrace::store {
 
 class RangeStore final : public Store {
  public:
-  // `behind` is not null. `shaper`: what says how it is asked; null: its own advice(). `steady`: as ReadShaper has it.
+  // `behind` is not null. `shaper`: what says how it is asked; null: its own advice(). `steady`: as ReadShaper has it;
+  // of a cache always.
   explicit RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper = nullptr,
                       bool steady = false) noexcept;
 

@@ -43,11 +43,11 @@ cache::CacheOptions small_segments() {
 
 class LocalRangesTest : public testing::ByteStoreTest {
  protected:
-  static Context make_mapping_context(const char* engine = "auto") {
+  static Context make_mapping_context(const char* engine = "auto", std::size_t wave_bytes = 2 * kMiB) {
     ContextOptions options;
     options.engine = engine;
     options.threads = 3;
-    options.wave_bytes = 16 * kMiB;  // one wave: groups of chunks, which the cache knows ranges by, end where waves do
+    options.wave_bytes = wave_bytes;
     options.host_budget_bytes = 64 * kMiB;
     options.mapped_budget_bytes = 64 * kMiB;  // whatever others have mapped
     return Context::create(options).value();
@@ -134,6 +134,26 @@ TEST_F(LocalRangesTest, AndComesOutOfMappings) {
     } while (again.stats.mapped_bytes < again.stats.read_bytes / 2 && std::chrono::steady_clock::now() < deadline);
     EXPECT_GE(again.stats.mapped_bytes, again.stats.read_bytes / 2) << again.stats.path;
     EXPECT_EQ(toy_.asked->requests, 0u) << cache_activity();
+  }
+}
+
+// The cache knows ranges by where they begin and how long they are, and waves of one read are not all as large.
+TEST_F(LocalRangesTest, RangesAreTheSameInWavesOfAnySize) {
+  for (const Layout layout : {Layout::kShardedRaw, Layout::kShardedZstd}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    open(layout);
+    settle();
+    for (const std::size_t wave_bytes : {16 * kMiB, 5 * kMiB / 2, 5 * kMiB / 4}) {
+      const Context context = make_mapping_context("auto", wave_bytes);
+      const Array array = Array::open(Store::open(context, toy_.store).value()).value();
+      toy_.asked->reset();
+      for (const char* device : {"host", "host-staged"}) {
+        const ReadOutcome got = read(array, content_, device);
+        EXPECT_TRUE(got.status.ok() && got.elements == content_.expected());
+        EXPECT_EQ(got.stats.cache_misses, 0u) << wave_bytes << device;
+      }
+      EXPECT_EQ(toy_.asked->requests, 0u);
+    }
   }
 }
 

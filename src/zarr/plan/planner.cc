@@ -221,7 +221,7 @@ class ShardPlan final : public ArrayPlan {
         }
         if (pending_.empty()) return More::kNo;
       }
-      emit_groups(wave);
+      if (!emit_groups(wave)) return More::kYes;
     }
     if (opens_next()) shard_.reset();  // the waves have what they need of it, and let go of it last
     const bool more = cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
@@ -370,15 +370,16 @@ class ShardPlan final : public ArrayPlan {
         form_->chain->check_encoded_size(task.length).with_key(shard_->key).with_range(task.offset, task.length));
   }
 
-  // Moves tasks from pending_ into groups until the wave or the shard is through.
-  void emit_groups(WaveTasks& wave) {
+  // Moves tasks from pending_ into groups until the wave or the shard is through. Where the same ranges are to be asked
+  // for again, a group ends where chunks and gaps make it end, and not where a wave does: false: the next one does not
+  // fit any more. One that is larger than a wave is cut.
+  bool emit_groups(WaveTasks& wave) {
     std::uint32_t source = kNoSource;
     if (shard_ != nullptr) {
       source = static_cast<std::uint32_t>(wave.sources.size());
       wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}, shard_});
     }
     const base::ReadShape shape = store().read_shape();
-    const std::uint64_t most_bytes = std::min(shape.group_bytes, most_group_bytes_);
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
       if (!fits(pending_[cursor_])) {
         emit_misfit(wave, pending_[cursor_++]);
@@ -394,20 +395,35 @@ class ShardPlan final : public ArrayPlan {
       while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
         const Task& task = pending_[cursor_];
         if ((task.length == 0) != absent || !fits(task)) break;
-        const std::uint64_t task_end = std::max(end, task.offset + task.length);
-        if (group.task_count > 0 && !absent &&
-            (wants_parts() || (task.offset > end && task.offset - end > shape.gap_bytes) ||
-             task_end - group.offset > most_bytes)) {
-          break;
-        }
-        end = task_end;
+        if (group.task_count > 0 && !absent && !joins(task, group, end, shape)) break;
+        end = std::max(end, task.offset + task.length);
         wave.tasks.push_back(task);
         ++group.task_count;
         ++cursor_;
       }
+      if (shape.steady && !absent && !wave.groups.empty() && is_cut(group, end, shape)) {
+        if (wave.sources.size() == source + 1 && wave.groups.back().source != source) wave.sources.pop_back();
+        wave.tasks.resize(group.first_task);
+        cursor_ -= group.task_count;
+        return false;
+      }
       group.length = absent ? 0 : end - group.offset;
       wave.groups.push_back(group);
     }
+    return true;
+  }
+
+  // Whether a chunk is fetched together with those of the group, which end at `end`.
+  bool joins(const Task& task, const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape) const {
+    const std::uint64_t task_end = std::max(end, task.offset + task.length);
+    return !wants_parts() && (task.offset <= end || task.offset - end <= shape.gap_bytes) &&
+           task_end - group.offset <= std::min(shape.group_bytes, most_group_bytes_);
+  }
+  // Whether the next pending one would, too.
+  bool is_cut(const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape) const {
+    if (cursor_ == pending_.size()) return false;
+    const Task& next = pending_[cursor_];
+    return next.length != 0 && fits(next) && joins(next, group, end, shape);
   }
 
   const std::size_t levels_;
