@@ -287,9 +287,10 @@ void Loader::Impl::plan() noexcept {
         ring_->changed->notify_all();
         const auto free = [&] { return ring_->count_locked(Slot::Use::kFree); };
         ring_->changed->wait(lock, [&] {
-          return stop_ || (begun_ < options_.read_ahead && (free() >= count || ring_->to_grow_locked(count) > 0));
+          ring_->wanted = begun_ < options_.read_ahead ? count : 0;
+          return stop_ || ring_->has_wanted_locked();
         });
-        needed_ = 0;
+        needed_ = ring_->wanted = 0;
         if (stop_) {
           failed_ = Status(Code::kCancelled, Layer::kApi, "the loader was cancelled");
           planned_all_ = true;
@@ -554,6 +555,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     note_cache_locked();
     reading.waited = true;
     --begun_;
+    ring_->wanted = needed_;
   }
   waiting.reset();
   if (!status.ok()) {
@@ -580,8 +582,9 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   ++given_;
   ++stats_.batches;
   if (++reading.given == reading.batches.size()) through_.splice(through_.end(), readings_, readings_.begin());
+  const bool wakes = ring_->has_wanted_locked();
   lock.unlock();
-  ring_->changed->notify_all();
+  if (wakes) ring_->changed->notify_all();
   return std::optional<LoaderBatch>(Access::make<LoaderBatch>(std::move(held)));
 }
 
