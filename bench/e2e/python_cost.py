@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What Python adds to a read: microseconds a call beyond the time inside the library, and for each further chunk.
+"""What Python adds to a read: microseconds a call beyond the time inside the library, and for each further chunk; and what a batch
+of a Loader costs the thread that takes it.
 
-  python_cost.py [--json FILE]      needs the package headrace; zarr too for its plug-in
+  python_cost.py [--only rows|loader] [--json FILE]      needs the package headrace; zarr too for its plug-in
 
 Arrays are uncompressed, in a temporary folder, in the page cache, read into memory that is there. A row is the median of 7
-rounds; `library_us` is what the read itself says it took (Stats.wall_seconds)."""
+rounds; `library_us` is what the read itself says it took (Stats.wall_seconds). Of a Loader: CPU time of the loop's thread for each
+batch, until the batch is gone; between them it sleeps, as if it trained, so that the next one is there. loader_bench has the same of C++."""
 import argparse
 import json
 import pathlib
@@ -26,6 +28,14 @@ def write(path, chunks):
     return path
 
 
+def write_rows(path, rows, columns, rows_per_chunk):
+    path.mkdir()
+    (path / ".zarray").write_text(json.dumps({"zarr_format": 2, "shape": [rows, columns], "chunks": [rows_per_chunk, columns], "dtype": "<u4",
+                                              "order": "C", "filters": None, "fill_value": 0, "compressor": None}))
+    for i in range(rows // rows_per_chunk):
+        (path / f"{i}.0").write_bytes(np.full((rows_per_chunk, columns), i, "<u4").tobytes())
+
+
 def measure(read, calls):
     """Median over rounds of (us a call, us of it inside the library)."""
     rounds = []
@@ -40,50 +50,89 @@ def measure(read, calls):
     return rounds[len(rounds) // 2]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json")
-    arguments = parser.parse_args()
+def loader_rows(folder):
+    path = pathlib.Path(folder) / "windows"
+    write_rows(path, 4096, 64, 8)
+    rows = []
+    takes = {"taken": lambda batch: batch["x"], "taken as NumPy's (DLPack)": lambda batch: np.from_dlpack(batch["x"])}
+    for what, take in takes.items():
+        for batch_size in (4, 64, 256):
+            loader = headrace.Loader({"x": str(path)}, dims=["time", "i"], input_dims={"time": 2}, input_stride={"time": 1},
+                                     batch_size=batch_size, shuffle=True, device="host")
+            rounds, taken, batches = [], 0, 0
+            while len(rounds) < 8:
+                given = iter(loader)
+                while True:
+                    begin = time.thread_time_ns()
+                    batch = next(given, None)
+                    if batch is None:
+                        break
+                    elements = take(batch)
+                    del batch, elements
+                    taken += time.thread_time_ns() - begin
+                    batches += 1
+                    time.sleep(0.002)
+                    if batches == 100:
+                        rounds.append(taken / batches * 1e-3)
+                        taken = batches = 0
+            rows.append({"what": what, "batch_size": batch_size, "consumer_us_per_batch": sorted(rounds[1:])[3]})
+            print(f"a Loader's batch of {batch_size:3} samples, {what:26} {rows[-1]['consumer_us_per_batch']:6.1f} us")
+    return rows
+
+
+def read_rows(folder):
     many = 2000
     rows = []
+    path = write(pathlib.Path(folder) / "a", many)
+    array = headrace.open(path)
+    ways = {"headrace, given memory": lambda stop, out: array.read(slice(0, stop), out=out),
+            "headrace, new memory": lambda stop, out: array[0:stop]}
+    try:
+        import zarr
+        from headrace import zarr as plug_in
+
+        plug_in.enable()
+        opened = zarr.open_array(path, mode="r")
+        ways["zarr with headrace's pipeline"] = lambda stop, out: opened[0:stop]
+        from zarr.core.codec_pipeline import BatchedCodecPipeline
+        from zarr.registry import register_pipeline
+
+        class Nothing(BatchedCodecPipeline):
+            async def read(self, batch_info, out, drop_axes=()):
+                return ({"status": "present"},) * len(list(batch_info))
+
+        Nothing.__qualname__ = "Nothing"
+        register_pipeline(Nothing)
+        zarr.config.set({"codec_pipeline.path": f"{__name__}.Nothing"})
+        alone = zarr.open_array(path, mode="r")
+        ways["zarr reading nothing"] = lambda stop, out: alone[0:stop]
+    except ImportError as error:
+        print(f"not measured: {error}", file=sys.stderr)
+    for name, read in ways.items():
+        single, several = np.empty(256, "f4"), np.empty(256 * many, "f4")
+        read(256, single), read(256 * many, several)
+        one = measure(lambda: read(256, single), 500)
+        lot = measure(lambda: read(256 * many, several), 5)
+        beyond_one, beyond_lot = one[0] - one[1], lot[0] - lot[1]
+        rows.append({"what": name, "one_chunk_us": one[0], "library_us": one[1], "beyond_us": beyond_one,
+                     "each_further_chunk_us": (beyond_lot - beyond_one) / (many - 1)})
+        print(f"{name:32} one chunk {one[0]:7.1f} us, {beyond_one:7.1f} beyond the library; "
+              f"each further chunk {rows[-1]['each_further_chunk_us']:.3f} us")
+    return rows
+
+
+PARTS = {"rows": read_rows, "loader": loader_rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = write(pathlib.Path(folder) / "a", many)
-        array = headrace.open(path)
-        ways = {"headrace, given memory": lambda stop, out: array.read(slice(0, stop), out=out),
-                "headrace, new memory": lambda stop, out: array[0:stop]}
-        try:
-            import zarr
-            from headrace import zarr as plug_in
-
-            plug_in.enable()
-            opened = zarr.open_array(path, mode="r")
-            ways["zarr with headrace's pipeline"] = lambda stop, out: opened[0:stop]
-            from zarr.core.codec_pipeline import BatchedCodecPipeline
-            from zarr.registry import register_pipeline
-
-            class Nothing(BatchedCodecPipeline):
-                async def read(self, batch_info, out, drop_axes=()):
-                    return ({"status": "present"},) * len(list(batch_info))
-
-            Nothing.__qualname__ = "Nothing"
-            register_pipeline(Nothing)
-            zarr.config.set({"codec_pipeline.path": f"{__name__}.Nothing"})
-            alone = zarr.open_array(path, mode="r")
-            ways["zarr reading nothing"] = lambda stop, out: alone[0:stop]
-        except ImportError as error:
-            print(f"not measured: {error}", file=sys.stderr)
-        for name, read in ways.items():
-            single, several = np.empty(256, "f4"), np.empty(256 * many, "f4")
-            read(256, single), read(256 * many, several)
-            one = measure(lambda: read(256, single), 500)
-            lot = measure(lambda: read(256 * many, several), 5)
-            beyond_one, beyond_lot = one[0] - one[1], lot[0] - lot[1]
-            rows.append({"what": name, "one_chunk_us": one[0], "library_us": one[1], "beyond_us": beyond_one,
-                         "each_further_chunk_us": (beyond_lot - beyond_one) / (many - 1)})
-            print(f"{name:32} one chunk {one[0]:7.1f} us, {beyond_one:7.1f} beyond the library; "
-                  f"each further chunk {rows[-1]['each_further_chunk_us']:.3f} us")
+        found = {name: rows(folder) for name, rows in PARTS.items() if arguments.only in (None, name)}
     if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps({"python": sys.version.split()[0], "rows": rows}, indent=1) + "\n")
+        pathlib.Path(arguments.json).write_text(json.dumps({"python": sys.version.split()[0], **found}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

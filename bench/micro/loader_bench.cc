@@ -1,10 +1,11 @@
 // What a batch costs beside its reading: the CPU time of whoever takes it (next() and the release), and the planning of
 // each of its samples, which is the loader's own thread's.
 //
-//   loader_bench [DEVICE BATCH_SIZE]        a line of JSON, or one for each device and batch size
+//   loader_bench [DEVICE BATCH_SIZE [scaled]]     a line of JSON, or one for each device and batch size, without and
+//   with
 //
-// Windows of two times in an uncompressed array in memory, full shuffle. Medians of rounds 2 to 9, of 100
-// batches each.
+// Windows of two times in an uncompressed array in memory, full shuffle. scaled: to float32, by a scale and an offset
+// of each of four levels. Medians of rounds 2 to 9, of 100 batches each.
 #include <headrace/loader.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -22,7 +24,7 @@ namespace {
 
 using namespace headrace;
 
-constexpr std::uint64_t kTimes = 4096;
+constexpr std::uint64_t kTimes = 4096, kLevels = 4, kElements = 16;
 constexpr int kRounds = 9, kBatches = 100;
 
 double thread_microseconds() {
@@ -36,16 +38,21 @@ double median(std::vector<double>& values) {
   return values[values.size() / 2];
 }
 
-void measure(const char* device_name, const Array& array, std::uint64_t batch_size) {
+void measure(const char* device_name, const Array& array, std::uint64_t batch_size, bool scaled) {
   const Device device = Device::open(device_name).value();
-  const Windows windows =
-      Windows::create({{"time", kTimes}, {"x", 64}}, {.input_dims = {{"time", 2}}, .input_stride = {{"time", 1}}})
-          .value();
+  const Windows windows = Windows::create({{"time", kTimes}, {"level", kLevels}, {"x", kElements}},
+                                          {.input_dims = {{"time", 2}}, .input_stride = {{"time", 1}}})
+                              .value();
+  LoaderArray one{"x", array, windows};
+  if (scaled) {
+    one.read.dtype = "float32";
+    one.scale_by = {.dims = {1}, .scale = {0.5, 1, 2, 4}, .offset = {1, 2, 3, 4}};
+  }
   LoaderOptions options;
   options.order = Order::full_shuffle(windows.sample_count()).value();
   options.epochs = 0;
   options.split.batch_size = batch_size;
-  Loader loader = Loader::create(device, {{"x", array, windows}}, options).value();
+  Loader loader = Loader::create(device, {one}, options).value();
   std::vector<double> consumer, planning;
   for (int round = 0; round < kRounds; ++round) {
     double taken = 0, planned = 0;
@@ -56,7 +63,9 @@ void measure(const char* device_name, const Array& array, std::uint64_t batch_si
       const LoaderTiming timing = some ? batch->timing() : LoaderTiming();
       batch.reset();
       taken += thread_microseconds() - begin;
-      std::this_thread::sleep_for(std::chrono::microseconds(500));  // as if it trained: it finds the next batch there
+      // As if it trained: it finds the next batch there, and pays for no waiting.
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      loader.wait_for(std::chrono::seconds(10));
       if (!some) continue;
       planned += static_cast<double>(timing.begun_ns - timing.planned_ns) * 1e-3;
       ++batches;
@@ -65,9 +74,11 @@ void measure(const char* device_name, const Array& array, std::uint64_t batch_si
     consumer.push_back(taken / kBatches);
     planning.push_back(planned / kBatches / static_cast<double>(batch_size));
   }
-  std::printf(R"({"device":"%s","batch_size":%llu,"consumer_us_per_batch":%.1f,"planning_us_per_sample":%.2f})"
+  std::printf(R"({"device":"%s","batch_size":%llu,"scaled":%s,"consumer_us_per_batch":%.1f,)"
+              R"("planning_us_per_sample":%.2f})"
               "\n",
-              device_name, static_cast<unsigned long long>(batch_size), median(consumer), median(planning));
+              device_name, static_cast<unsigned long long>(batch_size), scaled ? "true" : "false", median(consumer),
+              median(planning));
   std::fflush(stdout);
 }
 
@@ -77,20 +88,22 @@ int main(int argc, char** argv) {
   const Context context = Context::create({}).value();
   const Store store = Store::open(context, "memory://loader_bench").value();
   testing::RawArray about;
-  about.shape = {kTimes, 64};
-  about.chunk = {8, 64};
+  about.shape = {kTimes, kLevels, kElements};
+  about.chunk = {8, kLevels, kElements};
   about.missing_every = 0;
   if (const Status status = testing::write_raw_array(*Access::impl(store), "", about); !status.ok()) {
     std::fprintf(stderr, "loader_bench: %s\n", status.to_string().c_str());
     return 1;
   }
   const Array array = Array::open(store).value();
-  if (argc == 3) {
-    measure(argv[1], array, std::strtoull(argv[2], nullptr, 10));
+  if (argc >= 3) {
+    measure(argv[1], array, std::strtoull(argv[2], nullptr, 10), argc > 3 && std::string_view(argv[3]) == "scaled");
     return 0;
   }
-  for (const char* device : {"host", "host-staged"}) {
-    for (const std::uint64_t batch_size : {4u, 16u, 64u, 256u}) measure(device, array, batch_size);
+  for (const bool scaled : {false, true}) {
+    for (const char* device : {"host", "host-staged"}) {
+      for (const std::uint64_t batch_size : {4u, 16u, 64u, 256u}) measure(device, array, batch_size, scaled);
+    }
   }
   return 0;
 }

@@ -8,10 +8,10 @@
  * does not know.
  *
  * Ownership: handles keep alive what they need and are freed in any order. A batch outlives its loader.
- * Threads:   hr_windows, hr_order and hr_split are immutable: any thread. hr_loader: hr_loader_cancel and
- *            hr_loader_release_cache from any thread, also while another waits in hr_loader_next; all else by one
- *            thread at a time. A batch: by one thread at a time, whatever others do with its loader and with other
- *            batches.
+ * Threads:   hr_windows, hr_order and hr_split are immutable: any thread. hr_schema: any threads while none changes
+ *            it. hr_loader: hr_loader_cancel and hr_loader_release_cache from any thread, also while another waits in
+ *            hr_loader_next; all else by one thread at a time. A batch: by one thread at a time, whatever others do
+ *            with its loader and with other batches.
  * fork():    in a child, hr_loader_next and hr_batch_release of its parent's loaders and batches give HR_FORKED, and
  *            hr_loader_release_cache does nothing. It may free them.
  */
@@ -27,6 +27,7 @@ extern "C" {
 typedef struct hr_windows hr_windows; /* which samples there are */
 typedef struct hr_order hr_order;     /* which of them comes at which position of an epoch */
 typedef struct hr_split hr_split;     /* which positions a rank takes */
+typedef struct hr_schema hr_schema;   /* what decides both: a state is of use to the same one only */
 typedef struct hr_loader hr_loader;
 typedef struct hr_batch hr_batch;
 
@@ -193,6 +194,43 @@ HR_API hr_code hr_split_after(const hr_split* split, uint64_t done, uint64_t epo
 HR_API hr_code hr_split_share(const hr_split* split, uint64_t extent, uint64_t align, uint64_t* begin, uint64_t* count,
                               hr_error** error);
 HR_API void hr_split_free(hr_split* split);
+
+/* Schemas (headrace/loader_schema.h): what decides which samples come in which order, as a digest for each named
+ * parameter. And states, for programs that keep one beside more than a loader, or have none: hr_state_write() says of
+ * hr_order_epoch, hr_windows_slices and hr_split_after what hr_loader_state says of a loader. */
+
+HR_API hr_code hr_schema_create(hr_schema** out, hr_error** error); /* without digests */
+/* A copy of what each of them has. A loader has the digests of its order and of the samples of all its arrays. */
+HR_API hr_code hr_windows_schema(const hr_windows* windows, hr_schema** out, hr_error** error);
+HR_API hr_code hr_order_schema(const hr_order* order, hr_schema** out, hr_error** error);
+HR_API hr_code hr_loader_schema(const hr_loader* loader, hr_schema** out, hr_error** error);
+/* Sets the digest of one parameter; a second time it is replaced. */
+HR_API hr_code hr_schema_set(hr_schema* schema, const char* name, uint64_t digest, hr_error** error);
+/* What `other` has is set in `schema`, too. */
+HR_API hr_code hr_schema_add(hr_schema* schema, const hr_schema* other, hr_error** error);
+HR_API size_t hr_schema_count(const hr_schema* schema); /* digests */
+/* Digest `index`, by ascending names; either may be null. *name lives until the schema is freed. */
+HR_API hr_code hr_schema_digest(const hr_schema* schema, size_t index, const char** name, uint64_t* digest,
+                                hr_error** error);
+/* The names whose digests differ or that only one of the two has, ascending, in `names`; each lives until the schema
+ * that has it is freed. *needed, where not null: how many there are (0: the same schema), also where `count` is less,
+ * which is HR_INVALID_ARGUMENT. names null: only *needed. */
+HR_API hr_code hr_schema_differences(const hr_schema* schema, const hr_schema* other, const char** names, size_t count,
+                                     size_t* needed, hr_error** error);
+HR_API void hr_schema_free(hr_schema* schema);
+
+/* What a state says, whoever wrote it: seed, place, schema. Any of them may be null. HR_CORRUPT, HR_UNSUPPORTED,
+ * HR_RESOURCE_EXHAUSTED: what is no state, of another version, or above 64 KiB. */
+HR_API hr_code hr_state_read(const char* state, uint64_t* seed, uint64_t* epoch, uint64_t* consumed, hr_schema** schema,
+                             hr_error** error);
+/* Whether what has this schema, and so many positions in an epoch (hr_order_positions), can go on from a state:
+ * HR_INVALID_ARGUMENT naming every parameter that differs, or saying that more has been consumed. Also fails as
+ * hr_state_read does. */
+HR_API hr_code hr_state_check(const char* state, const hr_schema* schema, uint64_t positions, hr_error** error);
+/* A state; text, bytes and needed as in hr_loader_state. HR_INVALID_ARGUMENT for a schema that no state can have: more
+ * than 64 digests, or a name that is above 64 bytes or no UTF-8. */
+HR_API hr_code hr_state_write(const hr_schema* schema, uint64_t seed, uint64_t epoch, uint64_t consumed, char* text,
+                              size_t bytes, size_t* needed, hr_error** error);
 
 /* Loaders (headrace/loader.h). */
 

@@ -17,14 +17,21 @@ class Batch(Mapping[str, Tensor]):
     waited for before.
     """
 
-    __slots__ = ("_tensors", "epoch", "number", "samples", "valid")
+    __slots__ = ("_samples", "_tensors", "epoch", "number", "valid")
 
-    def __init__(self, tensors: dict[str, Tensor], samples: list[int], valid: int, epoch: int, number: int) -> None:
+    def __init__(self, tensors: dict[str, Tensor], samples: bytes, valid: int, epoch: int, number: int) -> None:
         self._tensors = tensors
-        self.samples = samples  #: number of the sample at each place
+        self._samples: bytes | list[int] = samples  # until somebody asks: one by one they take as long as all else
         self.valid = valid  #: places that count; the others are repetitions (tail="pad")
         self.epoch = epoch
         self.number = number  #: of this rank's batches, since the epoch began or was resumed
+
+    @property
+    def samples(self) -> list[int]:
+        """Number of the sample at each place."""
+        if isinstance(self._samples, bytes):
+            self._samples = memoryview(self._samples).cast("Q").tolist()
+        return self._samples
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]

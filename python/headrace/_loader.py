@@ -200,7 +200,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         if self._started and self._core.batches_left == 0:
-            self._core.next()  # the epoch's end, which the last loop did not ask for
+            self._core.next(self._timings.ring)  # the epoch's end, which the last loop did not ask for
         elif self._started:
             # The last loop was left in the middle of its epoch.
             self._options["state"] = self._core.state(self._core.epoch + 1)
@@ -215,20 +215,17 @@ class Loader:
         described = [(shape, dtype) for shape, (_, _, dtype, _) in zip(self._shapes, core.tensors, strict=True)]
         now = time.monotonic()
         self._loops = self._loops or [now] * 2
-        timings, epochs, all_of_it = self._timings, self._epochs, core.batches_left
+        ring, epochs, all_of_it = self._timings.ring, self._epochs, core.batches_left
         begin, done = epochs.begin(core, now), 0
         report, close = make_progress(self._progress, f"epoch {core.epoch}", "batches")
         try:
             while loop is self._loop:
-                asked = time.monotonic()
-                given = core.next()
+                given = core.next(ring)
                 self._loops[1] = time.monotonic()
                 if given is None:
-                    timings.leave(asked)
                     self._started = False
                     return
-                memories, samples, valid, epoch, number, times = given
-                timings.add(times)
+                memories, samples, valid, epoch, number = given
                 tensors = {name: Tensor(memory, shape, dtype)
                            for name, memory, (shape, dtype) in zip(self._names, memories, described, strict=True)}
                 del given, memories

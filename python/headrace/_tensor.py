@@ -64,18 +64,19 @@ class Tensor:
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         # The read waited for the device, so whatever stream the consumer works on, no event has to be waited for.
-        if stream == 0 and self.__dlpack_device__()[0] == 2:
+        device = self._memory.dlpack_device
+        if stream == 0 and device[0] == 2:
             raise BufferError("stream 0 means nothing to DLPack: 1 is the default stream, -1 asks for no synchronisation")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+        if dl_device is not None and tuple(dl_device) != device:
             if tuple(dl_device) != (1, 0) or copy is False:
-                raise BufferError(f"the tensor lies on DLPack device {self.__dlpack_device__()}, not on {tuple(dl_device)}")
+                raise BufferError(f"the tensor lies on DLPack device {device}, not on {tuple(dl_device)}")
             return self.numpy().__dlpack__(max_version=max_version)
         if copy:
             raise BufferError("a copy is not made here; copy in the library that takes the tensor")
         kind = _dtypes.dlpack_type(self._described)
         if kind is None:
             raise BufferError(f"DLPack has no type for elements of type {self.dtype}; view them as integers")
-        if self.__dlpack_device__()[0] == 2:
+        if device[0] == 2:
             # None and -1 name no stream: the default one.
             self._memory.used_on(1 if stream is None or stream == -1 else int(stream))
         return self._memory.exported(list(self.shape), *kind).__dlpack__(max_version=max_version)

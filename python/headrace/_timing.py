@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import deque
 from typing import Any
 
@@ -14,7 +13,6 @@ from . import _core
 #: As the native loader gives them. Times are seconds of time.monotonic(); the last of a row is set when the next batch is asked for.
 COLUMNS = ("epoch", "number", "together", "planned", "begun", "ready", "asked", "given", "read_seconds", "decode_seconds", "place_seconds",
            "chunks", "kept_chunks", "read_bytes", "decoded_bytes", "left")
-_LEFT, _ASKED = COLUMNS.index("left"), COLUMNS.index("asked")
 _PATHS = {"direct_bytes": "O_DIRECT", "engine_bytes": "buffered, through the engine", "buffered_bytes": "page cache", "memory_bytes": "memory",
           "mapped_bytes": "page cache, mapped for the device", "store_bytes": "a store of your own, or a remote one", "cache_bytes": "the disk cache of a remote store",
           "packed_bytes": "packed in ZIP files"}
@@ -24,32 +22,20 @@ class Timings:
     """Of the last batches. Its memory is made once: a batch costs one row of it."""
 
     def __init__(self, capacity: int = 4096) -> None:
-        self._rows = np.zeros((capacity, len(COLUMNS)))
-        self.count = 0  #: of all batches ever
+        self.ring = _core.BatchTimes(capacity)  #: to which the native loader adds a row for each batch
 
-    def add(self, times: tuple[float, ...]) -> None:
-        row = self._rows[self.count % len(self._rows)]
-        row[:_LEFT] = times
-        row[_LEFT] = math.nan
-        if self.count:
-            self._rows[(self.count - 1) % len(self._rows), _LEFT] = min(times[_ASKED], self._left(times[_ASKED]))
-        self.count += 1
+    @property
+    def count(self) -> int:
+        """Of all batches ever."""
+        return self.ring.count
 
     def leave(self, now: float) -> None:
         """The last batch has been used: an epoch ended, or the loop was left."""
-        if self.count:
-            self._rows[(self.count - 1) % len(self._rows), _LEFT] = self._left(now)
-
-    def _left(self, now: float) -> float:
-        before = float(self._rows[(self.count - 1) % len(self._rows), _LEFT])
-        return now if math.isnan(before) else before
+        self.ring.leave(now)
 
     def rows(self) -> np.ndarray[Any, Any]:
         """A copy, the oldest first, one column for each of COLUMNS."""
-        size = len(self._rows)
-        if self.count <= size:
-            return self._rows[:self.count].copy()
-        return np.roll(self._rows, -(self.count % size), axis=0)
+        return np.frombuffer(bytearray(self.ring.rows())).reshape(-1, len(COLUMNS))
 
 
 def numbers_of(stats: _core.Stats) -> dict[str, float]:

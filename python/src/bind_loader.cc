@@ -9,10 +9,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -63,6 +66,40 @@ class BatchMemory final : public MemoryOnDevice {
   const std::size_t number_;
 };
 
+// Where the time of the last batches went: rows of _timing.py's columns, one behind the other, from `capacity` on over
+// the oldest.
+class BatchTimes {
+ public:
+  static constexpr std::size_t kColumns = 16, kAsked = 6, kLeft = 15;
+  using Row = std::array<double, kColumns>;  // kLeft: once the next batch is asked for
+
+  explicit BatchTimes(std::size_t capacity) : rows_(std::max<std::size_t>(capacity, 1)) {}
+  std::uint64_t count() const noexcept { return count_; }  // of all batches ever
+  void add(const Row& row) noexcept {
+    leave(row[kAsked]);
+    Row& own = rows_[count_++ % rows_.size()];
+    own = row;
+    own[kLeft] = std::numeric_limits<double>::quiet_NaN();
+  }
+  // The last batch has been used: the next one was asked for, an epoch ended, or the loop was left.
+  void leave(double now) noexcept {
+    if (count_ == 0) return;
+    double& left = rows_[(count_ - 1) % rows_.size()][kLeft];
+    if (!(left <= now)) left = now;  // not yet a number, or a later one
+  }
+  // Oldest first.
+  nb::bytes rows() const {
+    const std::size_t size = rows_.size(), first = count_ > size ? count_ % size : 0;
+    std::vector<Row> out(rows_.begin() + static_cast<std::ptrdiff_t>(first), rows_.end());
+    out.insert(out.end(), rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(first));
+    return nb::bytes(out.data(), std::min<std::size_t>(size, count_) * sizeof(Row));
+  }
+
+ private:
+  std::vector<Row> rows_;
+  std::uint64_t count_ = 0;
+};
+
 class PythonLoader {
  public:
   PythonLoader(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options)
@@ -95,13 +132,23 @@ class PythonLoader {
     return out;
   }
 
-  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number, times).
-  nb::object next() {
-    while (!without_gil([&] { return loader_->wait_for(kSignalPeriod); })) {
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number). The numbers are
+  // bytes, of std::uint64_t: most loops look at none. Its times go to `into`. What can be is done here: a loop that has
+  // trained for a while finds none of Python's code in a cache.
+  nb::object next(BatchTimes& into) {
+    const auto asked = std::chrono::steady_clock::now().time_since_epoch();
+    std::optional<Result<std::optional<LoaderBatch>>> taken;
+    while (!taken) {
+      without_gil([&] {
+        if (loader_->wait_for(kSignalPeriod)) taken = loader_->next();
+      });
+      if (!taken && PyErr_CheckSignals() != 0) throw nb::python_error();
     }
-    std::optional<LoaderBatch> batch = take(without_gil([&] { return loader_->next(); }));
-    if (!batch) return nb::none();
+    std::optional<LoaderBatch> batch = take(*std::move(taken));
+    if (!batch) {
+      into.leave(std::chrono::duration<double>(asked).count());
+      return nb::none();
+    }
     const auto held = std::make_shared<HeldBatch>(std::move(*batch));
     const LoaderBatch& given = held->batch();
     nb::list tensors;
@@ -112,16 +159,17 @@ class PythonLoader {
       tensors.append(
           nb::cast(std::make_unique<BatchMemory>(device_, held, i, view.memory.data() + view.first_byte, bytes)));
     }
-    const std::vector<std::uint64_t> samples(given.samples().begin(), given.samples().end());
+    const std::span<const std::uint64_t> samples = given.samples();
     const LoaderTiming timing = given.timing();
     const auto seconds = [](std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
-    // In the order of _timing.py's columns, the consumer's own aside.
-    const nb::tuple times =
-        nb::make_tuple(given.epoch(), given.number(), timing.batches, seconds(timing.planned_ns),
-                       seconds(timing.begun_ns), seconds(timing.ready_ns), seconds(timing.asked_ns),
-                       seconds(timing.given_ns), timing.read_seconds, timing.decode_seconds, timing.place_seconds,
-                       timing.chunks, timing.kept_chunks, timing.read_bytes, timing.decoded_bytes);
-    return nb::make_tuple(tensors, samples, given.valid(), given.epoch(), given.number(), times);
+    const auto number = [](std::uint64_t value) { return static_cast<double>(value); };
+    // In the order of _timing.py's columns.
+    into.add({number(given.epoch()), number(given.number()), number(timing.batches), seconds(timing.planned_ns),
+              seconds(timing.begun_ns), seconds(timing.ready_ns), seconds(timing.asked_ns), seconds(timing.given_ns),
+              timing.read_seconds, timing.decode_seconds, timing.place_seconds, number(timing.chunks),
+              number(timing.kept_chunks), number(timing.read_bytes), number(timing.decoded_bytes), 0});
+    return nb::make_tuple(tensors, nb::bytes(samples.data(), samples.size_bytes()), given.valid(), given.epoch(),
+                          given.number());
   }
 
  private:
@@ -268,8 +316,21 @@ std::unique_ptr<PythonLoader> make_loader(const Device& device, const nb::list& 
 
 void bind_loader(nb::module_& module) {
   nb::class_<BatchMemory, MemoryOnDevice>(module, "BatchMemory");
+  nb::class_<BatchTimes>(module, "BatchTimes")
+      .def(nb::init<std::size_t>(), "capacity"_a)
+      .def_prop_ro("count", &BatchTimes::count)
+      .def(
+          "add",
+          [](BatchTimes& self, const std::vector<double>& row) {
+            BatchTimes::Row own{};
+            std::copy_n(row.begin(), std::min(row.size(), own.size()), own.begin());
+            self.add(own);
+          },
+          "row"_a)
+      .def("leave", &BatchTimes::leave, "now"_a)
+      .def("rows", &BatchTimes::rows);
   nb::class_<PythonLoader>(module, "Loader")
-      .def("next", &PythonLoader::next)
+      .def("next", &PythonLoader::next, "times"_a)
       .def(
           "release_cache", [](PythonLoader& self) { self.loader().release_cache(); },
           nb::call_guard<nb::gil_scoped_release>())

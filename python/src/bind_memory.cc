@@ -43,7 +43,8 @@ void bind_memory(nb::module_& module) {
       .def_prop_ro("device", [](const MemoryOnDevice& memory) { return memory.device(); })
       .def_prop_ro("dlpack_device",
                    [](const MemoryOnDevice& memory) {
-                     return nb::make_tuple(dlpack_device(memory.device()).first, dlpack_device(memory.device()).second);
+                     const auto [type, index] = dlpack_device(memory.device());
+                     return nb::make_tuple(type, index);
                    })
       .def(
           "copy_to_host",

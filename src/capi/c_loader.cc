@@ -17,6 +17,7 @@ using headrace::LoaderArray;
 using headrace::LoaderTensor;
 using headrace::Status;
 using headrace::capi::field_end;
+using headrace::capi::give_line;
 using headrace::capi::give_struct;
 using headrace::capi::guarded;
 using headrace::capi::invalid;
@@ -186,15 +187,7 @@ hr_code give_state(const hr_loader* loader, const std::uint64_t* epoch, char* te
     HEADRACE_TRY(require(loader, "loader"));
     headrace::LoaderState state = loader->value.state();
     if (epoch != nullptr) state.at = {*epoch, 0};
-    const std::string line = state.to_json();
-    if (needed != nullptr) *needed = line.size() + 1;
-    if (text == nullptr) return {};
-    if (bytes <= line.size()) {
-      return invalid("the argument 'bytes' is " + std::to_string(bytes) + ", and the loader's state takes " +
-                     std::to_string(line.size() + 1) + ": give it that much room");
-    }
-    std::memcpy(text, line.c_str(), line.size() + 1);
-    return {};
+    return give_line(state.to_json(), text, bytes, needed);
   });
 }
 
@@ -284,6 +277,16 @@ hr_code hr_loader_state(const hr_loader* loader, char* text, size_t bytes, size_
 hr_code hr_loader_state_of_epoch(const hr_loader* loader, uint64_t epoch, char* text, size_t bytes, size_t* needed,
                                  hr_error** error) {
   return give_state(loader, &epoch, text, bytes, needed, error);
+}
+
+hr_code hr_loader_schema(const hr_loader* loader, hr_schema** out, hr_error** error) {
+  if (out == nullptr) return missing_out(error);
+  *out = nullptr;
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(loader, "loader"));
+    *out = std::make_unique<hr_schema>(hr_schema{loader->value.schema()}).release();
+    return {};
+  });
 }
 
 size_t hr_loader_tensor_count(const hr_loader* loader) {

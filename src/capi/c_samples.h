@@ -3,12 +3,14 @@
 
 #include <headrace/crops.h>
 #include <headrace/loader_c.h>
+#include <headrace/loader_schema.h>
 #include <headrace/order.h>
 #include <headrace/split.h>
 #include <headrace/windows.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,6 +27,9 @@ struct hr_order {
 struct hr_split {
   headrace::Split value;
 };
+struct hr_schema {
+  headrace::LoaderSchema value;
+};
 
 namespace headrace::capi {
 
@@ -39,6 +44,18 @@ inline Status require_list(const void* list, std::size_t count, const char* name
 inline Status require_choice(std::uint64_t value, std::uint64_t last, const std::string& name, const char* prefix) {
   if (value <= last) return {};
   return invalid(name + " is " + std::to_string(value) + ", which is none of " + prefix + "...");
+}
+
+// A line of text for a caller who has room for `bytes`; null: who only asks how many it takes.
+inline Status give_line(const std::string& line, char* text, std::size_t bytes, std::size_t* needed) {
+  if (needed != nullptr) *needed = line.size() + 1;
+  if (text == nullptr) return {};
+  if (bytes <= line.size()) {
+    return invalid("the argument 'bytes' is " + std::to_string(bytes) + ", and the loader's state takes " +
+                   std::to_string(line.size() + 1) + ": give it that much room");
+  }
+  std::memcpy(text, line.c_str(), line.size() + 1);
+  return {};
 }
 
 // The fields that hr_split_options and hr_loader_options have in common.

@@ -1,12 +1,17 @@
 #include "loader/array_schema.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <variant>
 
 #include "loader/sampling/sampling_parts.h"
 
 namespace headrace::loader {
 namespace {
+
+constexpr std::string_view kSamplesOf = "samples of ";
 
 // Nothing where there are none, so that states of loaders without them stay what they were.
 void add_positions(const LoaderArray& array, Digest& digest) {
@@ -16,26 +21,43 @@ void add_positions(const LoaderArray& array, Digest& digest) {
   }
 }
 
+std::uint64_t digest_of_samples(const LoaderArray& array) {
+  const LoaderSchema samples = std::visit([](const auto& some) { return some.schema(); }, array.samples);
+  Digest digest;
+  for (const auto& [name, value] : samples.digests()) digest.add(name).add(value);
+  add_positions(array, digest);
+  return digest.value();
+}
+
+// Whether a state has room for a digest of each array, under its name.
+bool fit_one_by_one(const LoaderSchema& order, std::span<const LoaderArray> arrays) {
+  return order.digests().size() + arrays.size() <= kMaxDigests &&
+         std::all_of(arrays.begin(), arrays.end(), [](const LoaderArray& array) {
+           return kSamplesOf.size() + array.name.size() <= kMaxDigestNameBytes;
+         });
+}
+
 }  // namespace
 
 LoaderSchema schema_of(const Order& order, std::span<const LoaderArray> arrays) {
   LoaderSchema schema = order.schema();
-  for (const LoaderArray& array : arrays) {
-    const LoaderSchema samples = std::visit([](const auto& some) { return some.schema(); }, array.samples);
-    if (arrays.size() == 1) {
-      schema.add(samples);
-      if (array.positions.empty()) continue;
-      Digest positions;
-      add_positions(array, positions);
-      schema.set("positions", positions.value());
-      continue;
-    }
-    // A digest for each array: a state has room for so many.
-    Digest digest;
-    for (const auto& [name, value] : samples.digests()) digest.add(name).add(value);
-    add_positions(array, digest);
-    schema.set("samples of " + array.name, digest.value());
+  if (arrays.size() == 1) {
+    schema.add(std::visit([](const auto& some) { return some.schema(); }, arrays[0].samples));
+    if (arrays[0].positions.empty()) return schema;
+    Digest positions;
+    add_positions(arrays[0], positions);
+    schema.set("positions", positions.value());
+    return schema;
   }
+  if (fit_one_by_one(schema, arrays)) {
+    for (const LoaderArray& array : arrays) schema.set(std::string(kSamplesOf) + array.name, digest_of_samples(array));
+    return schema;
+  }
+  LoaderSchema each;  // by name, whatever order they are given in
+  for (const LoaderArray& array : arrays) each.set(array.name, digest_of_samples(array));
+  Digest digest;
+  for (const auto& [name, value] : each.digests()) digest.add(name).add(value);
+  schema.set("samples of all arrays", digest.value());
   return schema;
 }
 

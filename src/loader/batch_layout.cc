@@ -181,13 +181,13 @@ void segments_of(const DimSlice& slice, const std::vector<std::int64_t>* positio
 
 // A box for each entry of `by` in elements that have been read: `box` of all of them, `segments` by dimension of the
 // array.
-void add_scaled(const LoaderArray& array, std::size_t number, const device::Box& box,
-                std::span<const Segment* const> segments, std::vector<ScaledBox>& out) {
+void add_scaled(const LoaderArray& array, const device::Box& box, std::span<const Segment* const> segments,
+                std::vector<ScaledBox>& out) {
   const ScaleBy& by = array.scale_by;
   const std::vector<std::uint64_t>& shape = array.array.info().shape;
   std::array<std::uint64_t, device::kMaxRank> at{};
   for (;;) {
-    ScaledBox one{.array = number, .box = box};
+    ScaledBox one{.box = box};
     for (std::size_t i = 0; i < by.dims.size(); ++i) {
       const std::size_t d = by.dims[i];
       const Segment& segment = *segments[d];
@@ -407,7 +407,7 @@ void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::spa
       device::simplify(box, true);
       out.padding[at.array].push_back(box);
     } else {
-      if (!array.scale_by.dims.empty()) add_scaled(array, at.array, box, chosen, out.scaled);
+      if (!array.scale_by.dims.empty()) add_scaled(array, box, chosen, out.scaled[at.array]);
       ReadPart& part = out.parts[at.array].add();
       part.tensor.memory = memory;
       part.tensor.first_byte = first;

@@ -13,9 +13,9 @@
 
 namespace headrace::loader {
 
-// Elements in a batch that have one entry of an array's ScaleBy.
+// Elements in a batch that have one entry of their array's ScaleBy.
 struct ScaledBox {
-  std::size_t array = 0, entry = 0;
+  std::size_t entry = 0;
   device::Box box;  // src and dst are the same
 };
 
@@ -39,14 +39,15 @@ struct BatchReads {
   std::vector<PartList> parts;  // by array
   // Boxes of padding by array: each array has a padding element of its own.
   std::vector<std::vector<device::Box>> padding;
-  std::vector<ScaledBox> scaled;  // once it is read
+  std::vector<std::vector<ScaledBox>> scaled;  // by array, once it is read
 
   void begin(std::size_t arrays) {
     parts.resize(arrays);
     padding.resize(arrays);
+    scaled.resize(arrays);
     for (PartList& list : parts) list.clear();
     for (std::vector<device::Box>& boxes : padding) boxes.clear();
-    scaled.clear();
+    for (std::vector<ScaledBox>& boxes : scaled) boxes.clear();
   }
 };
 

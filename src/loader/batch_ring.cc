@@ -14,14 +14,16 @@ Status forked() {
 Status Ring::release(Slot& slot, std::span<void* const> native_streams) {
   if (mutex.inherited()) return forked();
   Status status;
+  bool wakes = false;
   {
     std::lock_guard lock(*mutex);
     for (void* const stream : native_streams) {
       if (const Status waits = device->wait_native(*gate, stream); status.ok()) status = waits;
     }
     slot.use = Slot::Use::kFree;
+    wakes = has_wanted_locked();
   }
-  changed->notify_all();
+  if (wakes) changed->notify_all();
   return status;
 }
 

@@ -36,6 +36,9 @@ struct Ring {
   BatchLayout layout;
   std::deque<Slot> slots;        // grows at its end, guarded by mutex; a slot stays where it is
   std::uint64_t most_slots = 0;  // guarded by mutex
+  // Free slots that the planner waits for, and for nothing else; 0: it waits for something else, or not at all. Guarded
+  // by mutex.
+  std::size_t wanted = 0;
   base::ProcessOwn<std::mutex> mutex;
   base::ProcessOwn<std::condition_variable> changed;
   std::unique_ptr<device::Stream> gate;  // guarded by mutex
@@ -49,6 +52,11 @@ struct Ring {
   std::size_t to_grow_locked(std::size_t count) const noexcept {
     const std::size_t all = count_locked(Slot::Use::kOut) + count;
     return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
+  }
+  // Whether the planner has what it waits for. To wake it is half of what a batch costs the thread that takes it, and
+  // for nothing it need not be.
+  bool has_wanted_locked() const noexcept {
+    return wanted > 0 && (count_locked(Slot::Use::kFree) >= wanted || to_grow_locked(wanted) > 0);
   }
   std::size_t count_locked(Slot::Use use) const noexcept {
     return static_cast<std::size_t>(

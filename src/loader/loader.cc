@@ -63,8 +63,7 @@ class Loader::Impl {
   // Batches that are read together, or an epoch's end.
   struct Reading {
     std::vector<Planned> batches;
-    std::vector<Completion> reads;          // of the arrays
-    std::vector<loader::ScaledBox> scaled;  // of all batches, once they are read
+    std::vector<Completion> reads;  // of the arrays
     LoaderTiming timing;
     Status begun;           // why not all reads could be
     std::size_t given = 0;  // of batches
@@ -104,6 +103,7 @@ class Loader::Impl {
   std::uint64_t batches_ = 0;
   std::uint64_t together_ = 1;  // most batches of a read
   std::shared_ptr<loader::Ring> ring_;
+  std::optional<loader::BatchScaling> scaling_;
   base::ProcessOwn<std::thread> thread_;
 
   // Of next().
@@ -111,7 +111,6 @@ class Loader::Impl {
   std::uint64_t epoch_ = 0, given_ = 0;  // batches of split_
   bool ended_ = false;                   // all epochs
   LoaderStats stats_;
-  std::unique_ptr<device::Stream> scaling_;  // where there is something to scale by index
 
   std::vector<std::shared_ptr<transfer::ChunkCache>> stored_;  // of each array, in memory of the host; null: none
   std::vector<std::weak_ptr<transfer::ChunkCache>> caches_;    // that there were: reads have them longer than kept_
@@ -176,10 +175,7 @@ Status Loader::Impl::start() {
   ring_ = std::make_shared<loader::Ring>(std::move(layout));
   ring_->device = Access::impl(device_);
   HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
-  const auto scales = [](const LoaderArray& array) { return !array.scale_by.dims.empty(); };
-  if (std::any_of(arrays_.begin(), arrays_.end(), scales)) {
-    HEADRACE_TRY_ASSIGN(scaling_, ring_->device->create_stream());
-  }
+  scaling_.emplace(ring_->device);
   keep_chunks();
   HEADRACE_TRY(keep_stored());
   ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
@@ -291,9 +287,10 @@ void Loader::Impl::plan() noexcept {
         ring_->changed->notify_all();
         const auto free = [&] { return ring_->count_locked(Slot::Use::kFree); };
         ring_->changed->wait(lock, [&] {
-          return stop_ || (begun_ < options_.read_ahead && (free() >= count || ring_->to_grow_locked(count) > 0));
+          ring_->wanted = begun_ < options_.read_ahead ? count : 0;
+          return stop_ || ring_->has_wanted_locked();
         });
-        needed_ = 0;
+        needed_ = ring_->wanted = 0;
         if (stop_) {
           failed_ = Status(Code::kCancelled, Layer::kApi, "the loader was cancelled");
           planned_all_ = true;
@@ -386,14 +383,16 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
                                      planned.slot->bytes(), reads));
     }
   }
-  reading.scaled = reads.scaled;
   HEADRACE_TRY(fill(reads));
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const std::span<const ReadPart> parts = reads.parts[i].parts();
     if (parts.empty()) continue;  // all of it is padding
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
-    HEADRACE_TRY_ASSIGN(Completion read, zarr::read_many_kept(arrays_[i].array, parts, device_, options, kept(i)));
+    const device::NumberType type = loader::number_type_of(ring_->layout.dtype_of(i));
+    auto scaling = scaling_->behind(arrays_[i].scale_by, type, reads.scaled[i]);
+    HEADRACE_TRY_ASSIGN(Completion read,
+                        zarr::read_many_kept(arrays_[i].array, parts, device_, options, kept(i), std::move(scaling)));
     reading.reads.push_back(std::move(read));
   }
   return {};
@@ -494,8 +493,6 @@ Status Loader::Impl::finish(Reading& reading) {
     timing.read_bytes += stats.read_bytes;
     timing.decoded_bytes += stats.decoded_bytes;
   }
-  if (status.ok() && !reading.scaled.empty())
-    status = loader::scale_boxes(*ring_->device, *scaling_, arrays_, ring_->layout, reading.scaled);
   timing.ready_ns = std::min(std::max(timing.ready_ns, timing.begun_ns), now_ns());
   return status;
 }
@@ -511,7 +508,6 @@ Status Loader::Impl::read_again(Reading& reading) {
   }
   for (const Completion* const read : others) static_cast<void>(read->wait());
   reading.reads.clear();
-  reading.scaled.clear();
   loader::BatchReads reads;
   reading.begun = begin_all(epoch_, reading, reads);
   return finish(reading);
@@ -559,6 +555,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     note_cache_locked();
     reading.waited = true;
     --begun_;
+    ring_->wanted = needed_;
   }
   waiting.reset();
   if (!status.ok()) {
@@ -585,8 +582,9 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   ++given_;
   ++stats_.batches;
   if (++reading.given == reading.batches.size()) through_.splice(through_.end(), readings_, readings_.begin());
+  const bool wakes = ring_->has_wanted_locked();
   lock.unlock();
-  ring_->changed->notify_all();
+  if (wakes) ring_->changed->notify_all();
   return std::optional<LoaderBatch>(Access::make<LoaderBatch>(std::move(held)));
 }
 

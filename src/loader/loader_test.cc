@@ -229,6 +229,32 @@ TEST_P(LoaderTest, PositionsThatCannotBeAreRefused) {
   EXPECT_EQ(refusal(0, fine, true), "array 'x': positions of dimension 0: given twice");
 }
 
+// However many arrays there are, and however long their names: a state has room for 64 digests with names of 64 bytes.
+TEST_P(LoaderTest, AStateOfManyArraysGoesOn) {
+  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
+  const std::vector<std::pair<std::size_t, std::size_t>> rows = {{2, 1},  {61, 1}, {62, 1}, {70, 1},
+                                                                 {2, 52}, {2, 53}, {2, 300}};
+  for (const auto& [count, letters] : rows) {
+    const std::string prefix(letters, 'n');
+    std::vector<LoaderArray> arrays;
+    for (std::size_t i = 0; i < count; ++i) arrays.push_back({prefix + std::to_string(i), *array_, windows});
+    LoaderOptions how;
+    const std::string text = Loader::create(*device_, arrays, how).value().state().to_json();
+    const auto state = LoaderState::from_json(text);
+    ASSERT_TRUE(state.ok()) << count << " arrays: " << state.status().to_string();
+    how.state = *state;
+    EXPECT_TRUE(Loader::create(*device_, arrays, how).ok());
+    std::reverse(arrays.begin(), arrays.end());
+    EXPECT_TRUE(Loader::create(*device_, arrays, how).ok()) << "in another order";
+    arrays[0].name += "x";
+    EXPECT_EQ(Loader::create(*device_, arrays, how).status().code(), Code::kInvalidArgument) << "another name";
+    arrays[0].name.pop_back();
+    arrays[1].samples =
+        Windows::create(dims(kShape), {.input_dims = {{"time", 2}}, .outputs = {{"y", "time", 1}}}).value();
+    EXPECT_EQ(Loader::create(*device_, arrays, how).status().code(), Code::kInvalidArgument) << "other samples";
+  }
+}
+
 // Whatever is aligned, padded or flipped: each element has the scale and offset of its own index in the array.
 TEST_P(LoaderTest, ScalesAndOffsetsByIndex) {
   const Windows windows =

@@ -194,17 +194,19 @@ using Prepared = Result<std::shared_ptr<transfer::Scheduler>>;
 
 Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::unique_ptr<transfer::Plan>> plan,
                  const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options,
-                 transfer::KeptChunks kept) {
+                 transfer::ReadExtras extras) {
   if (!plan.ok()) return std::move(plan).status();
   // Whether a chunk of a store's is the one under its key only its store can say.
-  if (array->revalidate && array->sharding == nullptr && Access::impl(array->store)->ranges() != nullptr) kept = {};
+  if (array->revalidate && array->sharding == nullptr && Access::impl(array->store)->ranges() != nullptr) {
+    extras.kept = {};
+  }
   return transfer::Read::create(*Access::impl(array->store.context())->resources, std::move(*plan),
-                                Access::impl(device), options, begun, {}, std::move(kept));
+                                Access::impl(device), options, begun, {}, std::move(extras));
 }
 
 Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
                       const TensorView& tensor, const Device& device, const ReadOptions& options,
-                      transfer::KeptChunks kept = {}) {
+                      transfer::ReadExtras extras = {}) {
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
@@ -213,14 +215,14 @@ Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Sel
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = zarr::make_plan(array, resolved, target, std::move(conversion));
   begun.plan_seconds = timer.stop();
-  return prepare(array, std::move(plan), begun, device, options, std::move(kept));
+  return prepare(array, std::move(plan), begun, device, options, std::move(extras));
 }
 
 Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
-                      const Device& device, const ReadOptions& options, transfer::KeptChunks kept = {}) {
+                      const Device& device, const ReadOptions& options, transfer::ReadExtras extras = {}) {
   if (parts.empty()) return Status(Code::kInvalidArgument, Layer::kApi, "no selections to read");
   if (parts.size() == 1) {
-    return prepare_read(array, parts[0].selection, parts[0].tensor, device, options, std::move(kept));
+    return prepare_read(array, parts[0].selection, parts[0].tensor, device, options, std::move(extras));
   }
   transfer::ReadBegun begun{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
@@ -236,7 +238,7 @@ Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span
     return zarr::make_plan(array, parts.size(), part_at, conversion);
   }();
   begun.plan_seconds = timer.stop();
-  return prepare(array, std::move(plan), begun, device, options, std::move(kept));
+  return prepare(array, std::move(plan), begun, device, options, std::move(extras));
 }
 
 Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Prepared prepared) {
@@ -288,10 +290,12 @@ bool zarr::is_distant(const Array& array) noexcept {
 }
 
 Result<Completion> zarr::read_many_kept(const Array& array, std::span<const ReadPart> parts, const Device& device,
-                                        const ReadOptions& options, transfer::KeptChunks kept) {
+                                        const ReadOptions& options, transfer::KeptChunks kept,
+                                        std::unique_ptr<transfer::ReadEnd> end) {
+  transfer::ReadExtras extras{std::move(kept), std::move(end)};
   try {
     const auto& impl = Access::impl(array);
-    return start_reading(impl, prepare_many(impl, parts, device, options, std::move(kept)));
+    return start_reading(impl, prepare_many(impl, parts, device, options, std::move(extras)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -19,7 +19,8 @@ PAGE = ROOT / "docs/reference/parity.md"
 C_HEADERS = ("headrace.h", "loader_c.h")
 # C++ class: what C puts in front, and the class of Python.
 CLASSES = {"Completion": ("completion", "ReadFuture"), "VariableResult": ("variable", ""), "Buffer": ("buffer", "Tensor"),
-           "LoaderBatch": ("batch", "Batch"), "Crops": ("windows", "Crops")}
+           "LoaderBatch": ("batch", "Batch"), "Crops": ("windows", "Crops"),
+           "LoaderSchema": ("schema", "")}
 # C++ struct: C's, the callable whose arguments Python has instead, the commands of the tool.
 OPTIONS = {
     "ContextOptions": ("hr_context_options", "Context", "read verify info index bench"),
@@ -64,6 +65,7 @@ OTHER_NAMES = {
     "LoaderBatch::tensor": ("", "Batch.__getitem__", ""),
     "Loader::tensors": ("hr_loader_tensor", "", ""),
     "Crops::create": ("hr_windows_crop", "", ""),
+    "LoaderSchema::digests": ("hr_schema_digest", "", ""),
     "EpochOrder::sample": ("hr_order_epoch", "", ""),
     "EpochOrder::positions": ("hr_order_positions", "", ""),
     "divide_windows": ("hr_windows_divide", "", ""),

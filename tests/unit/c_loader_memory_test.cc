@@ -74,6 +74,10 @@ TEST_P(CLoaderMemory, WhatIsMadeIsRefused) {
     const hr_loader_array* const arrays[] = {&c_one_};
     return hr_loader_create(c_device_.get(), arrays, 1, nullptr, out, nullptr);
   });
+  const auto loader = loader_of({&c_one_});
+  refuse_each<hr_schema>([&](hr_schema** out) { return hr_schema_create(out, nullptr); });
+  refuse_each<hr_schema>([&](hr_schema** out) { return hr_windows_schema(windows_.get(), out, nullptr); });
+  refuse_each<hr_schema>([&](hr_schema** out) { return hr_loader_schema(loader.get(), out, nullptr); });
 }
 
 // The next call gives what a refused one would have given, also at an epoch's end.

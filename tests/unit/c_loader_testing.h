@@ -24,6 +24,7 @@ struct FreeHandle {
   void operator()(hr_windows* handle) const { hr_windows_free(handle); }
   void operator()(hr_order* handle) const { hr_order_free(handle); }
   void operator()(hr_split* handle) const { hr_split_free(handle); }
+  void operator()(hr_schema* handle) const { hr_schema_free(handle); }
   void operator()(hr_loader* handle) const { hr_loader_free(handle); }
   void operator()(hr_batch* handle) const { hr_batch_free(handle); }
 };

@@ -22,8 +22,8 @@ constexpr std::uint64_t kFew = 4, kMany = 64;
 constexpr double kRead = 90;
 // Of lists of a read that are doubled as they grow, as those of what lies in a shard: four times more for kMany.
 constexpr double kGrowth = 12;
-// Of the consumer: the batch that it is given; a list and an event where it scales by index.
-constexpr double kConsumer = 5;
+// Of the consumer: the batch that it is given.
+constexpr double kConsumer = 1.5;
 
 const Shape kLong = {520, 4, 8}, kLongChunk = {4, 4, 4};
 

@@ -120,6 +120,21 @@ def test_epochs_in_figures(path):
         headrace.Loader(path, input_dims={"time": 1}, progress="bar")
 
 
+def test_samples_are_a_list_that_outlives_the_batch(path):
+    loader = headrace.Loader(path, input_dims={"time": 1}, batch_size=5, tail="pad", memory_bytes=2 * 5 * DATA[0].nbytes + 1024, read_ahead=1)
+    kept, later = [], []
+    for batch in loader:
+        assert type(batch.samples) is list and batch.samples is batch.samples
+        kept.append(batch.samples)  # no memory of the batch's: there is room for two
+    del batch
+    for batch in loader:
+        later.append(batch)  # asked for behind the next batch
+        if len(later) == 2:
+            assert [one.samples for one in later] == kept[:2] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+            break
+    assert kept[2][:2] == [10, 11] and all(type(one) is int for one in kept[2])
+
+
 def test_the_bottleneck_is_named():
     def of(wait, **stages):
         return headrace.EpochStats(0, 10, 100.0, wait, 10, 0, 10, 10, {}, {"read": 1.0, "decode": 1.0, "place": 1.0, **stages}).bottleneck
@@ -136,17 +151,16 @@ def test_a_ring_keeps_the_last_batches_in_the_memory_it_has():
     asked = COLUMNS.index("asked")
     for number in range(12):
         times[asked] = float(number)
-        timings.add(tuple(times))
+        timings.ring.add(times)
     rows = timings.rows()
     assert rows[:, asked].tolist() == [7, 8, 9, 10, 11]
     assert rows[:-1, -1].tolist() == [8, 9, 10, 11] and np.isnan(rows[-1, -1])  # a batch is left when the next one is asked for
     timings.leave(11.5)
     assert timings.rows()[-1, -1] == 11.5
-    row = tuple(times)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     for _ in range(1000):
-        timings.add(row)
+        timings.ring.add(times)
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 500, grown

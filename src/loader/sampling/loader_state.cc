@@ -15,7 +15,7 @@ using loader::refuse;
 
 namespace {
 
-constexpr std::size_t kMaxTextBytes = 64 << 10, kMaxDigests = 64, kMaxNameBytes = 64, kDigestDigits = 16;
+constexpr std::size_t kMaxTextBytes = 64 << 10, kDigestDigits = 16;
 
 Status corrupt(std::string message) {
   return Status(Code::kCorrupt, Layer::kApi, "loader state: " + std::move(message));
@@ -39,10 +39,11 @@ Result<LoaderSchema> schema_at(const base::Json& document) {
   const auto field = document.find("schema");
   if (field == document.end()) return corrupt("the field 'schema' is missing");
   if (!field->is_object()) return corrupt("the field 'schema' is no object");
-  if (field->size() > kMaxDigests) return corrupt("the field 'schema' has more than 64 digests");
+  if (field->size() > loader::kMaxDigests) return corrupt("the field 'schema' has more than 64 digests");
   LoaderSchema schema;
   for (const auto& [name, value] : field->items()) {
-    if (name.size() > kMaxNameBytes) return corrupt("schema: " + in_quotes(name) + ": a name above 64 bytes");
+    if (name.size() > loader::kMaxDigestNameBytes)
+      return corrupt("schema: " + in_quotes(name) + ": a name above 64 bytes");
     if (!value.is_string()) return corrupt("schema: " + in_quotes(name) + ": the digest is no text");
     const auto& text = value.get_ref<const std::string&>();
     std::uint64_t digest = 0;

@@ -4,6 +4,7 @@
 #include <headrace/loader_schema.h>
 #include <headrace/status.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ namespace headrace::loader {
 
 // Samples are numbered in 64 bits with room for sums of two.
 inline constexpr std::uint64_t kMaxSamples = std::uint64_t{1} << 63;
+// Of a schema in a state.
+inline constexpr std::size_t kMaxDigests = 64, kMaxDigestNameBytes = 64;
 
 // A digest of words and texts in order. The same on every machine and in every version: states hold it.
 class Digest {

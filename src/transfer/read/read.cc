@@ -29,7 +29,7 @@ RoutePolicy policy(const ContextOptions& context, bool cache_reads) {
 }  // namespace
 
 Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
-           ReadOptions options, const ReadBegun& begun, KeptChunks kept)
+           ReadOptions options, const ReadBegun& begun, ReadExtras extras)
     : resources_(resources),
       notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
@@ -41,7 +41,8 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       tasks_(*plan_, report_, options_.verify != Verify::kWhole),
       router_(policy(resources.options(), cache_reads_), device_, resources.mapped(), resources.reuse()),
       mapped_(tasks_, router_),
-      kept_(std::move(kept)),
+      kept_(std::move(extras.kept)),
+      end_(std::move(extras.end)),
       forms_(resources, *plan_, *device_, options_.placement),
       groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_, kept_.in_memory.get()) {
   Stats planned;
@@ -51,11 +52,11 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
 
 Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                 std::shared_ptr<device::Device> device, ReadOptions options,
-                                                const ReadBegun& begun, const HostTarget& target, KeptChunks kept) {
+                                                const ReadBegun& begun, const HostTarget& target, ReadExtras extras) {
   const std::optional<Cancel> cancel = options.cancel;
   if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
   std::unique_ptr<Read> read(
-      new Read(resources, std::move(plan), std::move(device), std::move(options), begun, std::move(kept)));
+      new Read(resources, std::move(plan), std::move(device), std::move(options), begun, std::move(extras)));
   Scheduler::Setup setup;
   setup.start_ns = begun.start_ns;
   if (Status status = read->prepare(setup, target); !status.ok()) {
@@ -302,9 +303,18 @@ Status Read::replace_damaged() {
   return device_->synchronize(*event);
 }
 
+Status Read::finish_elements() {
+  if (end_ == nullptr || report_.stopped()) return {};
+  Stats stats;
+  HEADRACE_TRY(end_->finish(stats));
+  report_.add(stats);
+  return {};
+}
+
 void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
   try {
     if (Status status = replace_damaged(); !status.ok()) report_.stop(std::move(status));
+    if (Status status = finish_elements(); !status.ok()) report_.stop(std::move(status));
   } catch (const std::bad_alloc&) {
     report_.stop(Status::out_of_memory());
   }
@@ -330,6 +340,7 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
   // Whoever holds the read's Completion holds no memory of the device by it.
   device_sink_.reset();
   kept_ = {};
+  end_.reset();
   plan_.reset();
   os::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
 }

@@ -29,6 +29,7 @@
 #include "transfer/read/device_sink.h"
 #include "transfer/read/group_reads.h"
 #include "transfer/read/mapped_reads.h"
+#include "transfer/read/read_end.h"
 #include "transfer/read/read_tasks.h"
 #include "transfer/read/scheduler.h"
 #include "transfer/read/turns.h"
@@ -51,13 +52,12 @@ struct HostTarget {
 
 class Read final : public WaveWork, private LookupListener {
  public:
-  // kept: chunks of the plan's array, which are taken and added to.
   // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget the
   // device is the host.
   static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
                                                    std::shared_ptr<device::Device> device, ReadOptions options,
                                                    const ReadBegun& begun, const HostTarget& target = {},
-                                                   KeptChunks kept = {});
+                                                   ReadExtras extras = {});
 
   void begin() override;
   Filled fill(std::uint32_t wave, Worker& worker) override;
@@ -87,7 +87,7 @@ class Read final : public WaveWork, private LookupListener {
     notifier_.notify();
   }
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
-       const ReadBegun& begun, KeptChunks kept);
+       const ReadBegun& begun, ReadExtras extras);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
   Status make_waves(const ReadSizes& sizes);
   std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
@@ -100,6 +100,8 @@ class Read final : public WaveWork, private LookupListener {
   void give_back_slabs();
   // What is left to do of damaged chunks once all else has come.
   Status replace_damaged();
+  // And with all of them.
+  Status finish_elements();
   Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker);
 
   Resources& resources_;
@@ -116,6 +118,7 @@ class Read final : public WaveWork, private LookupListener {
   Router router_;
   MappedReads mapped_;
   KeptChunks kept_;
+  std::unique_ptr<ReadEnd> end_;            // until the read has ended
   std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
   std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
   std::optional<Turns> turns_;
