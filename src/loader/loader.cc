@@ -22,6 +22,7 @@
 #include "loader/batch_layout.h"
 #include "loader/batch_ring.h"
 #include "loader/batch_scaling.h"
+#include "loader/loader_caches.h"
 #include "loader/sampling/sampling_parts.h"
 #include "zarr/kept_read.h"
 
@@ -43,7 +44,7 @@ class Loader::Impl {
   Result<std::optional<LoaderBatch>> next();
   bool wait_for(std::chrono::nanoseconds timeout);
   void cancel() noexcept;
-  void release_cache() noexcept;
+  void release_cache() noexcept { caches_.release(); }
 
   const std::vector<LoaderTensor>& tensors() const noexcept { return ring_->layout.tensors(); }
   std::uint64_t sample_count() const noexcept { return ring_->layout.sample_count(); }
@@ -71,9 +72,6 @@ class Loader::Impl {
     bool beside_cache = false;  // a cache had its memory as it began, so that there may be more the next time
   };
 
-  void keep_chunks();
-  Status keep_stored();
-  transfer::KeptChunks kept(std::size_t array) const;
   Result<std::optional<LoaderBatch>> next_read();
   Status finish(Reading& reading);
   Status read_again(Reading& reading);
@@ -87,7 +85,6 @@ class Loader::Impl {
   Status grow(std::size_t count);
   Status fill(const loader::BatchReads& reads) const;
   void drop_locked(const Reading& reading);
-  void note_cache_locked() noexcept;
   // next() has no read to wait for: there is one, none comes any more, or none can be begun.
   bool may_go_on_locked() const noexcept {
     return !readings_.empty() || planned_all_ ||
@@ -112,11 +109,8 @@ class Loader::Impl {
   bool ended_ = false;                   // all epochs
   LoaderStats stats_;
 
-  std::vector<std::shared_ptr<transfer::ChunkCache>> stored_;  // of each array, in memory of the host; null: none
-  std::vector<std::weak_ptr<transfer::ChunkCache>> caches_;    // that there were: reads have them longer than kept_
+  loader::Caches caches_;
   // Guarded by the ring's mutex.
-  std::vector<std::shared_ptr<transfer::ChunkCache>> kept_;  // of each array
-  bool released_ = false;                                    // kept_ has been
   std::list<Reading> readings_;
   std::list<Reading> through_;  // given out; the planner frees them, which would be half of next()'s time
   std::size_t begun_ = 0;       // of readings_: not an epoch's end
@@ -176,8 +170,7 @@ Status Loader::Impl::start() {
   ring_->device = Access::impl(device_);
   HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
   scaling_.emplace(ring_->device);
-  keep_chunks();
-  HEADRACE_TRY(keep_stored());
+  HEADRACE_TRY(caches_.make(ring_->device, arrays_, options_));
   ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
   HEADRACE_TRY(grow(reads * together_));
   try {
@@ -186,71 +179,6 @@ Status Loader::Impl::start() {
     return Status(Code::kResourceExhausted, Layer::kApi, "cannot start the loader's thread").with_cause(error.what());
   }
   return {};
-}
-
-namespace {
-
-// An array's share of a cache for arrays of `all` decoded bytes. encoded: for chunks as they are stored.
-transfer::ChunkCache::Limits limits_of(const ArrayInfo& info, double all, std::uint64_t cache_bytes, bool encoded,
-                                       std::uint64_t leave_free_bytes) {
-  const double share = static_cast<double>(info.decoded_bytes) / all;
-  const auto bytes = static_cast<std::uint64_t>(static_cast<double>(cache_bytes) * share);
-  // Stored chunks may take much less, which is not known here.
-  constexpr std::uint64_t kMostRatio = 64;
-  const std::uint64_t chunk_bytes = std::max<std::uint64_t>(
-      info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / (encoded ? kMostRatio : 1), 1);
-  return {bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1), leave_free_bytes};
-}
-
-}  // namespace
-
-// A place for each array's decoded chunks, where there is memory for them and the device has its own.
-void Loader::Impl::keep_chunks() {
-  kept_.resize(arrays_.size());
-  double all = 0;
-  for (const LoaderArray& array : arrays_) all += static_cast<double>(array.array.info().decoded_bytes);
-  if (options_.cache_bytes == 0 || all == 0 || device_.host_addressable()) return;
-  const bool encoded = options_.cache_form == CacheForm::kEncoded;
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    kept_[i] = std::make_shared<transfer::ChunkCache>(
-        ring_->device, encoded ? transfer::ChunkCache::Form::kEncoded : transfer::ChunkCache::Form::kDecoded,
-        limits_of(arrays_[i].array.info(), all, options_.cache_bytes, encoded, options_.leave_free_bytes));
-    caches_.emplace_back(kept_[i]);
-  }
-}
-
-// And for stored ones of stores without files.
-Status Loader::Impl::keep_stored() {
-  stored_.resize(arrays_.size());
-  if (options_.host_cache_bytes == 0) return {};
-  double all = 0;
-  for (const LoaderArray& array : arrays_) {
-    if (zarr::is_distant(array.array)) all += static_cast<double>(array.array.info().decoded_bytes);
-  }
-  if (all == 0) return {};
-  HEADRACE_TRY_ASSIGN(const auto host, device::open_device("host"));
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    if (!zarr::is_distant(arrays_[i].array)) continue;
-    stored_[i] = std::make_shared<transfer::ChunkCache>(
-        host, transfer::ChunkCache::Form::kEncoded,
-        limits_of(arrays_[i].array.info(), all, options_.host_cache_bytes, true, 0));
-  }
-  return {};
-}
-
-transfer::KeptChunks Loader::Impl::kept(std::size_t array) const {
-  std::lock_guard lock(*ring_->mutex);
-  return {kept_[array], stored_[array]};
-}
-
-void Loader::Impl::release_cache() noexcept {
-  if (ring_->mutex.inherited()) return;
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    std::shared_ptr<transfer::ChunkCache> cache;  // freed without the mutex: that takes milliseconds
-    std::lock_guard lock(*ring_->mutex);
-    cache.swap(kept_[i]);
-    released_ = released_ || cache != nullptr;
-  }
 }
 
 Status Loader::Impl::grow(std::size_t count) {
@@ -372,10 +300,9 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
   reading.reads.reserve(arrays_.size());  // whatever has begun is waited for
   if (options_.leave_free_bytes != 0) {
     const std::optional<std::uint64_t> free = ring_->device->free_bytes();
-    if (free && *free < options_.leave_free_bytes / 2) release_cache();
+    if (free && *free < options_.leave_free_bytes / 2) caches_.release();
   }
-  reading.beside_cache =
-      std::any_of(caches_.begin(), caches_.end(), [](const auto& cache) { return !cache.expired(); });
+  reading.beside_cache = caches_.has_device_memory();
   reads.begin(arrays_.size());
   for (const Planned& planned : reading.batches) {
     for (std::size_t place = 0; place < planned.samples.size(); ++place) {
@@ -391,8 +318,8 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
     options.native_stream = ring_->device->native_handle(*ring_->gate);
     const device::NumberType type = loader::number_type_of(ring_->layout.dtype_of(i));
     auto scaling = scaling_->behind(arrays_[i].scale_by, type, reads.scaled[i]);
-    HEADRACE_TRY_ASSIGN(Completion read,
-                        zarr::read_many_kept(arrays_[i].array, parts, device_, options, kept(i), std::move(scaling)));
+    HEADRACE_TRY_ASSIGN(Completion read, zarr::read_many_kept(arrays_[i].array, parts, device_, options, caches_.of(i),
+                                                              std::move(scaling)));
     reading.reads.push_back(std::move(read));
   }
   return {};
@@ -420,14 +347,6 @@ void Loader::Impl::drop_locked(const Reading& reading) {
   for (std::size_t i = reading.given; i < reading.batches.size(); ++i) {
     reading.batches[i].slot->use = Slot::Use::kFree;
   }
-}
-
-void Loader::Impl::note_cache_locked() noexcept {
-  stats_.kept_bytes = 0;
-  for (const auto& cache : kept_) stats_.kept_bytes += cache == nullptr ? 0 : cache->used_bytes();
-  stats_.cache_released = released_;
-  stats_.host_kept_bytes = 0;
-  for (const auto& cache : stored_) stats_.host_kept_bytes += cache == nullptr ? 0 : cache->used_bytes();
 }
 
 bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
@@ -547,12 +466,12 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     lock.unlock();
     status = finish(reading);
     if (status.code() == Code::kResourceExhausted && reading.beside_cache) {
-      release_cache();
+      caches_.release();
       status = read_again(reading);
     }
     stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    caches_.note(stats_);
     lock.lock();
-    note_cache_locked();
     reading.waited = true;
     --begun_;
     ring_->wanted = needed_;
