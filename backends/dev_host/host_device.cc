@@ -7,16 +7,12 @@
 // second) for copies, HEADRACE_STAGED_JITTER_US for a random delay of up to that much.
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <mutex>
-#include <set>
-#include <thread>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -26,275 +22,21 @@
 #include "device/stand_in.h"
 #include "host_memory.h"
 #include "staged_decoder.h"
+#include "staged_stream.h"
 
 namespace headrace::device {
 namespace {
-
-double environment_number(const char* name) {
-  const char* text = ::secure_getenv(name);
-  return text != nullptr ? std::strtod(text, nullptr) : 0.0;
-}
-
-struct BusModel {
-  double latency_us = environment_number("HEADRACE_STAGED_LATENCY_US");
-  double bytes_per_us = environment_number("HEADRACE_STAGED_GBPS") * 1e3;
-  double jitter_us = environment_number("HEADRACE_STAGED_JITTER_US");
-};
-
-// Tickets count the times an event was recorded; it is done when the last of them has passed through its stream.
-struct EventState {
-  std::mutex mutex;
-  base::ProcessOwn<std::condition_variable> passed;
-  std::uint64_t recorded = 0, done = 0;             // guarded by mutex
-  std::chrono::steady_clock::time_point passed_at;  // guarded by mutex
-
-  std::uint64_t take_ticket() {
-    std::lock_guard lock(mutex);
-    return ++recorded;
-  }
-  void pass(std::uint64_t ticket) {
-    std::lock_guard lock(mutex);
-    if (ticket > done) done = ticket;
-    passed_at = std::chrono::steady_clock::now();
-    passed->notify_all();
-  }
-};
 
 struct HostEvent final : Event {
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
 };
 
-struct Task {
-  std::vector<Piece> pieces;
-  std::vector<Box> boxes;
-  ElementOp op;
-  std::vector<std::byte> fill;
-  std::shared_ptr<const StagedStages> stages;  // with `items`: to be decoded
-  std::vector<DecodeItem> items;
-  std::byte* scratch = nullptr;
-  DecodeOutcome* outcomes = nullptr;
-  DecodeIndices indices;
-  void (*function)(void*) = nullptr;
-  void* data = nullptr;
-  std::span<const Piece> late;
-  std::shared_ptr<EventState> event;
-  std::uint64_t ticket = 0;
-
-  // Of its lists.
-  std::size_t capacity_bytes() const noexcept {
-    return pieces.capacity() * sizeof(Piece) + boxes.capacity() * sizeof(Box) + fill.capacity() +
-           items.capacity() * sizeof(DecodeItem);
-  }
-};
-
-void run_pieces(std::span<const Piece> pieces) noexcept {
-  for (const Piece& piece : pieces) {
-    if (piece.bytes == 0) continue;
-    if (is_registered_mapping(piece.src)) {
-      copy_from_mapping(piece.dst, piece.src, piece.bytes);
-    } else {
-      std::memcpy(piece.dst, piece.src, piece.bytes);
-    }
-  }
-}
-
-void run_boxes(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill) noexcept {
-  for (const Box& box : boxes) copy_box(box, op, fill);
-}
-
 class InlineStream final : public Stream {};
-
-// The streams of host-staged: whatever else a caller calls one is refused.
-struct StagedStreams {
-  std::mutex mutex;
-  std::set<const Stream*> all;  // guarded by mutex
-};
-StagedStreams& staged_streams() {
-  static base::PerProcess<StagedStreams> streams;
-  return streams.get();
-}
-
-class ThreadStream final : public Stream {
-  static constexpr std::size_t kQueueSlack = 64, kSpareTasks = 32;
-  // A list of boxes may take megabytes, and there are as many streams as waves of all reads at once.
-  static constexpr std::size_t kSpareBytes = std::size_t{2} << 20;
-
-  struct State {
-    std::mutex mutex;
-    std::condition_variable wake;
-    std::vector<Task> queue;      // guarded by mutex; from head on, so that a long-lived stream allocates nothing
-    std::size_t head = 0;         // guarded by mutex
-    std::vector<Task> spare;      // guarded by mutex
-    std::size_t spare_bytes = 0;  // guarded by mutex: of their lists
-    bool stop = false;            // guarded by mutex
-    bool at_work = false;         // guarded by mutex
-    bool awaited = false;         // guarded by mutex: rest() waits
-    std::condition_variable rested;
-    BusModel model;
-    std::uint64_t jitter_state = 1;
-    std::thread thread;
-
-    explicit State(const BusModel& bus) : model(bus) {
-      queue.reserve(kQueueSlack);
-      spare.reserve(kSpareTasks);
-      thread = std::thread([this] { loop(); });
-    }
-    ~State() {
-      {
-        std::lock_guard lock(mutex);
-        stop = true;
-      }
-      wake.notify_one();
-      thread.join();
-    }
-
-    // Until all that is queued has run; the next stream finds it as it was made.
-    void rest() noexcept {
-      std::unique_lock lock(mutex);
-      awaited = true;
-      rested.wait(lock, [&] { return head == queue.size() && !at_work; });
-      awaited = false;
-      spare.clear();
-      spare_bytes = 0;
-      jitter_state = 1;
-    }
-
-    void delay(const Task& task) {
-      double us = model.latency_us;
-      if (model.jitter_us > 0) {
-        jitter_state = jitter_state * 6364136223846793005u + 1442695040888963407u;
-        us += model.jitter_us * static_cast<double>(jitter_state >> 33) / 2147483648.0;
-      }
-      if (model.bytes_per_us > 0) {
-        for (const Piece& piece : task.pieces) us += static_cast<double>(piece.bytes) / model.bytes_per_us;
-      }
-      if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
-    }
-
-    void loop() noexcept {
-      std::unique_lock lock(mutex);
-      for (;;) {
-        wake.wait(lock, [&] { return stop || head < queue.size(); });
-        if (head == queue.size()) return;
-        Task task = std::move(queue[head++]);
-        at_work = true;
-        if (head == queue.size() || head >= kQueueSlack) {
-          queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(head));
-          head = 0;
-        }
-        lock.unlock();
-        if (!task.pieces.empty() || !task.boxes.empty() || !task.items.empty()) delay(task);
-        if (!task.pieces.empty()) HEADRACE_DELAY("dev_host.copy");
-        run_pieces(task.pieces);
-        if (task.function != nullptr) task.function(task.data);
-        run_pieces(task.late);
-        if (task.stages != nullptr) task.stages->run(task.items, task.scratch, task.outcomes, task.indices);
-        run_boxes(task.boxes, task.op, task.fill.data());
-        if (task.event) task.event->pass(task.ticket);
-        task.pieces.clear();
-        task.boxes.clear();
-        task.fill.clear();
-        task.stages.reset();
-        task.indices = {};
-        task.function = nullptr;
-        task.late = {};
-        task.items.clear();
-        task.event.reset();
-        const std::size_t bytes = task.capacity_bytes();
-        lock.lock();
-        if (spare.size() < spare.capacity() && bytes <= kSpareBytes - std::min(kSpareBytes, spare_bytes)) {
-          spare.push_back(std::move(task));
-          spare_bytes += bytes;
-        }
-        at_work = false;
-        if (awaited) rested.notify_one();
-      }
-    }
-  };
-
- public:
-  // Threads of streams that are gone, for the next ones: a read has a stream of its own, and to start and end a thread
-  // takes longer than what a small one gives it.
-  class IdleThreads {
-   public:
-    IdleThreads() { states_.reserve(kMost); }
-    // Null: there is none.
-    std::unique_ptr<State> take() {
-      std::lock_guard lock(mutex_);
-      if (states_.empty()) return nullptr;
-      std::unique_ptr<State> state = std::move(states_.back());
-      states_.pop_back();
-      return state;
-    }
-    // It ends where enough are kept.
-    void keep(std::unique_ptr<State> state) noexcept {
-      std::lock_guard lock(mutex_);
-      if (states_.size() < kMost) states_.push_back(std::move(state));
-    }
-
-   private:
-    static constexpr std::size_t kMost = 8;
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<State>> states_;  // guarded by mutex_
-  };
-  using Idle = base::ProcessOwn<IdleThreads>;
-
-  ThreadStream(const BusModel& model, std::shared_ptr<Idle> idle)
-      : generation_(base::fork_generation()), idle_(std::move(idle)) {
-    StagedStreams& streams = staged_streams();
-    std::lock_guard lock(streams.mutex);
-    const auto listed = streams.all.insert(this).first;
-    try {
-      state_ = (*idle_)->take();
-      if (state_ == nullptr) state_ = std::make_unique<State>(model);
-    } catch (...) {
-      streams.all.erase(listed);
-      throw;
-    }
-  }
-  ~ThreadStream() override {
-    if (generation_ != base::fork_generation()) {
-      static_cast<void>(state_.release());  // the thread is not in this process: nothing can be joined
-      return;
-    }
-    {
-      StagedStreams& streams = staged_streams();
-      std::lock_guard lock(streams.mutex);
-      streams.all.erase(this);
-    }
-    state_->rest();  // what is queued still runs, as on a GPU
-    (*idle_)->keep(std::move(state_));
-  }
-
-  // A task whose vectors have room from earlier use.
-  Task fresh() {
-    std::lock_guard lock(state_->mutex);
-    if (state_->spare.empty()) return {};
-    Task task = std::move(state_->spare.back());
-    state_->spare.pop_back();
-    state_->spare_bytes -= task.capacity_bytes();
-    return task;
-  }
-  void push(Task task) {
-    {
-      std::lock_guard lock(state_->mutex);
-      state_->queue.push_back(std::move(task));
-    }
-    state_->wake.notify_one();
-  }
-
- private:
-  const std::uint64_t generation_;
-  const std::shared_ptr<Idle> idle_;
-  std::unique_ptr<State> state_;
-};
 
 class HostDevice final : public Device, public StandIn {
  public:
   explicit HostDevice(bool staged)
-      : staged_(staged),
-        generation_(base::fork_generation()),
-        idle_(staged ? std::make_shared<ThreadStream::Idle>() : nullptr) {
+      : staged_(staged), generation_(base::fork_generation()), idle_(staged ? ThreadStream::make_idle() : nullptr) {
     info_.name = staged ? "host-staged" : "host";
     info_.description = staged ? "host memory behind a queue, as a discrete device" : "host memory";
     info_.host_addressable = !staged;
@@ -378,12 +120,7 @@ class HostDevice final : public Device, public StandIn {
   Status wait_native(Stream&, void* native_stream) override {
     HEADRACE_TRY(usable());
     if (native_stream == nullptr) return {};
-    StagedStreams& streams = staged_streams();
-    const auto is_one = [&] {
-      std::lock_guard lock(streams.mutex);
-      return streams.all.contains(static_cast<const Stream*>(native_stream));
-    };
-    if (!staged_ || !is_one()) {
+    if (!staged_ || !ThreadStream::is_one(native_stream)) {
       return Status(Code::kInvalidArgument, Layer::kDevice, "a host device has no native streams to wait for");
     }
     HEADRACE_TRY_ASSIGN(const std::unique_ptr<Event> passed, create_event());
@@ -397,7 +134,7 @@ class HostDevice final : public Device, public StandIn {
     HEADRACE_TRY(usable());
     HEADRACE_TRY(fault("dev_host.call_host"));
     if (!staged_ || native_stream == nullptr) return Device::call_host(native_stream, function, data);
-    return enqueue(*static_cast<Stream*>(native_stream), [&](Task& task) {
+    return enqueue(*static_cast<Stream*>(native_stream), [&](StreamTask& task) {
       task.function = function;
       task.data = data;
     });
@@ -409,7 +146,7 @@ class HostDevice final : public Device, public StandIn {
       run_pieces(list);
       return {};
     }
-    return enqueue(*static_cast<Stream*>(native_stream), [&](Task& task) { task.late = list; });
+    return enqueue(*static_cast<Stream*>(native_stream), [&](StreamTask& task) { task.late = list; });
   }
 
   Status copy_to_device(std::span<const Piece> pieces, Stream& stream) override { return copy(pieces, stream); }
@@ -422,7 +159,7 @@ class HostDevice final : public Device, public StandIn {
       run_boxes(boxes, op, fill);
       return {};
     }
-    return enqueue(stream, [&](Task& task) {
+    return enqueue(stream, [&](StreamTask& task) {
       task.boxes.assign(boxes.begin(), boxes.end());
       task.op = op;
       if (fill != nullptr) task.fill.assign(fill, fill + op.result_bytes());
@@ -456,7 +193,7 @@ class HostDevice final : public Device, public StandIn {
       return {};
     }
     // The ticket is taken only once the task has room, so that a failure leaves the event as it was.
-    return enqueue(stream, [&](Task& task) {
+    return enqueue(stream, [&](StreamTask& task) {
       task.event = state;
       task.ticket = state->take_ticket();
     });
@@ -499,7 +236,7 @@ class HostDevice final : public Device, public StandIn {
         return Status(Code::kInternal, Layer::kDevice,
                       "too little scratch for a batch of " + std::to_string(items.size()));
       }
-      HEADRACE_TRY(device_.enqueue(stream, [&](Task& task) {
+      HEADRACE_TRY(device_.enqueue(stream, [&](StreamTask& task) {
         task.items.assign(items.begin(), items.end());
         task.stages = stages_;
         task.scratch = scratch.data();
@@ -546,14 +283,14 @@ class HostDevice final : public Device, public StandIn {
       run_pieces(pieces);
       return {};
     }
-    return enqueue(stream, [&](Task& task) { task.pieces.assign(pieces.begin(), pieces.end()); });
+    return enqueue(stream, [&](StreamTask& task) { task.pieces.assign(pieces.begin(), pieces.end()); });
   }
 
   template <class Fill>
   Status enqueue(Stream& stream, Fill fill) {
     auto& queue = static_cast<ThreadStream&>(stream);
     try {
-      Task task = queue.fresh();
+      StreamTask task = queue.fresh();
       fill(task);
       queue.push(std::move(task));
     } catch (...) {
@@ -564,7 +301,7 @@ class HostDevice final : public Device, public StandIn {
 
   const bool staged_;
   const std::uint64_t generation_;
-  const BusModel model_;
+  const BusModel model_ = bus_of_environment();
   const std::shared_ptr<ThreadStream::Idle> idle_;  // of host-staged
   DeviceInfo info_;
   std::atomic<bool> lost_{false};
