@@ -1,7 +1,5 @@
 #include "io/blocking_engine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -13,18 +11,12 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "os/page_buffer.h"
 
 namespace headrace::io {
 namespace {
 
 constexpr unsigned kMaxThreads = 64;
-
-unsigned usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-  return std::max(1u, std::thread::hardware_concurrency());  // more CPUs than cpu_set_t holds
-}
 
 // A ring of fixed capacity: the engine admits `depth` requests, so neither queue below can overflow.
 template <class T>
@@ -187,7 +179,8 @@ Result<std::unique_ptr<Engine>> make_blocking_engine(EngineInfo info, const Engi
                                                      std::unique_ptr<BlockingCalls> calls) {
   info.depth = std::clamp(options.depth, 1u, 65536u);
   info.registers_late = true;
-  const unsigned threads = std::min({options.threads != 0 ? options.threads : usable_cpus(), info.depth, kMaxThreads});
+  const unsigned threads =
+      std::min({options.threads != 0 ? options.threads : os::usable_cpus(), info.depth, kMaxThreads});
   auto engine = std::make_unique<BlockingEngine>(std::move(info), std::move(calls));
   HEADRACE_TRY(engine->start(threads));
   return std::unique_ptr<Engine>(std::move(engine));

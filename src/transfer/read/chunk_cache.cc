@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "base/checked.h"
@@ -35,12 +36,20 @@ ChunkCache::~ChunkCache() {
   for (const std::span<std::byte> block : blocks_) device_->deallocate(block.data(), block.size());
 }
 
-ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept {
+// The entries where a key's may be, until `look` says what it found.
+template <class Look>
+ChunkCache::Found ChunkCache::walk(const Key& key, const Look& look) const noexcept {
   const std::size_t mask = entries_.size() - 1;
   std::size_t at = hash_of(key) & mask;
   for (std::size_t probes = 0; probes < kMostProbes; ++probes, at = (at + 1) & mask) {
-    Entry& entry = entries_[at];
-    const auto number = static_cast<std::uint32_t>(at);
+    if (const std::optional<Found> found = look(static_cast<std::uint32_t>(at))) return *found;
+  }
+  return {};
+}
+
+ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept {
+  return walk(key, [&](std::uint32_t number) -> std::optional<Found> {
+    Entry& entry = entries_[number];
     State state = entry.state.load(std::memory_order_acquire);
     bool claimed = false;
     while (!claimed && (state == State::kFree || state == State::kBusy)) {
@@ -49,7 +58,7 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept
         state = entry.state.load(std::memory_order_acquire);
         continue;
       }
-      if (full_.load(std::memory_order_relaxed)) return {};
+      if (full_.load(std::memory_order_relaxed)) return Found();
       claimed = entry.state.compare_exchange_weak(state, State::kBusy, std::memory_order_acquire);
     }
     if (claimed) {
@@ -57,45 +66,45 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept
       const std::span<std::byte> memory = later ? std::span<std::byte>() : take(bytes);
       if (memory.empty() && !later) {
         entry.state.store(State::kFree, std::memory_order_release);
-        return {};
+        return Found();
       }
       entry.key = key;
       entry.memory = memory;
       entry.state.store(State::kFilling, std::memory_order_release);
-      return {Found::What::kToKeep, memory, {}, number};
+      return Found{Found::What::kToKeep, memory, {}, number};
     }
-    if (entry.key.object != key.object || entry.key.offset != key.offset) continue;
-    if (entry.key.version != key.version) return {};
+    if (!entry.is_of(key)) return std::nullopt;
+    if (entry.key.version != key.version) return Found();
     const bool any_size = bytes == kUnknown;
     if (state == State::kKept) {
-      if (!any_size && entry.memory.size() != bytes) return {};
-      return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, number};
+      if (!any_size && entry.memory.size() != bytes) return Found();
+      return kept_in(number);
     }
     if (state != State::kToKeep ||
         !entry.state.compare_exchange_strong(state, State::kFilling, std::memory_order_acquire)) {
-      return {};
+      return Found();
     }
     if (!any_size && entry.memory.size() != bytes) {
       entry.state.store(State::kToKeep, std::memory_order_release);
-      return {};
+      return Found();
     }
-    return {Found::What::kToKeep, entry.memory, {}, number};
-  }
-  return {};
+    return Found{Found::What::kToKeep, entry.memory, {}, number};
+  });
 }
 
 ChunkCache::Found ChunkCache::look_up(const Key& key) const noexcept {
-  const std::size_t mask = entries_.size() - 1;
-  std::size_t at = hash_of(key) & mask;
-  for (std::size_t probes = 0; probes < kMostProbes; ++probes, at = (at + 1) & mask) {
-    const Entry& entry = entries_[at];
+  return walk(key, [&](std::uint32_t number) -> std::optional<Found> {
+    const Entry& entry = entries_[number];
     const State state = entry.state.load(std::memory_order_acquire);
-    if (state == State::kFree) return {};
-    if (state == State::kBusy || entry.key.object != key.object || entry.key.offset != key.offset) continue;
-    if (state != State::kKept || entry.key.version != key.version) return {};
-    return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, static_cast<std::uint32_t>(at)};
-  }
-  return {};
+    if (state == State::kFree) return Found();
+    if (state == State::kBusy || !entry.is_of(key)) return std::nullopt;
+    return state == State::kKept && entry.key.version == key.version ? kept_in(number) : Found();
+  });
+}
+
+ChunkCache::Found ChunkCache::kept_in(std::uint32_t number) const noexcept {
+  const Entry& entry = entries_[number];
+  return {Found::What::kKept, entry.memory, {entry.head.get(), entry.head_bytes}, number};
 }
 
 std::span<std::byte> ChunkCache::take_room(std::uint32_t entry, std::uint64_t bytes) noexcept {

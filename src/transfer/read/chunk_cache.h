@@ -86,7 +86,12 @@ class ChunkCache {
     std::span<std::byte> memory;
     std::unique_ptr<std::byte[]> head;
     std::size_t head_bytes = 0;
+    // Of this chunk, whichever its content.
+    bool is_of(const Key& wanted) const noexcept { return key.object == wanted.object && key.offset == wanted.offset; }
   };
+  template <class Look>
+  Found walk(const Key& key, const Look& look) const noexcept;
+  Found kept_in(std::uint32_t number) const noexcept;
   std::span<std::byte> take(std::uint64_t bytes) noexcept;
   bool leaves_enough(std::uint64_t bytes) const noexcept;
 
