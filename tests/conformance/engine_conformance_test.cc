@@ -1,13 +1,11 @@
 // Every engine gives the same bytes, the same counts and exactly one completion a request.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <random>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "io/engine.h"
 #include "io/request_queue.h"
 #include "os/direct_align.h"
+#include "support/engine_over_file.h"
 #include "support/temp_dir.h"
 
 namespace headrace::io {
@@ -23,91 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using support::pattern;
 
-constexpr std::size_t kFileBytes = 1'000'003;  // no multiple of anything
-
-struct Aligned {
-  explicit Aligned(std::size_t size) : size_bytes(size), data(static_cast<std::byte*>(::aligned_alloc(4096, size))) {
-    std::memset(data, 0xEE, size);
-  }
-  ~Aligned() { ::free(data); }
-  Aligned(const Aligned&) = delete;
-  Aligned& operator=(const Aligned&) = delete;
-  std::span<std::byte> span() { return {data, size_bytes}; }
-  std::size_t size_bytes;
-  std::byte* data;
-};
-
-// An engine for one thread may be another one: io_uring has two kinds of rings.
-struct Variant : EngineRow {
-  bool one_thread = false;
-  bool to_device = false;
-};
-
-std::vector<Variant> variants() {
-  std::vector<Variant> out;
-  for (const EngineRow& row : engines()) {
-    for (const bool one_thread : {false, true}) out.push_back({row, one_thread});
-    if (row.reaches_device_memory) out.push_back({row, true, true});
-  }
-  return out;
-}
-
-class EngineConformance : public ::testing::TestWithParam<Variant> {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(dir_.ok());
-    bytes_ = pattern(kFileBytes);
-    ASSERT_TRUE(support::write_file(dir_ / "file", bytes_));
-    fd_ = ::open((dir_ / "file").c_str(), O_RDWR | O_CLOEXEC);
-    ASSERT_GE(fd_, 0);
-    remake({});
-  }
-  void TearDown() override {
-    engine_.reset();
-    if (fd_ >= 0) ::close(fd_);
-  }
-  void remake(EngineOptions options) {
-    options.one_thread = GetParam().one_thread;
-    options.to_device = GetParam().to_device;
-    engine_.reset();
-    auto engine = GetParam().make(options);
-    if (!engine.ok()) GTEST_SKIP() << GetParam().name << ": " << engine.status().to_string();
-    engine_ = std::move(*engine);
-  }
-
-  void submit_all(std::vector<EngineRequest> requests) {
-    std::span<const EngineRequest> rest = requests;
-    const auto until = std::chrono::steady_clock::now() + 20s;
-    while (!rest.empty() && std::chrono::steady_clock::now() < until) {
-      auto taken = engine_->submit(rest);
-      ASSERT_TRUE(taken.ok()) << taken.status().to_string();
-      rest = rest.subspan(*taken);
-      if (*taken == 0) collect(1);
-    }
-    ASSERT_TRUE(rest.empty());
-  }
-  // Reaps until `count` more events came; each tag once.
-  void collect(std::size_t count) {
-    EngineResult events[7];
-    const auto until = std::chrono::steady_clock::now() + 20s;
-    while (count > 0 && std::chrono::steady_clock::now() < until) {
-      auto n = engine_->reap(events, 1s);
-      ASSERT_TRUE(n.ok()) << n.status().to_string();
-      for (std::size_t i = 0; i < *n; ++i) {
-        EXPECT_TRUE(results_.emplace(events[i].tag, events[i].result).second)
-            << "second completion of " << events[i].tag;
-      }
-      count -= std::min(count, *n);
-    }
-    ASSERT_EQ(count, 0u);
-  }
-
-  support::TempDir dir_;
-  std::vector<std::byte> bytes_;
-  int fd_ = -1;
-  std::unique_ptr<Engine> engine_;
-  std::map<std::uint64_t, std::int64_t> results_;
-};
+class EngineConformance : public EngineOverFile {};
 
 TEST_P(EngineConformance, InfoNamesTheRow) {
   EXPECT_EQ(engine_->info().name, GetParam().name);
@@ -508,118 +423,6 @@ TEST_P(EngineConformance, DestructionWaitsForWhatIsInFlight) {
   EXPECT_LE(support::open_descriptors(), before);
 }
 
-// Reads past the page cache that take the disk a while, begun by a thread that then ends.
-class EngineHandOver : public EngineConformance {
- protected:
-  static constexpr std::size_t kPieces = 64, kPieceBytes = std::size_t{512} << 10;
-  void SetUp() override {
-    EngineConformance::SetUp();
-    if (IsSkipped()) return;
-    large_ = pattern(kPieces * kPieceBytes);
-    ASSERT_TRUE(support::write_file(dir_ / "large", large_));
-    direct_ = ::open((dir_ / "large").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
-    if (direct_ < 0) GTEST_SKIP() << "the file system refuses O_DIRECT";
-    ASSERT_EQ(::fsync(direct_), 0);
-  }
-  void TearDown() override {
-    EngineConformance::TearDown();
-    if (direct_ >= 0) ::close(direct_);
-  }
-  void submit_elsewhere() {
-    std::memset(memory_.data, 0, memory_.size_bytes);
-    std::thread([&] {
-      std::vector<EngineRequest> requests;
-      for (std::uint64_t i = 0; i < kPieces; ++i) {
-        requests.push_back({Op::kRead, direct_, i * kPieceBytes, memory_.data + i * kPieceBytes, kPieceBytes, i});
-      }
-      for (std::span<const EngineRequest> rest = requests; !rest.empty();) {
-        auto taken = engine_->submit(rest);
-        ASSERT_TRUE(taken.ok()) << taken.status().to_string();
-        rest = rest.subspan(*taken);
-      }
-    }).join();
-  }
-  // The memory is the caller's again: what is written into it now stays.
-  void expect_quiet() {
-    std::memset(memory_.data, 0xEE, memory_.size_bytes);
-    std::this_thread::sleep_for(100ms);
-    std::size_t changed = 0;
-    for (std::size_t at = 0; at < memory_.size_bytes; at += 512) changed += memory_.data[at] != std::byte{0xEE};
-    EXPECT_EQ(changed, 0u);
-  }
-  std::vector<std::byte> large_;
-  int direct_ = -1;
-  Aligned memory_{kPieces * kPieceBytes};
-};
-
-TEST_P(EngineHandOver, AnotherThreadReapsWhatTheFirstHasSubmitted) {
-  for (int round = 0; round < 3; ++round) {
-    submit_elsewhere();
-    results_.clear();
-    collect(kPieces);
-    // The kernel may give back what its submitter's own workers had not begun; nothing else may go wrong.
-    for (const auto& [tag, result] : results_) {
-      ASSERT_TRUE(result == static_cast<std::int64_t>(kPieceBytes) || result == -ECANCELED || result == -EINTR)
-          << result;
-      if (result < 0) continue;
-      ASSERT_EQ(std::memcmp(memory_.data + tag * kPieceBytes, large_.data() + tag * kPieceBytes, kPieceBytes), 0);
-    }
-    expect_quiet();
-  }
-}
-
-TEST_P(EngineHandOver, AThirdThreadDestroysTheEngine) {
-  for (int round = 0; round < 3; ++round) {
-    submit_elsewhere();
-    std::thread([&] { engine_.reset(); }).join();
-    expect_quiet();
-    remake({});
-  }
-}
-
-TEST_P(EngineHandOver, AQueueGoesOnInAnotherThread) {
-  RequestQueue queue(*engine_);
-  std::memset(memory_.data, 0, memory_.size_bytes);
-  std::vector<Request> requests(kPieces);
-  for (std::uint64_t i = 0; i < kPieces; ++i) {
-    requests[i] = {.fd = direct_,
-                   .offset_bytes = i * kPieceBytes,
-                   .buffer = {memory_.data + i * kPieceBytes, kPieceBytes},
-                   .tag = i,
-                   .alignment_bytes = 4096};
-  }
-  std::thread([&] { queue.push(requests); }).join();
-  RequestResult done[kPieces];
-  for (std::size_t left = kPieces; left > 0;) {
-    const std::size_t count = queue.wait(done, 5s);
-    for (std::size_t i = 0; i < count; ++i) ASSERT_TRUE(done[i].status.ok()) << done[i].status.to_string();
-    left -= count;
-  }
-  EXPECT_EQ(std::memcmp(memory_.data, large_.data(), large_.size()), 0);
-  expect_quiet();
-}
-
-TEST_P(EngineHandOver, AForkedChildOnlyFreesMemory) {
-  for (int round = 0; round < 3; ++round) {
-    submit_elsewhere();
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(20);
-      engine_.reset();
-      ::_exit(0);
-    }
-    results_.clear();
-    collect(kPieces);
-    for (const auto& [tag, result] : results_) {
-      ASSERT_TRUE(result == static_cast<std::int64_t>(kPieceBytes) || result == -EINTR) << result;
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-    expect_quiet();
-  }
-}
-
 TEST(Engines, AutoTakesTheFirstThatWorks) {
   std::string why_not;
   auto engine = make_engine("auto", {}, &why_not);
@@ -644,22 +447,7 @@ TEST(Engines, WorkUnderATightMemlockLimit) {
   ::setrlimit(RLIMIT_MEMLOCK, &old);
 }
 
-std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
-  return std::string(info.param.name) + (info.param.one_thread ? "_one_thread" : "") +
-         (info.param.to_device ? "_to_device" : "");
-}
-
-std::vector<Variant> shared_variants() {
-  std::vector<Variant> out = variants();
-  std::erase_if(out, [](const Variant& variant) { return variant.one_thread; });
-  return out;
-}
-
 INSTANTIATE_TEST_SUITE_P(Engine, EngineConformance, ::testing::ValuesIn(variants()), name_of);
-INSTANTIATE_TEST_SUITE_P(Engine, EngineHandOver, ::testing::ValuesIn(shared_variants()), name_of);
 
 }  // namespace
-
-void PrintTo(const EngineRow& row, std::ostream* out) { *out << row.name; }
-
 }  // namespace headrace::io

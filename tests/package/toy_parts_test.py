@@ -30,6 +30,7 @@ SUITES = {  # program: its cases that are about the toys
     "hostile_key_test": "Stores/Hostile*/toy",
     "fetcher_test": "Stores/*/toy",
     "engine_conformance_test": "Engine/*/toy:Engine/*/toy_one_thread",
+    "engine_handover_test": "Engine/*/toy",
     "device_conformance_test": "Kinds/*/toy",
     "read_conformance_test": "All/*/toy_toy_toy_3:All/*/toy_toy_file_3:All/*/auto_toy_memory_3",
     "io_fault_test": "Engine/EngineFaults.*/toy",

@@ -1,6 +1,5 @@
 // Property: while a store changes, a reader gets elements as they were, as they are, or an error, and never others:
 // what docs/reference/changing_stores.md promises for each cache of the library, row by row.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -22,36 +21,12 @@
 
 #include "base/fault.h"
 #include "os/file_handle.h"
+#include "support/file_stamps.h"
 #include "support/held_write.h"
+#include "support/rewritten_file.h"
 #include "support/temp_dir.h"
 #include "support/writer_times.h"
 #include "support/zip_writer.h"
-
-namespace {
-
-// What the library learns of a file passes through here: of a file system that keeps whole seconds, or of a file whose
-// writer has set its time stamps and not yet its bytes.
-std::atomic<bool> whole_seconds{false};
-std::atomic<std::int64_t> stamp_ns{0};  // 0: what the file has
-std::atomic<std::uint64_t> fstat_calls{0};
-std::atomic<std::int64_t> slept_ns{0};
-
-}  // namespace
-
-extern "C" int fstat(int fd, struct stat* out) noexcept {
-  fstat_calls.fetch_add(1);
-  const int result = ::fstatat(fd, "", out, AT_EMPTY_PATH);
-  if (result == 0 && whole_seconds.load()) out->st_mtim.tv_nsec = out->st_ctim.tv_nsec = 0;
-  if (const std::int64_t ns = stamp_ns.load(); result == 0 && ns != 0) {
-    out->st_mtim = out->st_ctim = {ns / 1'000'000'000, ns % 1'000'000'000};
-  }
-  return result;
-}
-
-extern "C" int nanosleep(const timespec* time, timespec* left) {
-  slept_ns += std::int64_t{time->tv_sec} * 1'000'000'000 + time->tv_nsec;
-  return ::clock_nanosleep(CLOCK_MONOTONIC, 0, time, left) == 0 ? 0 : -1;
-}
 
 namespace headrace {
 namespace {
@@ -59,6 +34,14 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using Numbers = std::vector<std::uint32_t>;
+using support::fstat_calls;
+using support::overwrite;
+using support::replace;
+using support::slept_ns;
+using support::stamp_ns;
+using support::truncate_and_rewrite;
+using support::whole_seconds;
+using support::write_text;
 
 constexpr const char* kArray =
     R"({"zarr_format":3,"node_type":"array","shape":[8],"data_type":"uint32","fill_value":0,
@@ -87,27 +70,6 @@ std::string shard(std::uint32_t version) {
   }
   return out;
 }
-
-void write_text(const std::string& path, std::string_view text) {
-  fs::create_directories(fs::path(path).parent_path());
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
-
-// The file's bytes in place, without truncating it.
-void overwrite(const std::string& path, std::string_view text) {
-  const int fd = ::open(path.c_str(), O_WRONLY);
-  ASSERT_GE(fd, 0);
-  EXPECT_EQ(::pwrite(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
-  ::close(fd);
-}
-
-// Another file under the name.
-void replace(const std::string& path, std::string_view text) {
-  write_text(path + ".new", text);
-  fs::rename(path + ".new", path);
-}
-
-void truncate_and_rewrite(const std::string& path, std::string_view text) { write_text(path, text); }
 
 class ChangingStore : public ::testing::TestWithParam<const char*> {
  protected:
@@ -242,17 +204,9 @@ TEST_P(ChangingStore, ShardRewrittenWithItsOldTimeOfModificationIsAnError) {
   EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
 }
 
-void wait_for_second() {
-  timespec now;
-  do {
-    std::this_thread::sleep_for(milliseconds(1));
-    ::clock_gettime(CLOCK_REALTIME, &now);
-  } while (now.tv_nsec > 100'000'000);
-}
-
 TEST_P(ChangingStore, ShardRewrittenWithinOneSecondOfAFileSystemThatKeepsSeconds) {
   whole_seconds = true;
-  wait_for_second();
+  support::wait_for_second();
   write(0);
   const Array array = open(false);
   expect(array, 0);
@@ -403,124 +357,6 @@ TEST(FileIdentityTest, StampsThatEndInZerosAreAsCoarse) {
   EXPECT_FALSE(unsettled(second - 999'999'999, second - 999'999'999));
   EXPECT_TRUE(unsettled(second + 3'000'000'001, second - 5'000'000'001));
   EXPECT_FALSE(unsettled(second - 9'000'000'000, second - 5'000'000'001));  // tar and cp -p set whole seconds
-}
-
-// Windows of a file's page cache that a device takes bytes from.
-class MappedWindows : public ::testing::Test {
- protected:
-  static constexpr std::size_t kBytes = 4 << 20;
-  void TearDown() override { whole_seconds = false; }
-  void write(char letter) { write_text(path, std::string(kBytes, letter)); }
-  Status read(std::uint64_t offset, std::size_t bytes) {
-    const FileRange range{offset, buffer.data(), bytes};
-    const std::uint64_t before = queue.stats().mapped_bytes;
-    EXPECT_TRUE(queue.read(*file, std::span(&range, 1), 0).ok());
-    FileCompletion done;
-    EXPECT_EQ(queue.wait({&done, 1}), 1u);
-    mapped = queue.stats().mapped_bytes - before;
-    return std::move(done.status);
-  }
-  void expect(char letter) {
-    const Status status = read(0, 1 << 20);
-    EXPECT_TRUE(status.ok()) << status.to_string();
-    std::string got(1 << 20, '?');
-    ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size()).ok());
-    EXPECT_EQ(got, std::string(got.size(), letter));
-  }
-  // A GPU would have the old pages of a window that is still used: it holds them. This device sees the new ones.
-  // On a busy machine the file may have settled by the time that it is read, and is mapped anew.
-  void expect_read_anew(char letter) {
-    expect(letter);
-    EXPECT_TRUE(mapped == 0 || has_settled()) << mapped;
-  }
-  bool has_settled() const {
-    os::FileHandle now;
-    EXPECT_TRUE(os::FileHandle::open(path, {}, now).ok());
-    os::FileIdentity identity;
-    int error = 0;
-    EXPECT_TRUE(os::identify(now.fd(), identity, error)) << error;
-    return !os::recently_changed(identity);
-  }
-  // Where memory is short the kernel evicts pages that nobody reads, and a window that lacks some is not mapped.
-  void expect_mapped(char letter) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    do {
-      EXPECT_TRUE(read(0, kBytes).ok());
-      expect(letter);
-      std::this_thread::sleep_for(milliseconds(20));
-    } while (mapped == 0 && std::chrono::steady_clock::now() < deadline);
-    EXPECT_GT(mapped, 0u) << queue.stats().notes;
-  }
-
-  support::TempDir directory;
-  const std::string path = directory / "file";
-  Context context = [] {
-    ContextOptions options;
-    options.mapped_budget_bytes = std::size_t{64} << 20;  // whatever others have mapped
-    return Context::create(options).value();
-  }();
-  Device device = Device::open("host-staged").value();
-  Buffer buffer = Buffer::allocate(device, kBytes).value();
-  FileQueue queue = FileQueue::create(context, device,
-                                      [] {
-                                        FileQueueOptions options;
-                                        options.path = Path::kMapped;
-                                        return options;
-                                      }())
-                        .value();
-  std::unique_ptr<File> file;
-  std::uint64_t mapped = 0;
-};
-
-TEST_F(MappedWindows, AreNotUsedAfterTruncateAndRewriteWhateverFailedBefore) {
-  write('A');
-  file = std::make_unique<File>(File::open(path).value());
-  expect_mapped('A');
-  truncate_and_rewrite(path, std::string(kBytes, 'B'));
-  expect_read_anew('B');
-  expect_mapped('B');
-  // A file that is polled for more.
-  EXPECT_EQ(read(kBytes, 4096).code(), Code::kShort);
-  truncate_and_rewrite(path, std::string(kBytes, 'C'));
-  expect_read_anew('C');
-  expect_mapped('C');
-  EXPECT_EQ(read(kBytes, 4096).code(), Code::kShort);
-  overwrite(path, std::string(kBytes, 'D'));
-  expect_read_anew('D');
-}
-
-TEST_F(MappedWindows, AreNotMadeWithinOneSecondOfAFileSystemThatKeepsSeconds) {
-  whole_seconds = true;
-  wait_for_second();
-  write('A');
-  file = std::make_unique<File>(File::open(path).value());
-  for (int i = 0; i < 15; ++i) {
-    expect_read_anew('A');
-    std::this_thread::sleep_for(milliseconds(20));
-  }
-  truncate_and_rewrite(path, std::string(kBytes, 'B'));
-  expect_read_anew('B');
-  expect_mapped('B');
-}
-
-// Reads of two requests that are not waited for in between are of two moments.
-TEST_F(MappedWindows, AreAskedForAgainByEachRequest) {
-  write('A');
-  file = std::make_unique<File>(File::open(path).value());
-  expect_mapped('A');
-  const std::uint64_t before = queue.stats().mapped_bytes;
-  const FileRange first{0, buffer.data(), 4096}, second{0, buffer.data() + 4096, 4096};
-  ASSERT_TRUE(queue.read(*file, std::span(&first, 1), 0).ok());
-  queue.flush();
-  truncate_and_rewrite(path, std::string(kBytes, 'B'));
-  ASSERT_TRUE(queue.read(*file, std::span(&second, 1), 0).ok());
-  FileCompletion done[2];
-  ASSERT_EQ(queue.wait(done, 2), 2u);
-  mapped = queue.stats().mapped_bytes - before;
-  EXPECT_TRUE(mapped == 4096 || has_settled()) << mapped;
-  std::string got(4096, '?');
-  ASSERT_TRUE(buffer.copy_to_host(4096, reinterpret_cast<std::byte*>(got.data()), got.size()).ok());
-  EXPECT_EQ(got, std::string(4096, 'B'));
 }
 
 constexpr const char* kPlainArray =
