@@ -35,9 +35,10 @@ std::uint64_t field_key(std::uint64_t seed, const FieldId& id) {
   return combine(combine(combine(mix(seed + kGolden), id.variable), id.time), id.level);
 }
 
-// Rounded to a multiple of 2^-bits. Libraries' sines and logarithms differ in their last bit; this hides it.
+// Rounded to a multiple of 2^-bits. Libraries' sines and logarithms differ in their last bit; this hides it. Both
+// products are exact.
 float rounded(double value, int bits) {
-  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(value, bits)), -bits));
+  return static_cast<float>(std::nearbyint(value * std::ldexp(1.0, bits)) * std::ldexp(1.0, -bits));
 }
 
 // Two independent standard normal numbers.
@@ -74,12 +75,13 @@ void transform(std::span<std::complex<double>> data, std::span<const std::comple
   }
 }
 
-// Square root of the power per mode: of k^-3, then k^-5/3, spread over a circle of modes.
+// Square root of the power per mode of these wave numbers, of the grid: of k^-3, then k^-5/3, spread over a circle of
+// modes.
 double amplitude(std::uint64_t row, std::uint64_t column) {
-  const auto wavenumber = [](std::uint64_t i, std::uint64_t n) {
-    return static_cast<double>(i < n / 2 ? i : n - i) * kGlobeColumns / static_cast<double>(kColumns);
+  const auto wavenumber = [](std::uint64_t i) {
+    return static_cast<double>(i) * kGlobeColumns / static_cast<double>(kColumns);
   };
-  const double y = wavenumber(row, kRows), x = wavenumber(column, kColumns), square = x * x + y * y;
+  const double y = wavenumber(row), x = wavenumber(column), square = x * x + y * y;
   if (square == 0) return 0;
   constexpr double kBreakSquare = kBreakWavenumber * kBreakWavenumber;
   if (square < kBreakSquare) return 1 / square;
@@ -98,8 +100,17 @@ FieldSource::FieldSource(std::uint64_t seed, bool smooth) : seed_(seed) {
   for (std::size_t i = 0; i < roots.size(); ++i) {
     roots[i] = std::polar(1.0, 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(kColumns));
   }
-  for (std::uint64_t i = 0; i < modes.size(); ++i) {
-    modes[i] = amplitude(i / kColumns, i % kColumns) * normal_pair(key + kGolden * (i + 1));
+  // Four modes have the same: those of each sign of both wave numbers.
+  for (std::uint64_t row = 0; row <= kRows / 2; ++row) {
+    for (std::uint64_t column = 0; column <= kColumns / 2; ++column) {
+      const double power = amplitude(row, column);
+      for (const std::uint64_t y : {row, (kRows - row) % kRows}) {
+        for (const std::uint64_t x : {column, (kColumns - column) % kColumns}) {
+          const std::uint64_t i = y * kColumns + x;
+          modes[i] = power * normal_pair(key + kGolden * (i + 1));
+        }
+      }
+    }
   }
   for (std::uint64_t row = 0; row < kRows; ++row) transform({&modes[row * kColumns], kColumns}, roots);
   // Columns by the cache line.
