@@ -313,7 +313,7 @@ def test_an_interrupt_prints_what_there_is(f):
 
 
 def test_a_progress_line_on_a_terminal_alone(f):
-    command = [HEADRACE, "bench", "--device=host", f"--filename={f.file}", "--bs=64k", "--time_based", "--runtime=2"]
+    command = [HEADRACE, "bench", "--device=host", f"--filename={f.file}", "--bs=64k", "--rate=64m", "--time_based", "--runtime=2"]
     ours, theirs = pty.openpty()
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
