@@ -1,10 +1,11 @@
 #include "os/cgroup.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
+#include "base/fork.h"
+#include "os/host_limits.h"
 #include "os/proc_text.h"
 
 namespace headrace::os {
@@ -64,6 +65,27 @@ MemoryFolders memory_folders(const std::string& root, std::string_view groups, c
   if (!out.folders.empty()) out.version = membership->version;
   for (std::string& folder : out.folders) folder.insert(0, root);
   return out;
+}
+
+// The same, from what the last call has found where the process is in the same groups: the kernel takes longer to tell
+// what is mounted than to tell anything else that a Context asks for, and who mounts control groups does so before.
+MemoryFolders known_memory_folders(const std::string& root, const std::string& groups) {
+  struct Known {
+    std::mutex mutex;
+    std::string root, groups;  // guarded by mutex, as `folders`
+    std::optional<MemoryFolders> folders;
+  };
+  static base::PerProcess<Known> last;
+  Known& known = last.get();
+  std::lock_guard lock(known.mutex);
+  if (known.folders && known.root == root && known.groups == groups) return *known.folders;
+  const auto mountinfo = read_text_file(root + "/proc/self/mountinfo");
+  if (!mountinfo) return {};
+  known.folders.reset();
+  known.root = root;
+  known.groups = groups;
+  known.folders = memory_folders(root, groups, parse_mountinfo(*mountinfo));
+  return *known.folders;
 }
 
 std::optional<double> quota_of(const std::string& folder, int version) {
@@ -160,14 +182,17 @@ CgroupLimits cgroup_limits(const std::string& root) {
   return limits;
 }
 
-MemoryGroups::MemoryGroups(const std::string& root) {
+MemoryGroups::MemoryGroups(const std::string& root) : memory_limit_bytes_(machine_memory_bytes()) {
   const auto groups = read_text_file(root + "/proc/self/cgroup");
-  const auto mountinfo = read_text_file(root + "/proc/self/mountinfo");
-  if (!groups || !mountinfo) return;
-  MemoryFolders memory = memory_folders(root, *groups, parse_mountinfo(*mountinfo));
+  if (!groups) return;
+  MemoryFolders memory = known_memory_folders(root, *groups);
   version_ = memory.version;
   folders_ = std::move(memory.folders);
-  std::erase_if(folders_, [&](const std::string& folder) { return !memory_limit(folder, memory_files(version_)); });
+  std::erase_if(folders_, [&](const std::string& folder) {
+    const auto limit = memory_limit(folder, memory_files(version_));
+    if (limit) memory_limit_bytes_ = std::min(memory_limit_bytes_, *limit);
+    return !limit;
+  });
 }
 
 std::vector<MemoryGroups::PageCache> MemoryGroups::page_cache() const {
@@ -181,12 +206,6 @@ std::vector<MemoryGroups::PageCache> MemoryGroups::page_cache() const {
     if (room) out.push_back({*room, *mapped});
   }
   return out;
-}
-
-std::uint64_t memory_limit_bytes() {
-  const std::uint64_t machine =
-      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  return std::min(machine, cgroup_limits().memory_limit_bytes.value_or(machine));
 }
 
 }  // namespace headrace::os

@@ -35,6 +35,8 @@ class MemoryGroups {
  public:
   explicit MemoryGroups(const std::string& root = "");
   bool any() const noexcept { return !folders_.empty(); }
+  // What the machine has, or what a group allowed when this was made where that is less.
+  std::uint64_t memory_limit_bytes() const noexcept { return memory_limit_bytes_; }
 
   struct PageCache {
     std::uint64_t room_bytes = 0;    // what the limit leaves for it, and for what is free
@@ -46,10 +48,8 @@ class MemoryGroups {
  private:
   int version_ = 0;
   std::vector<std::string> folders_;
+  std::uint64_t memory_limit_bytes_ = 0;
 };
-
-// Memory this process may use: the machine's, or what its group allows where that is less.
-std::uint64_t memory_limit_bytes();
 
 // Which group of a process belongs to `controller` ("memory"), from the text of /proc/PID/cgroup. Version 1 groups are
 // preferred, as the kernel has a controller in one hierarchy only.

@@ -44,6 +44,10 @@ MemoryAmount host_memory() {
           1024 * labelled_number(*text, "MemAvailable").value_or(0)};
 }
 
+std::uint64_t machine_memory_bytes() noexcept {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 std::uint64_t pinned_bytes() {
   const auto text = read_text_file("/proc/vmstat");
   if (!text) return 0;

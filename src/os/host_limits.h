@@ -18,6 +18,7 @@ struct MemoryAmount {
   std::uint64_t total_bytes = 0, available_bytes = 0;  // 0: not known
 };
 MemoryAmount host_memory();
+std::uint64_t machine_memory_bytes() noexcept;  // its total_bytes alone, without a file
 // Pages that devices of the machine reach, times the page size: held in memory by drivers for whatever process. 0 where
 // the kernel does not count them (before 5.7).
 std::uint64_t pinned_bytes();

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
+#include "os/host_limits.h"
 #include "support/temp_dir.h"
 
 namespace headrace::os {
@@ -151,8 +153,17 @@ TEST(Cgroup, PageCacheOfVersion1) {
   EXPECT_EQ(groups.page_cache()[0].mapped_bytes, 300u);
   tree.put(group + "memory.usage_in_bytes", "1900\n");
   EXPECT_EQ(groups.page_cache()[0].room_bytes, 700u);
+  EXPECT_EQ(groups.memory_limit_bytes(), 2000u);
   tree.put(group + "memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_TRUE(groups.page_cache().empty());
+  EXPECT_EQ(groups.memory_limit_bytes(), 2000u);
+  EXPECT_EQ(MemoryGroups(tree.path()).memory_limit_bytes(), machine_memory_bytes());
+  // Where the process has been put into another group.
+  tree.put("proc/self/cgroup", "5:memory:/docker/4c01/inner\n");
+  std::filesystem::create_directory(tree.path() + "/sys/fs/cgroup/memory/inner");
+  tree.put("sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "1000\n");
+  tree.put(group + "memory.limit_in_bytes", "2000\n");
+  EXPECT_EQ(MemoryGroups(tree.path()).memory_limit_bytes(), 1000u);
 }
 
 TEST(Cgroup, PageCacheOfVersion2IsThatOfEachLimitedGroup) {
@@ -196,6 +207,9 @@ TEST(Cgroup, ThisProcess) {
   EXPECT_LE(limits.memory_available_bytes.value_or(0), limits.memory_limit_bytes.value_or(0));
   EXPECT_GT(limits.cpu_quota.value_or(1), 0);
   EXPECT_EQ(MemoryGroups().any(), limits.memory_limit_bytes.has_value());
+  EXPECT_EQ(MemoryGroups().memory_limit_bytes(),
+            std::min(limits.memory_limit_bytes.value_or(machine_memory_bytes()), machine_memory_bytes()));
+  EXPECT_EQ(machine_memory_bytes(), host_memory().total_bytes);
 }
 
 }  // namespace

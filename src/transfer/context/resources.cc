@@ -56,9 +56,9 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   // half of what a control group has for its page cache is mapped.
   MappedBudget mapped{.bytes = options.mapped_budget_bytes};
   if (mapped.bytes == 0) {
-    mapped.bytes = mapped.process_bytes = os::memory_limit_bytes() / 4;
-    mapped.machine_bytes = std::max(os::host_memory().total_bytes / 2, mapped.bytes);
     os::MemoryGroups groups;
+    mapped.bytes = mapped.process_bytes = groups.memory_limit_bytes() / 4;
+    mapped.machine_bytes = std::max(os::machine_memory_bytes() / 2, mapped.bytes);
     if (groups.any()) mapped.groups = [groups = std::move(groups)] { return groups.page_cache(); };
   }
   resources->mapped_ = std::make_unique<MappedCache>(mapped, resources->near_);
