@@ -16,6 +16,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
@@ -58,7 +59,10 @@ class ReuseTracker {
   static constexpr std::size_t kWays = 4, kBuckets = std::size_t{1} << 15;
   static constexpr std::uint64_t kKept = std::uint64_t{1} << 23, kBytes = kKept - 1;
   struct Table {
-    std::array<std::array<Entry, kWays>, kBuckets> buckets{};
+    std::array<std::array<Entry, kWays>, kBuckets> buckets;
+  };
+  struct Free {
+    void operator()(Table* table) const noexcept { std::free(table); }
   };
 
   Table* table() noexcept;
@@ -67,7 +71,7 @@ class ReuseTracker {
   std::uint64_t (*const spare_bytes_)();
   std::uint64_t (*const now_ns_)();
   std::once_flag made_;
-  std::unique_ptr<Table> table_;
+  std::unique_ptr<Table, Free> table_;
   std::atomic<std::uint64_t> kept_bytes_{0}, budget_bytes_{0}, ask_again_ns_{0};
 };
 
