@@ -103,8 +103,9 @@ struct WaveTasks {
   std::vector<TaskGroup> groups;
   std::vector<Task> tasks;
   std::vector<Source> sources;
-  std::size_t max_tasks = 0;  // fill() stops at this many tasks
-  Stats lookups;              // added to by fill(): what it opened and read itself, such as indexes of shards
+  std::size_t max_tasks = 0;   // fill() stops at this many tasks
+  std::size_t room_tasks = 0;  // but the first group may have as many, rather than be cut, if these are more
+  Stats lookups;               // added to by fill(): what it opened and read itself, such as indexes of shards
   ~WaveTasks() { let_go(); }
   // REQUIRES: the wave has been filled.
   const codec::Chain& chain() const noexcept { return *form->chain; }

@@ -9,7 +9,7 @@ namespace headrace::transfer {
 
 void Turns::begin(Wave& wave, std::uint64_t mapped_bytes) const {
   const auto most = static_cast<std::size_t>(wave.form->sizes.tasks);
-  wave.tasks.max_tasks = most;
+  wave.tasks.max_tasks = wave.tasks.room_tasks = most;
   wave.turn.kind = kind_;
   if (policy_ == nullptr) return;
   wave.turn.begun_ns = base::now_ns();

@@ -210,7 +210,7 @@ class ShardPlan final : public ArrayPlan {
           shard_.reset();
           if (!wave.groups.empty() && !os::Descriptors::of_process().room()) return More::kYes;  // less in this wave
         }
-        Status status = gather(wave.max_tasks, wave.lookups, listener);
+        Status status = gather(std::max(wave.max_tasks, wave.room_tasks), wave.lookups, listener);
         if (waits_) return More::kAfterLookups;
         sort_by_offset(pending_);
         if (!status.ok()) {
@@ -371,8 +371,8 @@ class ShardPlan final : public ArrayPlan {
   }
 
   // Moves tasks from pending_ into groups until the wave or the shard is through. Where the same ranges are to be asked
-  // for again, a group ends where chunks and gaps make it end, and not where a wave does: false: the next one does not
-  // fit any more. One that is larger than a wave is cut.
+  // for again, a group ends where chunks and gaps make it end, and not where a wave does, as long as a wave has room
+  // for it: false: the next one does not fit any more.
   bool emit_groups(WaveTasks& wave) {
     std::uint32_t source = kNoSource;
     if (shard_ != nullptr) {
@@ -391,8 +391,9 @@ class ShardPlan final : public ArrayPlan {
       group.first_task = static_cast<std::uint32_t>(wave.tasks.size());
       group.offset = pending_[cursor_].offset;
       std::uint64_t end = group.offset;
-      const bool absent = pending_[cursor_].length == 0;
-      while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
+      const bool absent = pending_[cursor_].length == 0, steady = shape.steady && !absent;
+      const std::size_t most = steady ? std::max(wave.max_tasks, wave.room_tasks) : wave.max_tasks;
+      while (cursor_ < pending_.size() && wave.tasks.size() < most) {
         const Task& task = pending_[cursor_];
         if ((task.length == 0) != absent || !fits(task)) break;
         if (group.task_count > 0 && !absent && !joins(task, group, end, shape)) break;
@@ -401,7 +402,7 @@ class ShardPlan final : public ArrayPlan {
         ++group.task_count;
         ++cursor_;
       }
-      if (shape.steady && !absent && !wave.groups.empty() && is_cut(group, end, shape)) {
+      if (steady && !wave.groups.empty() && (wave.tasks.size() > wave.max_tasks || is_cut(group, end, shape))) {
         if (wave.sources.size() == source + 1 && wave.groups.back().source != source) wave.sources.pop_back();
         wave.tasks.resize(group.first_task);
         cursor_ -= group.task_count;
@@ -419,7 +420,7 @@ class ShardPlan final : public ArrayPlan {
     return !wants_parts() && (task.offset <= end || task.offset - end <= shape.gap_bytes) &&
            task_end - group.offset <= std::min(shape.group_bytes, most_group_bytes_);
   }
-  // Whether the next pending one would, too.
+  // Whether the next pending one would be, had the wave room for it.
   bool is_cut(const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape) const {
     if (cursor_ == pending_.size()) return false;
     const Task& next = pending_[cursor_];
