@@ -72,8 +72,11 @@ TEST_F(FileRangesTest, ARangeIsTheFilesOwn) {
   fs::create_directory(files() + "/d");
   EXPECT_EQ(read_range(*store, "d", 0, 1).status.code(), Code::kIo);
   // One that has just changed could change again and look the same.
+  const auto written = std::chrono::steady_clock::now();
   write("a", "abcdefghij");
-  EXPECT_EQ(read_range(*store, "a", 0, 10).version, "");
+  const std::string soon = read_range(*store, "a", 0, 10).version;
+  const bool late = std::chrono::steady_clock::now() - written > std::chrono::milliseconds(90);  // a busy machine
+  EXPECT_TRUE(soon.empty() || late) << soon;
   EXPECT_EQ(text(2, 3, version), code_name(Code::kAgainExhausted));
 }
 

@@ -117,7 +117,7 @@ std::shared_ptr<const SegmentTable::File> SegmentTable::open(Segment& segment) n
     opened_.reserve(kMostOpen);
     os::OwnedDescriptor file = directory_.open_segment(segment.name, false);
     if (!file) return nullptr;
-    segment.file = std::make_shared<const File>(std::move(file), directory_.path() + "/" + segment.name);
+    segment.file = std::make_shared<const File>(File{std::move(file), directory_.path() + "/" + segment.name});
     opened_.push_back(segment.about.number);
     return segment.file;
   } catch (const std::bad_alloc&) {

@@ -15,7 +15,7 @@ class BatchScaling::OfRead final : public transfer::ReadEnd {
   Status finish(Stats& stats) override {
     HEADRACE_TRY_ASSIGN(std::unique_ptr<device::Stream> stream, take_stream());
     trace::Timer timer(trace::Stage::kAssemble);
-    const Status status = scale(*stream);
+    Status status = scale(*stream);
     stats.assemble_seconds += timer.stop();
     if (status.ok()) {  // else work may be queued on it
       std::lock_guard lock(*streams_->mutex);

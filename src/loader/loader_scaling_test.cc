@@ -100,7 +100,7 @@ class LoaderScaling : public LoaderTest {
     }
     return array;
   }
-  static constexpr std::uint64_t kElements = 2 * 12 * 16;  // of a sample
+  static constexpr std::uint64_t kElements = std::uint64_t{2} * 12 * 16;  // of a sample
 
   void expect_scaled(const LoaderBatch& batch, std::size_t tensor) const {
     std::vector<float> out(batch.samples().size() * kElements);
