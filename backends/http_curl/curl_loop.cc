@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "os/signals_blocked.h"
 
 namespace headrace::http {
 namespace {
@@ -45,20 +45,13 @@ Status CurlLoop::begin() noexcept {
   try {
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_ < 0) return Status(Code::kResourceExhausted, Layer::kStore, "no descriptor is left").with_errno(errno);
-    // Signals are the program's; and one for a connection that the server has closed ends no program.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    Status status;
+    const os::SignalsBlocked blocked;
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& error) {
-      status = Status(Code::kResourceExhausted, Layer::kStore, "no thread for HTTP").with_cause(error.what());
-    } catch (const std::bad_alloc&) {
-      status = Status::out_of_memory();
+      return Status(Code::kResourceExhausted, Layer::kStore, "no thread for HTTP").with_cause(error.what());
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return status;
+    return {};
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
 #include <cstdio>
 #include <deque>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "base/fork.h"
 #include "os/file_handle.h"
 #include "os/file_read.h"
+#include "os/signals_blocked.h"
 
 namespace headrace::store {
 namespace {
@@ -114,19 +114,15 @@ class RangeThreads {
   }
 
  private:
-  // Signals are the program's.
+  // Throws std::bad_alloc.
   bool add_thread() {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool added = true;
+    const os::SignalsBlocked blocked;
     try {
       threads_.emplace_back([this] { serve(); });
     } catch (const std::system_error&) {
-      added = false;
+      return false;
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return added;
+    return true;
   }
 
   void serve() noexcept {

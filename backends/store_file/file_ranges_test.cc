@@ -9,11 +9,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <thread>
 #include <vector>
 
+#include "os/signals_blocked.h"
 #include "support/byte_store_testing.h"
 #include "support/cached_store.h"
 #include "support/temp_dir.h"
@@ -165,6 +168,24 @@ TEST_F(FileRangesTest, OptionsThatMeanNothingHereAreRefused) {
   EXPECT_EQ(opened({{"cache_dir", cache()}, {"region", "x"}}).code(), Code::kInvalidArgument);
   EXPECT_EQ(opened({{"cache_dir", cache()}, {"cache_bytes", "much"}}).code(), Code::kInvalidArgument);
   EXPECT_EQ(opened({{"cache_dir", "s3://bucket"}}).code(), Code::kInvalidArgument);
+}
+
+TEST(SignalsBlocked, UntilTheScopeEndsHoweverItEnds) {
+  const auto blocked = [] {
+    sigset_t now;
+    EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &now), 0);
+    return ::sigismember(&now, SIGUSR1) == 1;
+  };
+  ASSERT_FALSE(blocked());
+  bool inherited = false;
+  try {
+    const os::SignalsBlocked signals;
+    std::thread([&] { inherited = blocked(); }).join();
+    throw std::bad_alloc();
+  } catch (const std::bad_alloc&) {
+  }
+  EXPECT_TRUE(inherited);
+  EXPECT_FALSE(blocked());
 }
 
 TEST_F(FileRangesTest, AForkedChildSaysSo) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <map>
 #include <new>
@@ -15,6 +14,7 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/fork.h"
+#include "os/signals_blocked.h"
 
 namespace headrace::cache {
 namespace {
@@ -89,19 +89,10 @@ Status DiskCache::begin() {
   HEADRACE_TRY(directory_.list(listed_));
   segments_.refresh(listed_);
   try {
-    // Signals are the program's; and one for a file that grows beyond a limit ends no program.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      threads_.reserve(kServers + 1);
-      for (unsigned i = 0; i < kServers; ++i) threads_.emplace_back([this] { serve(); });
-      threads_.emplace_back([this] { write_all(); });
-    } catch (...) {
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    const os::SignalsBlocked blocked;
+    threads_.reserve(kServers + 1);
+    for (unsigned i = 0; i < kServers; ++i) threads_.emplace_back([this] { serve(); });
+    threads_.emplace_back([this] { write_all(); });
   } catch (const std::system_error& error) {
     return Status(Code::kResourceExhausted, Layer::kStore, "no thread for the cache directory " + directory_.path())
         .with_cause(error.what());

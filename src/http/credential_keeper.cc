@@ -1,6 +1,5 @@
 #include "http/credential_keeper.h"
 
-#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -8,6 +7,8 @@
 #include <new>
 #include <system_error>
 #include <utility>
+
+#include "os/signals_blocked.h"
 
 namespace headrace::http {
 namespace {
@@ -84,15 +85,12 @@ bool CredentialKeeper::renew(std::uint64_t generation) {
 // With the lock. False: there is no thread for it.
 bool CredentialKeeper::begin_fetch(std::int64_t now) {
   if (!thread_.joinable()) {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    const os::SignalsBlocked blocked;
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::exception&) {
       next_try_ = now + kFailedSeconds;
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!thread_.joinable()) return false;
   }
   fetching_ = true;
