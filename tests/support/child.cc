@@ -1,5 +1,6 @@
 #include "support/child.h"
 
+#include <dirent.h>
 #include <link.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -9,6 +10,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "support/sanitizer.h"
 
@@ -60,6 +63,32 @@ void look(int, siginfo_t*, void* context) {
   }
 }
 
+// Whether another thread of this process runs, or waits for a disk.
+bool others_run() {
+  DIR* const tasks = ::opendir("/proc/self/task");
+  if (tasks == nullptr) return false;
+  bool any = false;
+  const std::string own = std::to_string(::gettid());
+  while (const dirent* const task = ::readdir(tasks)) {
+    if (task->d_name[0] == '.' || own == task->d_name) continue;
+    std::ifstream file(std::string("/proc/self/task/") + task->d_name + "/stat");
+    std::string stat;
+    std::getline(file, stat);
+    const std::size_t end_of_name = stat.rfind(") ");
+    if (end_of_name == std::string::npos) continue;  // it has ended
+    const char state = stat[end_of_name + 2];
+    any = any || state == 'R' || state == 'D';
+  }
+  ::closedir(tasks);
+  return any;
+}
+
+// A thread that runs may hold a lock of the runtime, as one that has just been made does; its copy in the child is
+// never released.
+void wait_for_idle_threads() {
+  for (int looks = 0; looks < 200 && others_run(); ++looks) ::usleep(1000);
+}
+
 void watch(unsigned seconds) {
   if (runtime.end == 0) {
     ::alarm(seconds);
@@ -80,6 +109,7 @@ void watch(unsigned seconds) {
 int in_child(const std::function<int()>& body, unsigned seconds) {
   if (kAddressSanitizer && runtime.end == 0) runtime = find_runtime();
   for (int forks = 1;; ++forks) {
+    if (kAddressSanitizer) wait_for_idle_threads();
     const pid_t child = ::fork();
     if (child == 0) {
       watch(seconds);
