@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "support/temp_dir.h"
 #include "tools/headrace/bench/bench_text.h"
 #include "tools/headrace/bench/job_result.h"
 #include "tools/headrace/bench/latency_histogram.h"
+#include "tools/headrace/bench/measurement_log.h"
 #include "tools/headrace/bench/offset_generator.h"
 #include "tools/headrace/bench/verify_block.h"
 
@@ -214,6 +217,46 @@ TEST(Verify, WhatNoVerifyJobWroteIsForeign) {
   EXPECT_EQ(zeros->kind, FaultKind::kForeign);
   EXPECT_EQ(zeros->found, "only zeros");
   EXPECT_EQ(checker.check(std::vector<std::byte>(4096, std::byte{'x'}), 0, 0)->kind, FaultKind::kForeign);
+}
+
+// A request that ends a microsecond after a window began has no rate of its own.
+TEST(Logs, ABriefLastWindowIsAddedToTheOneBefore) {
+  const support::TempDir folder;
+  LogOptions options;
+  options.bw = options.iops = options.lat = folder / "log";
+  options.average_seconds = 0.1;
+  constexpr std::uint64_t kMs = 1'000'000, kBegin = 5'000 * kMs;
+  for (const std::uint64_t rest : {kMs / 1000, 49 * kMs, 51 * kMs}) {
+    for (const bool write : {false, true}) {
+      MeasurementLog log(options);
+      log.start(kBegin);
+      // One each 10 ms; the 11th, at 100 ms, begins a window, which the last is in too.
+      for (std::uint64_t i = 1; i <= 10; ++i) log.add({kBegin + i * 10 * kMs, 1, 2, 3, 1024, 1, 0, write});
+      log.finish(kBegin + 100 * kMs + rest);
+      ASSERT_TRUE(log.write("job", 1).ok());
+      std::ifstream file(folder / "log_bw.1.log");
+      std::vector<std::uint64_t> rates;
+      for (std::string line; std::getline(file, line);) rates.push_back(std::stoull(line.substr(line.find(", ") + 2)));
+      if (rest < 50 * kMs) {
+        ASSERT_EQ(rates.size(), 1u);
+        EXPECT_EQ(rates[0], 10'000 * kMs / (100 * kMs + rest));
+      } else {
+        ASSERT_EQ(rates.size(), 2u);
+        EXPECT_EQ(rates[0], 90u);
+        EXPECT_EQ(rates[1], 1000 * kMs / rest);
+      }
+    }
+  }
+  // The first window has none before it.
+  MeasurementLog brief(options);
+  brief.start(kBegin);
+  brief.add({kBegin + kMs, 1, 2, 3, 1024, 1, 0, false});
+  brief.finish(kBegin + 2 * kMs);
+  ASSERT_TRUE(brief.write("job", 2).ok());
+  std::ifstream file(folder / "log_bw.2.log");
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(line, "2, 500, 0, 0, 0");
 }
 
 TEST(Text, ARateSaysOfWhat) {

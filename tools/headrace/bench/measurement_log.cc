@@ -20,16 +20,30 @@ void MeasurementLog::start(std::uint64_t now) {
   if (options_.any()) chunks_.push_back(std::make_unique<Line[]>(kChunk));
 }
 
-void MeasurementLog::push(const Line& line) {
+MeasurementLog::Line* MeasurementLog::push(const Line& line) {
   if (lines_ == chunks_.size() * kChunk) {
     if (chunks_.size() == kMostChunks) {
       ++dropped_;
-      return;
+      return nullptr;
     }
     chunks_.push_back(std::make_unique<Line[]>(kChunk));
   }
-  chunks_[lines_ / kChunk][lines_ % kChunk] = line;
+  Line* const kept = &chunks_[lines_ / kChunk][lines_ % kChunk];
+  *kept = line;
   ++lines_;
+  return kept;
+}
+
+void MeasurementLog::Window::add(const Window& other) {
+  requests += other.requests;
+  blocks += other.blocks;
+  bytes += other.bytes;
+  submit += other.submit;
+  complete += other.complete;
+  total += other.total;
+  most_submit = std::max(most_submit, other.most_submit);
+  most_complete = std::max(most_complete, other.most_complete);
+  most_total = std::max(most_total, other.most_total);
 }
 
 void MeasurementLog::add(const MeasuredRequest& request) {
@@ -52,39 +66,52 @@ void MeasurementLog::add(const MeasuredRequest& request) {
   Window& window = windows_[request.write ? 1 : 0];
   const auto length = static_cast<std::uint64_t>(options_.average_seconds * 1e9);
   if (request.ended - window.began >= length) close_window(request.write, request.ended);
-  ++window.requests;
-  window.blocks += request.blocks;
-  window.bytes += request.bytes;
-  window.submit += request.submit;
-  window.complete += request.complete;
-  window.total += request.total;
-  window.most_submit = std::max(window.most_submit, request.submit);
-  window.most_complete = std::max(window.most_complete, request.complete);
-  window.most_total = std::max(window.most_total, request.total);
+  Window one;
+  one.requests = 1;
+  one.blocks = request.blocks;
+  one.bytes = request.bytes;
+  one.submit = one.most_submit = request.submit;
+  one.complete = one.most_complete = request.complete;
+  one.total = one.most_total = request.total;
+  window.add(one);
+}
+
+MeasurementLog::Line MeasurementLog::line_of(const Window& window, bool write, std::uint64_t now) const {
+  const double seconds = static_cast<double>(std::max<std::uint64_t>(now - window.began, 1)) * 1e-9;
+  Line line;
+  line.time = epoch_ms_ + (now - start_) / 1000000;
+  line.bandwidth = static_cast<std::uint64_t>(static_cast<double>(window.bytes) / 1024 / seconds);
+  line.iops = static_cast<std::uint64_t>(static_cast<double>(window.blocks) / seconds);
+  line.submit = options_.maximum ? window.most_submit : window.submit / window.requests;
+  line.complete = options_.maximum ? window.most_complete : window.complete / window.requests;
+  line.total = options_.maximum ? window.most_total : window.total / window.requests;
+  line.write = write;
+  return line;
 }
 
 void MeasurementLog::close_window(bool write, std::uint64_t now) {
   Window& window = windows_[write ? 1 : 0];
-  const double seconds = static_cast<double>(std::max<std::uint64_t>(now - window.began, 1)) * 1e-9;
-  if (window.requests > 0) {
-    Line line;
-    line.time = epoch_ms_ + (now - start_) / 1000000;
-    line.bandwidth = static_cast<std::uint64_t>(static_cast<double>(window.bytes) / 1024 / seconds);
-    line.iops = static_cast<std::uint64_t>(static_cast<double>(window.blocks) / seconds);
-    line.submit = options_.maximum ? window.most_submit : window.submit / window.requests;
-    line.complete = options_.maximum ? window.most_complete : window.complete / window.requests;
-    line.total = options_.maximum ? window.most_total : window.total / window.requests;
-    line.write = write;
-    push(line);
-  }
+  if (window.requests > 0) last_[write ? 1 : 0] = {push(line_of(window, write, now)), window};
   window = Window();
   window.began = now;
 }
 
 void MeasurementLog::finish(std::uint64_t now) {
   if (!options_.any() || options_.average_seconds == 0) return;
-  close_window(false, now);
-  close_window(true, now);
+  for (const bool write : {false, true}) {
+    Window& window = windows_[write ? 1 : 0];
+    LastLine& last = last_[write ? 1 : 0];
+    const bool brief = static_cast<double>(now - window.began) < options_.average_seconds * 1e9 / 2;
+    if (window.requests == 0 || last.line == nullptr || !brief) {
+      close_window(write, now);
+      continue;
+    }
+    last.window.add(window);
+    const std::uint64_t time = last.line->time;  // lines are in the order of their times
+    *last.line = line_of(last.window, write, now);
+    last.line->time = time;
+    window = Window();
+  }
 }
 
 Status MeasurementLog::write_one(const std::string& path, std::uint64_t Line::*value) const {

@@ -32,7 +32,8 @@ class MeasurementLog {
   void start(std::uint64_t now);
   // Allocates once in 2^15 lines at most.
   void add(const MeasuredRequest& request);
-  // The job has ended: what the last windows hold becomes lines.
+  // The job has ended: what the last windows hold becomes lines. A window of less than half the time is added to the
+  // one before it: a request that ends as the window begins would have a rate that nothing had.
   void finish(std::uint64_t now);
   std::uint64_t dropped() const noexcept { return dropped_; }
 
@@ -47,10 +48,18 @@ class MeasurementLog {
   struct Window {
     std::uint64_t began = 0, requests = 0, blocks = 0, bytes = 0, submit = 0, complete = 0, total = 0;
     std::uint64_t most_submit = 0, most_complete = 0, most_total = 0;
+    void add(const Window& other);
+  };
+  // The latest line of a direction, and what it was made of.
+  struct LastLine {
+    Line* line = nullptr;
+    Window window;
   };
   static constexpr std::size_t kChunk = std::size_t{1} << 15, kMostChunks = 512;
 
-  void push(const Line& line);
+  // Where the line is kept; null where there is no more room.
+  Line* push(const Line& line);
+  Line line_of(const Window& window, bool write, std::uint64_t now) const;
   void close_window(bool write, std::uint64_t now);
   Status write_one(const std::string& path, std::uint64_t Line::*value) const;
 
@@ -59,6 +68,7 @@ class MeasurementLog {
   std::vector<std::unique_ptr<Line[]>> chunks_;
   std::size_t lines_ = 0;
   Window windows_[2];
+  LastLine last_[2];
 };
 
 }  // namespace headrace::bench
