@@ -1,5 +1,6 @@
 #include "curl_loop.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -7,12 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
 
 #include "base/clock.h"
+#include "os/owned_descriptor.h"
 #include "os/signals_blocked.h"
 
 namespace headrace::http {
@@ -31,9 +34,11 @@ bool is_loopback(std::string_view url) noexcept {
 }  // namespace
 
 CurlLoop::CurlLoop(const CurlLibrary& curl, const TransportOptions& options, ExchangeQueue& queue, std::size_t index)
-    : curl_(curl), options_(options), queue_(queue), index_(index) {
+    : curl_(curl), options_(options), queue_(queue), index_(index), plain_(options.connections) {
   active_.reserve(options.connections);
   idle_.reserve(options.connections);
+  polled_.reserve(options.connections + 1);
+  waited_.reserve(options.connections + 1);
 }
 
 CurlLoop::~CurlLoop() {
@@ -70,10 +75,11 @@ void CurlLoop::run() noexcept {
     if (turn.stop) break;  // those that hold this have none under way then
     while (Exchange* const one = turn.cancelled.pop_front()) one->on_end(ExchangeEnd::kCancelled, {});
     if (turn.look_for_cancelled) end_cancelled();
-    while (Exchange* const one = turn.given.pop_front()) begin_transfer(*one);
+    while (Exchange* const one = turn.given.pop_front()) begin_exchange(*one);
     int running = 0;
-    if (multi_ != nullptr) (void)curl_.multi_perform(multi_, &running);
+    if (multi_ != nullptr && !active_.empty()) (void)curl_.multi_perform(multi_, &running);
     end_finished();
+    run_plain();
     end_late();
     wait();
   }
@@ -89,39 +95,68 @@ void CurlLoop::make_multi() noexcept {
   (void)curl_.multi_setopt(multi_, CURLMOPT_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
 }
 
-void CurlLoop::begin_transfer(Exchange& exchange) noexcept {
+void CurlLoop::begin_exchange(Exchange& exchange) noexcept {
   if (exchange.cancel_wanted.load(std::memory_order_relaxed)) return tell(exchange, ExchangeEnd::kCancelled, {});
   const std::uint64_t now = base::now_ns();
   if (exchange.deadline_ns == 0) {
     exchange.deadline_ns = exchange.total_ns == 0 ? ~std::uint64_t{0} : now + exchange.total_ns;
   }
   exchange.on_begin();
+  const std::uint64_t begun = base::now_ns();
+  const CarriedExchange carried{&exchange, begun, begun};
+  const bool plain = is_for_plain(exchange);
+  if (!plain || !begin_on_idle(carried)) begin_transfer(carried, plain);
+}
+
+// What has to be measured step by step libcurl measures.
+bool CurlLoop::is_for_plain(const Exchange& exchange) const noexcept {
+  if (exchange.facts != nullptr || !PlainConnection::carries(exchange)) return false;
+  if (options_.direct || is_loopback(exchange.url)) return true;
+  const auto is_set = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  return options_.proxy.empty() && !is_set("http_proxy") && !is_set("all_proxy") && !is_set("ALL_PROXY");
+}
+
+bool CurlLoop::begin_on_idle(const CarriedExchange& carried) noexcept {
+  try {
+    return plain_.begin_on_idle(carried);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void CurlLoop::begin_transfer(const CarriedExchange& carried, bool connects) noexcept {
   Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
-  if (transfer == nullptr) return tell(exchange, ExchangeEnd::kNoMemory, {});
-  transfer->exchange = &exchange;
-  transfer->begun_ns = transfer->moved_ns = base::now_ns();
+  if (transfer == nullptr) return tell(*carried.exchange, ExchangeEnd::kNoMemory, {});
+  transfer->carried = carried;
+  transfer->connects = connects;
   transfer->answering = transfer->stopped = false;
   transfer->error[0] = '\0';
-  bool good = true;
-  for (const std::string& header : exchange.headers) {
-    curl_slist* const longer = curl_.slist_append(transfer->headers, header.c_str());
-    good = good && longer != nullptr;
-    if (longer != nullptr) transfer->headers = longer;
-  }
-  good = good && curl_.easy_setopt(transfer->easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK;
-  good = good && curl_.easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers) == CURLE_OK;
-  // A proxy's loopback is another machine's.
-  const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
-  good = good && curl_.easy_setopt(transfer->easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK;
-  good = good && set_method(*transfer, exchange);
-  good = good && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK;
-  if (good) {
+  if (set_request(*transfer) && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK) {
     active_.push_back(transfer);  // has room
     return;
   }
   clear_headers(*transfer);
   idle_.push_back(transfer);
-  tell(exchange, ExchangeEnd::kNoMemory, {});
+  tell(*carried.exchange, ExchangeEnd::kNoMemory, {});
+}
+
+bool CurlLoop::set_request(Transfer& transfer) noexcept {
+  const Exchange& exchange = *transfer.carried.exchange;
+  for (const std::string& header : exchange.headers) {
+    curl_slist* const longer = curl_.slist_append(transfer.headers, header.c_str());
+    if (longer == nullptr) return false;
+    transfer.headers = longer;
+  }
+  // A proxy's loopback is another machine's.
+  const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
+  return curl_.easy_setopt(transfer.easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK &&
+         curl_.easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, transfer.headers) == CURLE_OK &&
+         curl_.easy_setopt(transfer.easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK &&
+         curl_.easy_setopt(transfer.easy, CURLOPT_CONNECT_ONLY, transfer.connects ? 1L : 0L) == CURLE_OK &&
+         set_method(transfer, exchange);
 }
 
 // Handles are used again: nothing of a request before it stays.
@@ -198,14 +233,47 @@ void CurlLoop::free_transfer(Transfer* transfer) noexcept {
   delete transfer;
 }
 
-// The transfer is done with; libcurl does not call for it any more when its exchange is told.
-void CurlLoop::end(Transfer* transfer, ExchangeEnd how, std::string_view detail) noexcept {
+// The transfer is done with; libcurl does not call for it any more.
+Exchange& CurlLoop::finish(Transfer* transfer) noexcept {
   (void)curl_.multi_remove_handle(multi_, transfer->easy);
   clear_headers(*transfer);
   active_.erase(std::find(active_.begin(), active_.end(), transfer));
-  Exchange* const exchange = std::exchange(transfer->exchange, nullptr);
   idle_.push_back(transfer);  // has room
-  tell(*exchange, how, detail);
+  return *std::exchange(transfer->carried.exchange, nullptr);
+}
+
+void CurlLoop::end(Transfer* transfer, ExchangeEnd how, std::string_view detail) noexcept {
+  tell(finish(transfer), how, detail);
+}
+
+// libcurl closes its descriptor of the connection, and this one stays.
+void CurlLoop::hand_over(Transfer* transfer) noexcept {
+  curl_socket_t socket = CURL_SOCKET_BAD;
+  (void)curl_.easy_getinfo(transfer->easy, CURLINFO_ACTIVESOCKET, &socket);
+  os::OwnedDescriptor own(socket != CURL_SOCKET_BAD ? ::fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1);
+  CarriedExchange carried = transfer->carried;
+  finish(transfer);
+  if (!own) return tell(*carried.exchange, ExchangeEnd::kNoConnection, "no descriptor is left");
+  carried.moved_ns = base::now_ns();
+  try {
+    plain_.begin_on(std::move(own), carried);
+  } catch (const std::bad_alloc&) {
+    tell(*carried.exchange, ExchangeEnd::kNoMemory, {});
+  }
+}
+
+void CurlLoop::run_plain() noexcept {
+  for (std::size_t i = plain_.size(); i-- > 0;) {
+    if (!plain_[i].is_ready()) continue;
+    const PlainConnection::End end = plain_[i].run();
+    if (!end.over) continue;
+    const CarriedExchange carried = plain_.remove(i, end.how == ExchangeEnd::kComplete);
+    if (end.again) {
+      begin_transfer({carried.exchange, carried.begun_ns, base::now_ns()}, true);
+    } else {
+      tell(*carried.exchange, end.how, end.detail);
+    }
+  }
 }
 
 void CurlLoop::tell(Exchange& exchange, ExchangeEnd how, std::string_view detail) noexcept {
@@ -216,9 +284,13 @@ void CurlLoop::tell(Exchange& exchange, ExchangeEnd how, std::string_view detail
 // Ends may start others: those come later.
 void CurlLoop::end_cancelled() noexcept {
   for (std::size_t i = active_.size(); i-- > 0;) {
-    if (active_[i]->exchange->cancel_wanted.load(std::memory_order_relaxed)) {
+    if (active_[i]->carried.exchange->cancel_wanted.load(std::memory_order_relaxed)) {
       end(active_[i], ExchangeEnd::kCancelled, {});
     }
+  }
+  for (std::size_t i = plain_.size(); i-- > 0;) {
+    if (!plain_[i].carried().exchange->cancel_wanted.load(std::memory_order_relaxed)) continue;
+    tell(*plain_.remove(i, false).exchange, ExchangeEnd::kCancelled, {});
   }
 }
 
@@ -231,8 +303,12 @@ void CurlLoop::end_finished() noexcept {
     (void)curl_.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
     auto* const transfer = reinterpret_cast<Transfer*>(user);
     const CURLcode code = message->data.result;
+    if (transfer->connects && code == CURLE_OK) {
+      hand_over(transfer);
+      continue;
+    }
     // libcurl's text names the host and what the system said; of a redirect or header it has seen, nothing.
-    if (transfer->exchange->facts != nullptr) note_facts(*transfer, code);
+    if (transfer->carried.exchange->facts != nullptr) note_facts(*transfer, code);
     const std::string_view detail = code == CURLE_OK ? "" : curl_.easy_strerror(code);
     end(transfer, end_of(code, *transfer), detail);
   }
@@ -275,17 +351,26 @@ void CurlLoop::end_late() noexcept {
   for (std::size_t i = active_.size(); i-- > 0;) {
     Transfer* const transfer = active_[i];
     // While a connection is made libcurl's own clock runs, which is the shorter one or the same.
-    const std::uint64_t idle_at =
-        transfer->moved_ns + std::max(options_.idle_ns, transfer->answering ? 0 : options_.connect_ns);
-    const std::uint64_t late_at = std::min(transfer->exchange->deadline_ns, idle_at);
-    if (now < late_at) {
-      next_late_ns_ = std::min(next_late_ns_, late_at);
-      note_late(*transfer->exchange, now);
-      continue;
-    }
-    end(transfer, late_at == transfer->exchange->deadline_ns ? ExchangeEnd::kTotalTimeout : ExchangeEnd::kIdleTimeout,
-        {});
+    const std::uint64_t patience = std::max(options_.idle_ns, transfer->answering ? 0 : options_.connect_ns);
+    const ExchangeEnd how = late_end(transfer->carried, patience, now);
+    if (how != ExchangeEnd::kComplete) end(transfer, how, {});
   }
+  for (std::size_t i = plain_.size(); i-- > 0;) {
+    const ExchangeEnd how = late_end(plain_[i].carried(), options_.idle_ns, now);
+    if (how != ExchangeEnd::kComplete) tell(*plain_.remove(i, false).exchange, how, {});
+  }
+}
+
+// How it ends, as nothing came for too long; kComplete: it goes on.
+ExchangeEnd CurlLoop::late_end(const CarriedExchange& carried, std::uint64_t patience_ns,
+                               std::uint64_t now_ns) noexcept {
+  const std::uint64_t late_at = std::min(carried.exchange->deadline_ns, carried.moved_ns + patience_ns);
+  if (now_ns >= late_at) {
+    return late_at == carried.exchange->deadline_ns ? ExchangeEnd::kTotalTimeout : ExchangeEnd::kIdleTimeout;
+  }
+  next_late_ns_ = std::min(next_late_ns_, late_at);
+  note_late(*carried.exchange, now_ns);
+  return ExchangeEnd::kComplete;
 }
 
 void CurlLoop::note_late(Exchange& exchange, std::uint64_t now_ns) noexcept {
@@ -303,42 +388,62 @@ void CurlLoop::wait() noexcept {
   const std::uint64_t now = base::now_ns();
   const std::uint64_t left = until > now ? (until - now) / kMillisecond + 1 : 0;
   const int milliseconds = static_cast<int>(std::min<std::uint64_t>(left, 1000));
-  curl_waitfd extra{wake_, CURL_WAIT_POLLIN, 0};
-  int events = 0;
-  if (multi_ == nullptr || curl_.multi_poll(multi_, &extra, 1, milliseconds, &events) != CURLM_OK) {
-    struct pollfd plain {
-      wake_, POLLIN, 0
-    };
-    extra.revents = ::poll(&plain, 1, std::min(milliseconds, 10)) > 0 ? CURL_WAIT_POLLIN : 0;
+  polled_.clear();
+  polled_.push_back({wake_, POLLIN, 0});
+  for (std::size_t i = 0; i < plain_.size(); ++i) {  // has room
+    polled_.push_back({plain_[i].socket(), static_cast<short>(plain_[i].sends() ? POLLOUT : POLLIN), 0});
   }
-  if (extra.revents == 0) return;
+  if (active_.empty()) {
+    (void)::poll(polled_.data(), polled_.size(), milliseconds);
+  } else {
+    wait_with_curl(milliseconds);
+  }
+  for (std::size_t i = 0; i < plain_.size(); ++i) {
+    if (polled_[i + 1].revents != 0) plain_[i].set_ready();
+  }
+  if (polled_[0].revents == 0) return;
   std::uint64_t count = 0;
   (void)!::read(wake_, &count, sizeof count);
 }
 
+// For libcurl's connections as well.
+void CurlLoop::wait_with_curl(int milliseconds) noexcept {
+  waited_.clear();
+  for (const pollfd& one : polled_) {  // has room
+    waited_.push_back({one.fd, static_cast<short>(one.events == POLLIN ? CURL_WAIT_POLLIN : CURL_WAIT_POLLOUT), 0});
+  }
+  int events = 0;
+  const auto count = static_cast<unsigned>(waited_.size());
+  if (curl_.multi_poll(multi_, waited_.data(), count, milliseconds, &events) != CURLM_OK) {
+    (void)::poll(polled_.data(), polled_.size(), std::min(milliseconds, 10));
+    return;
+  }
+  for (std::size_t i = 0; i < waited_.size(); ++i) polled_[i].revents = waited_[i].revents;
+}
+
 std::size_t CurlLoop::on_header(char* data, std::size_t size, std::size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
-  transfer.moved_ns = base::now_ns();
+  transfer.carried.moved_ns = base::now_ns();
   if (!transfer.answering) {
-    if (transfer.exchange->facts != nullptr) transfer.loop->note_tls(transfer);
+    if (transfer.carried.exchange->facts != nullptr) transfer.loop->note_tls(transfer);
     curl_off_t microseconds = 0;
     (void)transfer.loop->curl_.easy_getinfo(transfer.easy, CURLINFO_PRETRANSFER_TIME_T, &microseconds);
-    transfer.exchange->asked_ns =
-        std::min(transfer.begun_ns + static_cast<std::uint64_t>(std::max<curl_off_t>(microseconds, 0)) * 1000,
-                 transfer.moved_ns);
+    transfer.carried.exchange->asked_ns =
+        std::min(transfer.carried.begun_ns + static_cast<std::uint64_t>(std::max<curl_off_t>(microseconds, 0)) * 1000,
+                 transfer.carried.moved_ns);
   }
   transfer.answering = true;
   const std::size_t bytes = size * count;
-  if (transfer.exchange->on_line({data, bytes})) return bytes;
+  if (transfer.carried.exchange->on_line({data, bytes})) return bytes;
   transfer.stopped = true;
   return bytes == 0 ? 1 : 0;
 }
 
 std::size_t CurlLoop::on_body(char* data, std::size_t size, std::size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
-  transfer.moved_ns = base::now_ns();
+  transfer.carried.moved_ns = base::now_ns();
   const std::size_t bytes = size * count;
-  if (transfer.exchange->on_body({reinterpret_cast<const std::byte*>(data), bytes})) return bytes;
+  if (transfer.carried.exchange->on_body({reinterpret_cast<const std::byte*>(data), bytes})) return bytes;
   transfer.stopped = true;
   return bytes == 0 ? 1 : 0;
 }
@@ -351,15 +456,15 @@ void CurlLoop::note_tls(Transfer& transfer) const noexcept {
     return;
   }
   try {
-    transfer.exchange->facts->tls_version = curl_.ssl_version(session->internals);
+    transfer.carried.exchange->facts->tls_version = curl_.ssl_version(session->internals);
   } catch (const std::bad_alloc&) {
-    transfer.exchange->facts->tls_version.clear();
+    transfer.carried.exchange->facts->tls_version.clear();
   }
 }
 
 void CurlLoop::note_facts(Transfer& transfer, CURLcode code) const noexcept {
   using Stage = ConnectionFacts::Stage;
-  ConnectionFacts& facts = *transfer.exchange->facts;
+  ConnectionFacts& facts = *transfer.carried.exchange->facts;
   const auto seconds = [&](CURLINFO what) {
     double value = 0;
     return curl_.easy_getinfo(transfer.easy, what, &value) == CURLE_OK ? value : 0;

@@ -1,6 +1,11 @@
 // CurlLoop: one thread that runs a multi handle of libcurl. No other thread calls libcurl for it: what it is to do
 // comes by an ExchangeQueue, and its sleep is ended by a descriptor.
+//
+// Requests without TLS and without a proxy have connections that libcurl makes and then hands over (PlainConnection),
+// for libcurl receives into memory of its own and what comes has to be copied out of it.
 #pragma once
+
+#include <poll.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +16,7 @@
 #include "curl_library.h"
 #include "http/exchange_queue.h"
 #include "http/transport.h"
+#include "plain_connections.h"
 
 namespace headrace::http {
 
@@ -30,16 +36,21 @@ class CurlLoop final : public ExchangeLoop {
     CURL* easy = nullptr;
     curl_slist* headers = nullptr;
     CurlLoop* loop = nullptr;
-    Exchange* exchange = nullptr;
-    std::uint64_t begun_ns = 0;
-    std::uint64_t moved_ns = 0;  // when the last byte came
+    CarriedExchange carried;
+    bool connects = false;  // nothing else: a PlainConnection goes on with it
     bool answering = false, stopped = false;
     char error[CURL_ERROR_SIZE] = {};
   };
 
   void run() noexcept;
   void make_multi() noexcept;
-  void begin_transfer(Exchange& exchange) noexcept;
+  void begin_exchange(Exchange& exchange) noexcept;
+  void begin_transfer(const CarriedExchange& carried, bool connects) noexcept;
+  bool set_request(Transfer& transfer) noexcept;
+  bool is_for_plain(const Exchange& exchange) const noexcept;
+  bool begin_on_idle(const CarriedExchange& carried) noexcept;
+  void hand_over(Transfer* transfer) noexcept;
+  void run_plain() noexcept;
   bool set_method(Transfer& transfer, const Exchange& exchange) noexcept;
   Transfer* idle_transfer() noexcept;
   bool set_options(Transfer& transfer) noexcept;
@@ -47,11 +58,14 @@ class CurlLoop final : public ExchangeLoop {
   void free_transfer(Transfer* transfer) noexcept;
   void end_cancelled() noexcept;
   void end_finished() noexcept;
+  Exchange& finish(Transfer* transfer) noexcept;
   void end_late() noexcept;
+  ExchangeEnd late_end(const CarriedExchange& carried, std::uint64_t patience_ns, std::uint64_t now_ns) noexcept;
   void end(Transfer* transfer, ExchangeEnd how, std::string_view detail) noexcept;
   void tell(Exchange& exchange, ExchangeEnd how, std::string_view detail) noexcept;
   void note_late(Exchange& exchange, std::uint64_t now_ns) noexcept;
   void wait() noexcept;
+  void wait_with_curl(int milliseconds) noexcept;
   void note_tls(Transfer& transfer) const noexcept;
   void note_facts(Transfer& transfer, CURLcode code) const noexcept;
   static ExchangeEnd end_of(CURLcode code, const Transfer& transfer) noexcept;
@@ -67,6 +81,9 @@ class CurlLoop final : public ExchangeLoop {
   // The thread's own.
   CURLM* multi_ = nullptr;
   std::vector<Transfer*> active_, idle_;
+  PlainConnections plain_;
+  std::vector<pollfd> polled_;       // wake_, then plain_'s
+  std::vector<curl_waitfd> waited_;  // the same
   std::uint64_t next_late_ns_ = 0;
 };
 

@@ -2,13 +2,14 @@
 """An array behind a web server of the same machine, read into a GPU: how much of what curl gets from the server arrives.
 
   remote_gpu.py SCRATCHDIR --headrace build/cuda/bin/headrace [--nginx nginx] [--device cuda] [--gigabytes 4] [--connections 16,64]
-                [--rounds 3] [--seconds 5] [--json FILE]
+                [--rounds 3] [--seconds 5] [--before HEADRACE] [--json FILE]
 
 `headrace gen` writes one array of float32 fields, Blosc lz4 with shuffle, in chunks of 4 MB; nginx serves the folder, whose files are
 in the page cache. With each number of connections, in turns, --rounds times:
 
   curl       --parallel, one process a CPU but no more than connections: the same objects, thrown away
   gpu        `headrace bench --zarr URL --device DEVICE`: the array into device memory, decoded there
+  before     the same by another build of headrace, where --before names one
   cached     the same with a cache on disk that has everything: a session asks for the versions, and then reads the disk
   local      the same of the folder itself, without a server
 
@@ -35,7 +36,7 @@ CONF = """daemon off; {user} worker_processes auto; pid {run}/pid; error_log {ru
 events {{ worker_connections 4096; }}
 http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000; default_type application/octet-stream;
   client_body_temp_path {run}/1; proxy_temp_path {run}/2; fastcgi_temp_path {run}/3; uwsgi_temp_path {run}/4; scgi_temp_path {run}/5;
-  server {{ listen 127.0.0.1:{port} backlog=1024; root {root}; }} }}
+  server {{ listen 127.0.0.1:{port} backlog=1024 reuseport; root {root}; }} }}
 """
 
 
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--connections", default="16,64")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--before", help="another headrace to compare with")
     parser.add_argument("--json", type=pathlib.Path)
     given = parser.parse_args()
     root = given.scratch.resolve()
@@ -138,12 +140,17 @@ def main() -> None:
             cache = str(root / "remote_gpu.cache")
             bench(given.headrace, 8, 16, "--zarr", base, "--device", given.device, cache=cache)  # fills it
             for connections in map(int, given.connections.split(",")):
+                def gpu(headrace: str, count: int = connections) -> dict[str, float]:
+                    return bench(headrace, given.seconds, count, "--zarr", base, "--device", given.device)
+
                 ways = {
                     "curl": lambda c=connections: curl(urls, sizes, c, given.seconds),
-                    "gpu": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", base, "--device", given.device),
+                    "gpu": lambda: gpu(given.headrace),
                     "cached": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", base, "--device", given.device, cache=cache),
                     "local": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", str(store / ARRAY), "--device", given.device),
                 }
+                if given.before:
+                    ways["before"] = lambda: gpu(given.before)
                 rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
                 for _ in range(given.rounds):
                     for name, way in ways.items():

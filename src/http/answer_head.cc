@@ -10,17 +10,6 @@ namespace {
 constexpr std::uint32_t kMostLines = 500, kMostHeadBytes = 128 << 10, kMostInterim = 20;
 constexpr std::size_t kMostValueBytes = 8 << 10, kMostEtagBytes = 256;
 
-bool same_name(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y; });
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // Days since 1970 of a date of the Gregorian calendar (Howard Hinnant's algorithm).
 std::int64_t days_from_civil(std::int64_t year, int month, int day) {
   year -= month <= 2;
@@ -70,6 +59,17 @@ class DateReader {
 };
 
 }  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x >= 'A' && x <= 'Z' ? static_cast<char>(x - 'A' + 'a') : x) == y; });
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
 
 std::optional<std::uint64_t> parse_length(std::string_view text) {
   std::uint64_t value = 0;
@@ -165,10 +165,11 @@ std::string_view strong_etag(std::string_view text) {
 
 void AnswerHead::clear() {
   status = 0;
-  http2 = complete_ = false;
+  http2 = http10 = complete_ = false;
   lines_ = bytes_ = interim_ = 0;
-  for (std::string* value : {&malformed, &content_range, &content_length, &content_encoding, &transfer_encoding,
-                             &content_type, &etag, &location, &retry_after, &date, &request_id, &bucket_region}) {
+  for (std::string* value :
+       {&malformed, &content_range, &content_length, &content_encoding, &transfer_encoding, &content_type, &connection,
+        &etag, &location, &retry_after, &date, &request_id, &bucket_region}) {
     value->clear();
   }
 }
@@ -208,6 +209,7 @@ bool AnswerHead::line(std::string_view text) {
     }
     status = static_cast<int>(number);
     http2 = version == "HTTP/2";
+    http10 = version == "HTTP/1.0";
     return false;
   }
   const std::size_t colon = text.find(':');
@@ -226,6 +228,7 @@ bool AnswerHead::line(std::string_view text) {
                 {"etag", etag, true},
                 {"location", location, true},
                 {"content-type", content_type, false},
+                {"connection", connection, false},
                 {"retry-after", retry_after, false},
                 {"date", date, false},
                 {"x-amz-request-id", request_id, false},

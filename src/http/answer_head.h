@@ -12,6 +12,11 @@
 
 namespace headrace::http {
 
+// Whether `a` is the name `b`, which is in small letters.
+bool same_name(std::string_view a, std::string_view b);
+// Without blanks and tabs at its ends.
+std::string_view trimmed(std::string_view text);
+
 // "bytes 0-9/100", "bytes 0-9/*", "bytes */100".
 struct ContentRange {
   bool unsatisfied = false;  // of the last form: first and last are not set
@@ -35,9 +40,9 @@ std::string_view strong_etag(std::string_view text);
 
 struct AnswerHead {
   int status = 0;  // 0: no answer yet
-  bool http2 = false;
+  bool http2 = false, http10 = false;
   std::string malformed;  // not empty: what about this head is not to be believed
-  std::string content_range, content_length, content_encoding, transfer_encoding, content_type;
+  std::string content_range, content_length, content_encoding, transfer_encoding, content_type, connection;
   std::string etag, location, retry_after, date, request_id, bucket_region;
 
   // The next line with or without its line end. True when the head is complete: 1xx answers are passed over.

@@ -170,6 +170,13 @@ bool RangeClient::Job::plan_split() {
   return failed_.ok();
 }
 
+// The rest of what the answer has for this range.
+std::span<std::byte> RangeClient::Job::body_room() noexcept {
+  if (!plan_ || !failed_.ok() || whole_ != nullptr || measuring_ || out_.empty()) return {};
+  const std::uint64_t end = std::min<std::uint64_t>(plan_->bytes, out_.size());
+  return out_.first(static_cast<std::size_t>(end)).subspan(static_cast<std::size_t>(std::min(received_, end)));
+}
+
 bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
   try {
     if (!head_.is_complete() || !failed_.ok()) return false;
@@ -182,7 +189,7 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
     const auto some = static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size()));
     if (whole_ != nullptr) {
       whole_->text.append(reinterpret_cast<const char*>(bytes.data()), some);
-    } else if (!measuring_ && !out_.empty() && some > 0) {
+    } else if (!measuring_ && !out_.empty() && some > 0 && bytes.data() != out_.data() + received_) {
       std::memcpy(out_.data() + received_, bytes.data(), some);
     }
     if (client_.options_.clock.now_ns() - first_ns_ >= LinkModel::kEarlyNs) late_bytes_ += some;

@@ -75,6 +75,7 @@ class RangeClient::Job final : public Exchange {
   void on_begin() noexcept override;
   void on_late() noexcept override { client_.hedge(*this); }
   bool on_line(std::string_view line) noexcept override;
+  std::span<std::byte> body_room() noexcept override;
   bool on_body(std::span<const std::byte> bytes) noexcept override;
   void on_end(ExchangeEnd end, std::string_view detail) noexcept override;
 

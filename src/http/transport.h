@@ -63,6 +63,10 @@ class Exchange {
   virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set, and may be made sooner
   virtual void on_late() noexcept {}
   virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
+  // Where the next bytes of the body may be written, so that nobody copies them; empty: it has no such place. A
+  // transport need not ask, and may write anything there until it calls on_body() with the bytes that are the body's,
+  // which begin where the room does.
+  virtual std::span<std::byte> body_room() noexcept { return {}; }
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
   virtual void on_end(ExchangeEnd end, std::string_view detail) noexcept = 0;
 

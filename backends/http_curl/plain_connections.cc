@@ -1,0 +1,51 @@
+#include "plain_connections.h"
+
+#include <utility>
+
+#include "base/clock.h"
+
+namespace headrace::http {
+namespace {
+
+constexpr std::uint64_t kMostIdleNs = 60'000'000'000;  // servers close them, or a firewall forgets them
+
+}  // namespace
+
+PlainConnections::PlainConnections(std::size_t most) : most_(most) {
+  busy_.reserve(most);
+  idle_.reserve(most);
+}
+
+bool PlainConnections::begin_on_idle(const CarriedExchange& carried) {
+  const std::string_view host = plain_target(carried.exchange->url).host;
+  for (std::size_t i = idle_.size(); i-- > 0;) {  // the latest first
+    if (idle_[i]->host() != host) continue;
+    std::unique_ptr<PlainConnection> connection = std::move(idle_[i]);
+    idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (base::now_ns() - connection->idle_since_ns > kMostIdleNs || connection->is_stale()) continue;
+    connection->begin(carried);
+    busy_.push_back(std::move(connection));
+    return true;
+  }
+  return false;
+}
+
+void PlainConnections::begin_on(os::OwnedDescriptor socket, const CarriedExchange& carried) {
+  auto connection = std::make_unique<PlainConnection>(std::move(socket), plain_target(carried.exchange->url).host);
+  connection->begin(carried);
+  busy_.push_back(std::move(connection));
+}
+
+CarriedExchange PlainConnections::remove(std::size_t index, bool keep) noexcept {
+  std::unique_ptr<PlainConnection> connection = std::move(busy_[index]);
+  busy_[index] = std::move(busy_.back());
+  busy_.pop_back();
+  const CarriedExchange carried = connection->carried();
+  if (!keep || !connection->can_go_on()) return carried;
+  connection->idle_since_ns = base::now_ns();
+  if (idle_.size() == most_) idle_.erase(idle_.begin());
+  idle_.push_back(std::move(connection));
+  return carried;
+}
+
+}  // namespace headrace::http
