@@ -154,7 +154,8 @@ TEST(PlainConnection, AnotherOneIsTriedOnce) {
       (void)pair.received();
       if (begun) pair.send("HTTP/1.1 2");
       pair.far.close();
-      const PlainConnection::End end = connection.run();
+      PlainConnection::End end = connection.run();
+      if (begun && !end.over) end = connection.run();  // a piece that is not full is all for a turn
       EXPECT_TRUE(end.over);
       EXPECT_EQ(end.again, used && !begun);
       EXPECT_EQ(end.how, ExchangeEnd::kBroken);
