@@ -113,7 +113,7 @@ bool CurlLoop::is_for_plain(const Exchange& exchange) const noexcept {
   if (exchange.facts != nullptr || !PlainConnection::carries(exchange)) return false;
   if (options_.direct || is_loopback(exchange.url)) return true;
   const auto is_set = [](const char* name) {
-    const char* const value = std::getenv(name);
+    const char* const value = ::secure_getenv(name);
     return value != nullptr && *value != '\0';
   };
   return options_.proxy.empty() && !is_set("http_proxy") && !is_set("all_proxy") && !is_set("ALL_PROXY");
