@@ -140,17 +140,17 @@ def main() -> None:
             cache = str(root / "remote_gpu.cache")
             bench(given.headrace, 8, 16, "--zarr", base, "--device", given.device, cache=cache)  # fills it
             for connections in map(int, given.connections.split(",")):
-                def gpu(headrace: str, count: int = connections) -> dict[str, float]:
-                    return bench(headrace, given.seconds, count, "--zarr", base, "--device", given.device)
+                def read(path: str, headrace: str = given.headrace, cache: str = "off", count: int = connections) -> dict[str, float]:
+                    return bench(headrace, given.seconds, count, "--zarr", path, "--device", given.device, cache=cache)
 
                 ways = {
                     "curl": lambda c=connections: curl(urls, sizes, c, given.seconds),
-                    "gpu": lambda: gpu(given.headrace),
-                    "cached": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", base, "--device", given.device, cache=cache),
-                    "local": lambda c=connections: bench(given.headrace, given.seconds, c, "--zarr", str(store / ARRAY), "--device", given.device),
+                    "gpu": lambda: read(base),
+                    "cached": lambda: read(base, cache=cache),
+                    "local": lambda: read(str(store / ARRAY)),
                 }
                 if given.before:
-                    ways["before"] = lambda: gpu(given.before)
+                    ways["before"] = lambda: read(base, given.before)
                 rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
                 for _ in range(given.rounds):
                     for name, way in ways.items():
