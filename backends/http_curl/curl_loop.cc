@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "os/owned_descriptor.h"
 #include "os/signals_blocked.h"
 
@@ -103,20 +104,21 @@ void CurlLoop::begin_exchange(Exchange& exchange) noexcept {
   }
   exchange.on_begin();
   const std::uint64_t begun = base::now_ns();
-  const CarriedExchange carried{&exchange, begun, begun};
-  const bool plain = is_for_plain(exchange);
-  if (!plain || !begin_on_idle(carried)) begin_transfer(carried, plain);
+  const CarriedExchange carried{&exchange, begun, begun, plain_target(exchange)};
+  if (carried.target.host.empty() || !begin_on_idle(carried)) begin_transfer(carried);
 }
 
 // What has to be measured step by step libcurl measures.
-bool CurlLoop::is_for_plain(const Exchange& exchange) const noexcept {
-  if (exchange.facts != nullptr || !PlainConnection::carries(exchange)) return false;
-  if (options_.direct || is_loopback(exchange.url)) return true;
+PlainTarget CurlLoop::plain_target(const Exchange& exchange) const noexcept {
+  if (exchange.facts != nullptr) return {};
+  const PlainTarget target = PlainConnection::target(exchange);
+  if (options_.direct || is_loopback(exchange.url)) return target;
   const auto is_set = [](const char* name) {
     const char* const value = ::secure_getenv(name);
     return value != nullptr && *value != '\0';
   };
-  return options_.proxy.empty() && !is_set("http_proxy") && !is_set("all_proxy") && !is_set("ALL_PROXY");
+  const bool by_proxy = !options_.proxy.empty() || is_set("http_proxy") || is_set("all_proxy") || is_set("ALL_PROXY");
+  return by_proxy ? PlainTarget{} : target;
 }
 
 bool CurlLoop::begin_on_idle(const CarriedExchange& carried) noexcept {
@@ -127,11 +129,10 @@ bool CurlLoop::begin_on_idle(const CarriedExchange& carried) noexcept {
   }
 }
 
-void CurlLoop::begin_transfer(const CarriedExchange& carried, bool connects) noexcept {
+void CurlLoop::begin_transfer(const CarriedExchange& carried) noexcept {
   Transfer* const transfer = multi_ != nullptr ? idle_transfer() : nullptr;
   if (transfer == nullptr) return tell(*carried.exchange, ExchangeEnd::kNoMemory, {});
   transfer->carried = carried;
-  transfer->connects = connects;
   transfer->answering = transfer->stopped = false;
   transfer->error[0] = '\0';
   if (set_request(*transfer) && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK) {
@@ -145,18 +146,22 @@ void CurlLoop::begin_transfer(const CarriedExchange& carried, bool connects) noe
 
 bool CurlLoop::set_request(Transfer& transfer) noexcept {
   const Exchange& exchange = *transfer.carried.exchange;
-  for (const std::string& header : exchange.headers) {
+  const bool connects = !transfer.carried.target.host.empty();
+  // A proxy's loopback is another machine's.
+  const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
+  return curl_.easy_setopt(transfer.easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK &&
+         curl_.easy_setopt(transfer.easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK &&
+         curl_.easy_setopt(transfer.easy, CURLOPT_CONNECT_ONLY, connects ? 1L : 0L) == CURLE_OK &&
+         (connects || (set_headers(transfer) && set_method(transfer, exchange)));
+}
+
+bool CurlLoop::set_headers(Transfer& transfer) noexcept {
+  for (const std::string& header : transfer.carried.exchange->headers) {
     curl_slist* const longer = curl_.slist_append(transfer.headers, header.c_str());
     if (longer == nullptr) return false;
     transfer.headers = longer;
   }
-  // A proxy's loopback is another machine's.
-  const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
-  return curl_.easy_setopt(transfer.easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK &&
-         curl_.easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, transfer.headers) == CURLE_OK &&
-         curl_.easy_setopt(transfer.easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK &&
-         curl_.easy_setopt(transfer.easy, CURLOPT_CONNECT_ONLY, transfer.connects ? 1L : 0L) == CURLE_OK &&
-         set_method(transfer, exchange);
+  return curl_.easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, transfer.headers) == CURLE_OK;
 }
 
 // Handles are used again: nothing of a request before it stays.
@@ -250,7 +255,9 @@ void CurlLoop::end(Transfer* transfer, ExchangeEnd how, std::string_view detail)
 void CurlLoop::hand_over(Transfer* transfer) noexcept {
   curl_socket_t socket = CURL_SOCKET_BAD;
   (void)curl_.easy_getinfo(transfer->easy, CURLINFO_ACTIVESOCKET, &socket);
-  os::OwnedDescriptor own(socket != CURL_SOCKET_BAD ? ::fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1);
+  const int kept = socket != CURL_SOCKET_BAD ? ::fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
+  os::OwnedDescriptor own(kept);
+  if (HEADRACE_FAULT("http_curl.keep_socket", kept) < 0) own.close();
 #if defined(__SANITIZE_THREAD__)
   // It knows what dup3() makes, and not what fcntl() does: that bytes are received after they were sent.
   if (own) (void)::dup3(socket, own.get(), O_CLOEXEC);
@@ -271,9 +278,10 @@ void CurlLoop::run_plain() noexcept {
     if (!plain_[i].is_ready()) continue;
     const PlainConnection::End end = plain_[i].run();
     if (!end.over) continue;
-    const CarriedExchange carried = plain_.remove(i, end.how == ExchangeEnd::kComplete);
+    CarriedExchange carried = plain_.remove(i, end.how == ExchangeEnd::kComplete);
     if (end.again) {
-      begin_transfer({carried.exchange, carried.begun_ns, base::now_ns()}, true);
+      carried.moved_ns = base::now_ns();
+      begin_transfer(carried);
     } else {
       tell(*carried.exchange, end.how, end.detail);
     }
@@ -307,7 +315,7 @@ void CurlLoop::end_finished() noexcept {
     (void)curl_.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
     auto* const transfer = reinterpret_cast<Transfer*>(user);
     const CURLcode code = message->data.result;
-    if (transfer->connects && code == CURLE_OK) {
+    if (!transfer->carried.target.host.empty() && code == CURLE_OK) {
       hand_over(transfer);
       continue;
     }

@@ -36,8 +36,7 @@ class CurlLoop final : public ExchangeLoop {
     CURL* easy = nullptr;
     curl_slist* headers = nullptr;
     CurlLoop* loop = nullptr;
-    CarriedExchange carried;
-    bool connects = false;  // nothing else: a PlainConnection goes on with it
+    CarriedExchange carried;  // with a target it only connects: a PlainConnection goes on with it
     bool answering = false, stopped = false;
     char error[CURL_ERROR_SIZE] = {};
   };
@@ -45,9 +44,10 @@ class CurlLoop final : public ExchangeLoop {
   void run() noexcept;
   void make_multi() noexcept;
   void begin_exchange(Exchange& exchange) noexcept;
-  void begin_transfer(const CarriedExchange& carried, bool connects) noexcept;
+  void begin_transfer(const CarriedExchange& carried) noexcept;
   bool set_request(Transfer& transfer) noexcept;
-  bool is_for_plain(const Exchange& exchange) const noexcept;
+  bool set_headers(Transfer& transfer) noexcept;
+  PlainTarget plain_target(const Exchange& exchange) const noexcept;
   bool begin_on_idle(const CarriedExchange& carried) noexcept;
   void hand_over(Transfer* transfer) noexcept;
   void run_plain() noexcept;

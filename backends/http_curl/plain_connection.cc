@@ -41,17 +41,18 @@ PlainTarget plain_target(std::string_view url) noexcept {
 PlainConnection::PlainConnection(os::OwnedDescriptor socket, std::string_view host)
     : socket_(std::move(socket)), host_(host) {}
 
-bool PlainConnection::carries(const Exchange& exchange) noexcept {
-  return std::strcmp(exchange.method, "GET") == 0 && exchange.body.empty() &&
-         !plain_target(exchange.url).host.empty() &&
-         std::none_of(exchange.headers.begin(), exchange.headers.end(), [](const std::string& header) {
-           return has_control(header) || header.find(':') == std::string::npos || header.starts_with("Host:");
-         });
+PlainTarget PlainConnection::target(const Exchange& exchange) noexcept {
+  if (std::strcmp(exchange.method, "GET") != 0 || !exchange.body.empty()) return {};
+  for (const std::string& header : exchange.headers) {
+    if (has_control(header) || header.find(':') == std::string::npos || header.starts_with("Host:")) return {};
+  }
+  const PlainTarget target = plain_target(exchange.url);
+  return target.host.empty() ? PlainTarget{} : target;
 }
 
 void PlainConnection::begin(const CarriedExchange& carried) {
   request_ = "GET ";
-  request_ += plain_target(carried.exchange->url).path;
+  request_ += carried.target.path;
   request_ += " HTTP/1.1\r\nHost: ";
   request_ += host_;
   request_ += "\r\nUser-Agent: headrace\r\nAccept: */*\r\n";

@@ -15,27 +15,29 @@
 
 namespace headrace::http {
 
-// An exchange that is under way, whoever carries it.
-struct CarriedExchange {
-  Exchange* exchange = nullptr;
-  std::uint64_t begun_ns = 0;
-  std::uint64_t moved_ns = 0;  // when the last byte came
-};
-
 // Of "http://host:81/path?query": "host:81" and "/path?query". Empty: no such URL, or one that no request line takes.
 struct PlainTarget {
   std::string_view host, path;
 };
 PlainTarget plain_target(std::string_view url) noexcept;
 
+// An exchange that is under way, whoever carries it.
+struct CarriedExchange {
+  Exchange* exchange = nullptr;
+  std::uint64_t begun_ns = 0;
+  std::uint64_t moved_ns = 0;  // when the last byte came
+  PlainTarget target = {};     // in the exchange's URL; empty: libcurl carries it
+};
+
 class PlainConnection {
  public:
   // Of a socket that is connected and does not block. Throws std::bad_alloc.
   PlainConnection(os::OwnedDescriptor socket, std::string_view host);
 
-  // A request that a PlainConnection carries: GET of an URL that has a target, with header lines that are some.
-  static bool carries(const Exchange& exchange) noexcept;
-  // Throws std::bad_alloc.
+  // Of a request that a PlainConnection carries: GET of an URL that has a target, with header lines that are some. Of
+  // any other it is empty.
+  static PlainTarget target(const Exchange& exchange) noexcept;
+  // REQUIRES: it has a target. Throws std::bad_alloc.
   void begin(const CarriedExchange& carried);
 
   // Whether it has to send yet, and is not to be waited for until something comes.
@@ -56,9 +58,8 @@ class PlainConnection {
   // Sends and receives as far as it goes without waiting, a MiB at most.
   End run() noexcept;
 
-  // After an end: whether the next request may be sent on it, and since when it is idle.
+  // After an end: whether the next request may be sent on it.
   bool can_go_on() const noexcept { return reader_.can_go_on(); }
-  std::uint64_t idle_since_ns = 0;
   // Whether the server has closed it, or sent something, while it was idle.
   bool is_stale() const noexcept;
 

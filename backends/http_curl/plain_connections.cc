@@ -17,21 +17,20 @@ PlainConnections::PlainConnections(std::size_t most) : most_(most) {
 }
 
 bool PlainConnections::begin_on_idle(const CarriedExchange& carried) {
-  const std::string_view host = plain_target(carried.exchange->url).host;
   for (std::size_t i = idle_.size(); i-- > 0;) {  // the latest first
-    if (idle_[i]->host() != host) continue;
-    std::unique_ptr<PlainConnection> connection = std::move(idle_[i]);
+    if (idle_[i].connection->host() != carried.target.host) continue;
+    Idle idle = std::move(idle_[i]);
     idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (base::now_ns() - connection->idle_since_ns > kMostIdleNs || connection->is_stale()) continue;
-    connection->begin(carried);
-    busy_.push_back(std::move(connection));
+    if (base::now_ns() - idle.since_ns > kMostIdleNs || idle.connection->is_stale()) continue;
+    idle.connection->begin(carried);
+    busy_.push_back(std::move(idle.connection));
     return true;
   }
   return false;
 }
 
 void PlainConnections::begin_on(os::OwnedDescriptor socket, const CarriedExchange& carried) {
-  auto connection = std::make_unique<PlainConnection>(std::move(socket), plain_target(carried.exchange->url).host);
+  auto connection = std::make_unique<PlainConnection>(std::move(socket), carried.target.host);
   connection->begin(carried);
   busy_.push_back(std::move(connection));
 }
@@ -42,9 +41,8 @@ CarriedExchange PlainConnections::remove(std::size_t index, bool keep) noexcept 
   busy_.pop_back();
   const CarriedExchange carried = connection->carried();
   if (!keep || !connection->can_go_on()) return carried;
-  connection->idle_since_ns = base::now_ns();
   if (idle_.size() == most_) idle_.erase(idle_.begin());
-  idle_.push_back(std::move(connection));
+  idle_.push_back({std::move(connection), base::now_ns()});
   return carried;
 }
 

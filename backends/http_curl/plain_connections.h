@@ -1,10 +1,12 @@
 // PlainConnections: those of one loop. The busy ones are at indexes, the idle ones wait to be used again.
 //
 // Threads: one at a time.
+// REQUIRES: exchanges that have a target.
 // Fails:   std::bad_alloc, with nothing begun.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -29,8 +31,14 @@ class PlainConnections {
   CarriedExchange remove(std::size_t index, bool keep) noexcept;
 
  private:
+  struct Idle {
+    std::unique_ptr<PlainConnection> connection;
+    std::uint64_t since_ns = 0;
+  };
+
   const std::size_t most_;
-  std::vector<std::unique_ptr<PlainConnection>> busy_, idle_;
+  std::vector<std::unique_ptr<PlainConnection>> busy_;
+  std::vector<Idle> idle_;
 };
 
 }  // namespace headrace::http

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/fault.h"
 #include "support/http_server.h"
 #include "support/one_object.h"
 #include "support/range_reader.h"
@@ -317,6 +319,25 @@ INSTANTIATE_TEST_SUITE_P(Servers, Misbehaving,
                          [](const auto& row) {
                            return std::string(std::get<0>(row.param).name) + (std::get<1>(row.param) ? "_tls" : "");
                          });
+
+// A process that has as many descriptors as it may: the connection is there, and cannot be kept.
+TEST(NoDescriptorIsLeft, ForAConnection) {
+  if (!base::kFaultPointsCompiled) return;
+  ASSERT_TRUE(make_transport({}).ok()) << "this build has no libcurl";
+  HttpServer server([](HttpWire& wire, const HttpRequest& request) { honest().answer(wire, request); });
+  for (const bool forever : {false, true}) {
+    RangeReader reader(server.url());
+    base::arm_fault({.point = "http_curl.keep_socket", .error = EMFILE, .forever = forever});
+    const auto got = reader.read(5, 10);
+    base::disarm_faults();
+    EXPECT_EQ(got.read.status.ok(), !forever) << got.read.status.to_string();
+    if (forever) {
+      EXPECT_NE(got.read.status.to_string().find("no descriptor is left"), std::string::npos)
+          << got.read.status.to_string();
+    }
+    EXPECT_TRUE(reader.read(5, 10).read.status.ok());
+  }
+}
 
 }  // namespace
 }  // namespace headrace::http

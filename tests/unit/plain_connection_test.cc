@@ -52,7 +52,9 @@ struct Pair {
   }
 };
 
-CarriedExchange carried(Exchange& exchange) { return {&exchange, base::now_ns(), base::now_ns()}; }
+CarriedExchange carried(Exchange& exchange) {
+  return {&exchange, base::now_ns(), base::now_ns(), PlainConnection::target(exchange)};
+}
 
 constexpr std::string_view kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
 
@@ -78,15 +80,15 @@ TEST(PlainConnection, WhichRequestsItCarries) {
     const PlainTarget target = plain_target(row.url);
     EXPECT_EQ(target.host, row.host) << row.url;
     EXPECT_EQ(target.path, row.path) << row.url;
-    EXPECT_EQ(PlainConnection::carries(Asked(row.url)), !target.host.empty()) << row.url;
+    EXPECT_EQ(PlainConnection::target(Asked(row.url)).host, row.host) << row.url;
   }
-  EXPECT_TRUE(PlainConnection::carries(Asked("http://host/", {"Range: bytes=0-1", "Expect:"})));
+  EXPECT_EQ(PlainConnection::target(Asked("http://host/", {"Range: bytes=0-1", "Expect:"})).path, "/");
   for (const char* header : {"X: y\r\nPlanted: z", "X: y\n", "no field", "", "Host: other"}) {
-    EXPECT_FALSE(PlainConnection::carries(Asked("http://host/", {header}))) << header;
+    EXPECT_TRUE(PlainConnection::target(Asked("http://host/", {header})).host.empty()) << header;
   }
   Asked post("http://host/");
   post.method = "POST";
-  EXPECT_FALSE(PlainConnection::carries(post));
+  EXPECT_TRUE(PlainConnection::target(post).host.empty());
 }
 
 TEST(PlainConnection, OneRequestAfterTheOther) {
