@@ -15,6 +15,8 @@ constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
 // A network has its rate times its delay under way, 12 GB/s and 150 ms at most.
 constexpr std::size_t kLargestStoreSlab = std::size_t{2} << 30;
+// Of half of the budget: the other half alone may be too little for the buffers of a few large chunks.
+constexpr std::size_t kKeptFromStores = std::size_t{64} << 20;
 // Of waves of many small chunks, each a file of its own, that stay open until they have been copied.
 constexpr std::uint64_t kOpenFiles = 8192;
 
@@ -95,7 +97,9 @@ std::size_t Resources::slab_bytes() const noexcept {
 }
 
 std::size_t Resources::store_slab_bytes() const noexcept {
-  return std::clamp<std::size_t>(options_.host_budget_bytes / 4, kSmallestSlab, kLargestStoreSlab);
+  const std::size_t budget = options_.host_budget_bytes;
+  const std::size_t most = std::max(budget / 4, budget / 2 - std::min(budget / 2, kKeptFromStores));
+  return std::clamp(most, kSmallestSlab, kLargestStoreSlab);
 }
 
 Result<IoService*> Resources::io() {
