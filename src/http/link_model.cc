@@ -8,17 +8,22 @@ namespace headrace::http {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kMostNs = 100 * kSecond, kMostRate = std::uint64_t{100} << 30, kLeastRate = 1000;
+constexpr std::uint64_t kMostNs = 100 * kSecond, kMostBodyNs = 3600 * kSecond;
+constexpr std::uint64_t kMiB = 1 << 20, kLeastPace = kSecond / 102'400, kMostPace = kMiB * (kSecond / 1000);
 constexpr std::uint64_t kMostTimes = 4;  // one sample counts as no more than so many times what was known
 constexpr std::uint64_t kWeight = 8;     // and moves that by an eighth of the difference
-// Where answers wait for each other, at the server or here, that is no latency: the smaller ones are nearer to it.
-constexpr std::uint64_t kSlower = 4;
+// Where answers wait for each other, at the server or here, that is no latency: the smallest ones are nearest to it.
+constexpr std::uint64_t kSlower = 16;
 constexpr std::uint64_t kGroupTimes = 4;   // a group costs a fifth of its time for having been asked for
 constexpr std::uint64_t kWindowTimes = 2;  // one that comes for each connection, and one to follow it
 
 // What `rate` bytes a second are in `ns`; both within the limits above: no overflow.
 std::uint64_t carried(std::uint64_t rate, std::uint64_t ns) noexcept {
   return rate / kSecond * ns + rate % kSecond * (ns / 1000) / (kSecond / 1000);
+}
+
+std::uint64_t ns_per_mib(std::uint64_t ns, std::uint64_t bytes) noexcept {
+  return base::saturating_mul(ns, kMiB) / std::max<std::uint64_t>(bytes, 1);
 }
 
 // The mean, in which those that are far off count little: 5 % of answers that take ten times as long are no latency.
@@ -39,17 +44,26 @@ void LinkModel::note(const LinkAnswer& answer) noexcept {
                     std::memory_order_relaxed);
   latency_known_.store(true, std::memory_order_relaxed);
   if (answer.bytes < kLeastSample) return;
-  const std::uint64_t body_ns = std::max<std::uint64_t>(answer.end_ns - answer.first_ns, 1000);
+  const std::uint64_t body_ns = std::clamp<std::uint64_t>(answer.end_ns - answer.first_ns, 1000, kMostBodyNs);
   // What lay ready when the answer began says nothing of how fast it came, unless that was all.
   const bool at_once = body_ns < 2 * kEarlyNs;
   if (!at_once && answer.late_bytes < kLeastSample / 2) return;
-  const std::uint64_t bytes =
-      std::min({at_once ? answer.bytes : answer.late_bytes, answer.bytes, std::uint64_t{1} << 32});
-  const std::uint64_t rate = std::clamp(bytes * (kSecond / 1000) / (body_ns / 1000), kLeastRate, kMostRate);
-  const bool first_rate = !rate_known_.load(std::memory_order_relaxed);
-  rate_.store(first_rate ? rate : std::clamp(moved(bytes_per_second(), rate, 1), kLeastRate, kMostRate),
-              std::memory_order_relaxed);
+  const std::uint64_t all = std::min(answer.bytes, std::uint64_t{1} << 32);
+  const std::uint64_t bytes = at_once ? all : std::min(answer.late_bytes, all);
+  // Nor does a body that came at once after a long wait say that the next one will not have to wait: what is beyond the
+  // latency belongs to the answer's bytes.
+  const std::uint64_t waited_ns = latency - std::min(latency, latency_ns());
+  const std::uint64_t pace =
+      std::clamp(std::max(ns_per_mib(body_ns, bytes), ns_per_mib(body_ns + waited_ns, all)), kLeastPace, kMostPace);
+  const bool first_pace = !rate_known_.load(std::memory_order_relaxed);
+  pace_.store(
+      first_pace ? pace : std::clamp(moved(pace_.load(std::memory_order_relaxed), pace, 1), kLeastPace, kMostPace),
+      std::memory_order_relaxed);
   rate_known_.store(true, std::memory_order_relaxed);
+}
+
+std::uint64_t LinkModel::bytes_per_second() const noexcept {
+  return kMiB * kSecond / pace_.load(std::memory_order_relaxed);
 }
 
 std::uint64_t LinkModel::request_bytes() const noexcept { return carried(bytes_per_second(), latency_ns()); }

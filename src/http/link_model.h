@@ -50,7 +50,7 @@ class LinkModel {
   void note(const LinkAnswer& answer) noexcept;
 
   std::uint64_t latency_ns() const noexcept { return latency_ns_.load(std::memory_order_relaxed); }
-  std::uint64_t bytes_per_second() const noexcept { return rate_.load(std::memory_order_relaxed); }  // of a connection
+  std::uint64_t bytes_per_second() const noexcept;  // of a connection, as others use the link and the server as well
   // What a connection carries in the time that a request costs.
   std::uint64_t request_bytes() const noexcept;
   // How long an answer of so many bytes takes.
@@ -68,7 +68,8 @@ class LinkModel {
                            std::uint32_t connections) const noexcept;
 
   const LinkLimits limits_;
-  std::atomic<std::uint64_t> latency_ns_{kFirstLatencyNs}, rate_{kFirstRate};
+  // Means: of a latency, and of the time that a MiB takes. (A mean of rates would be that of the fast answers.)
+  std::atomic<std::uint64_t> latency_ns_{kFirstLatencyNs}, pace_{(std::uint64_t{1} << 20) * 1'000'000'000 / kFirstRate};
   std::atomic<bool> latency_known_{false}, rate_known_{false};
 };
 

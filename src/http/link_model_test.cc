@@ -63,6 +63,20 @@ TEST(LinkModels, LatencyIsWhatTheSoonerAnswersTake) {
   EXPECT_LE(link.latency_ns(), 130 * kMs);
 }
 
+// 64 requests at a time of a server a millisecond away that carries 1.6 GB/s: the last of them waits 40 ms, and then
+// its body is there at once.
+TEST(LinkModels, AnswersThatWaitForEachOtherAreOfNoDistantServer) {
+  LinkModel link({});
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t begin = 1000 * kMs, first = begin + kMs + static_cast<std::uint64_t>(i % 64) * 600'000;
+    link.note({begin, first, first + 300'000, kMiB, 0});
+  }
+  EXPECT_LE(link.latency_ns(), 12 * kMs);
+  EXPECT_LE(link.bytes_per_second(), 200'000'000u);
+  EXPECT_GE(link.bytes_per_second(), 25'000'000u);
+  EXPECT_LE(link.shape(64).gap_bytes, 2 * kMiB);  // 8 MiB by their mean latency and the rate of each body
+}
+
 TEST(LinkModels, AFewSlowAnswersAreNoLatency) {
   LinkModel link({});
   for (int i = 0; i < 2000; ++i) link.note(answer(i % 20 == 3 ? 1000 * kMs : 100 * kMs, 50 * kMs, kMiB));

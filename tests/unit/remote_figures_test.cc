@@ -244,6 +244,31 @@ TEST_F(RemoteFigures, RandomChunksTakeFewMoreRequestsThanAnOracle) {
   }
 }
 
+// Ten chunks of one shard, with gaps that are cheaper read than asked for anew: but ten connections are there for them,
+// and nobody waits for one.
+TEST_F(RemoteFigures, AFewChunksAreAskedForAtOnce) {
+  DistantArray distant;
+  HttpServer server([&](HttpWire& wire, const HttpRequest& request) { distant.answer(wire, request); });
+  const Context context = Context::create({}).value();
+  const Store store = Store::open(context, server.url()).value();
+  const Array array = Array::open(store).value();
+  (void)read(array, distant.content, random_chunks(distant.content.chunks, 100, 1));
+  const base::ReadShape shape = Access::impl(store)->read_shape();
+  ASSERT_GT(shape.gap_bytes, 9 * distant.chunk_bytes());
+  ASSERT_GE(shape.group_bytes, 30 * distant.chunk_bytes());
+  ASSERT_GE(shape.requests, 10u);
+  std::vector<std::uint64_t> chunks;
+  for (std::uint64_t i = 0; i < 10; ++i) chunks.push_back(100 + 10 * i);
+  (void)read(array, distant.content, {199});  // and the shard's index
+  distant.count = 0;
+  (void)read(array, distant.content, chunks);
+  EXPECT_EQ(distant.count, 10);
+  // Neighbours are still one request.
+  distant.count = 0;
+  (void)read(array, distant.content, {120, 121, 122, 140, 141});
+  EXPECT_EQ(distant.count, 2);
+}
+
 // Whatever the server is like, a read stays within a small budget: fewer bytes are under way, and none is wrong.
 TEST_F(RemoteFigures, SmallBudgetsAreEnough) {
   DistantArray distant;

@@ -194,6 +194,8 @@ class ShardPlan final : public ArrayPlan {
     if (ByteStore* const ranges = store().ranges()) {
       ahead_ = std::make_unique<ShardsAhead>(*ranges, *footprint_, array_->shard_access(),
                                              [this](std::uint64_t object, std::string& key) { make_key(object, key); });
+      for (std::uint64_t object = next_shard_; object != footprint_->end_object() && shards_ < kMostShards; ++shards_)
+        object = footprint_->next_object(object);
     }
   }
 
@@ -244,6 +246,7 @@ class ShardPlan final : public ArrayPlan {
 
  private:
   static constexpr std::size_t kIndexesAhead = 128;
+  static constexpr std::uint64_t kSmallGap = 16 << 10, kMostShards = 1024;
 
   // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting. Where waits_ is
   // set it goes on in the next call from where it was.
@@ -380,6 +383,7 @@ class ShardPlan final : public ArrayPlan {
       wave.sources.push_back({shard_->object, {shard_, &shard_->key}, {}, shard_});
     }
     const base::ReadShape shape = store().read_shape();
+    const std::size_t share = share_of(shape);
     while (cursor_ < pending_.size() && wave.tasks.size() < wave.max_tasks) {
       if (!fits(pending_[cursor_])) {
         emit_misfit(wave, pending_[cursor_++]);
@@ -396,13 +400,13 @@ class ShardPlan final : public ArrayPlan {
       while (cursor_ < pending_.size() && wave.tasks.size() < most) {
         const Task& task = pending_[cursor_];
         if ((task.length == 0) != absent || !fits(task)) break;
-        if (group.task_count > 0 && !absent && !joins(task, group, end, shape)) break;
+        if (group.task_count > 0 && !absent && !joins(task, group, end, shape, share)) break;
         end = std::max(end, task.offset + task.length);
         wave.tasks.push_back(task);
         ++group.task_count;
         ++cursor_;
       }
-      if (steady && !wave.groups.empty() && (wave.tasks.size() > wave.max_tasks || is_cut(group, end, shape))) {
+      if (steady && !wave.groups.empty() && (wave.tasks.size() > wave.max_tasks || is_cut(group, end, shape, share))) {
         if (wave.sources.size() == source + 1 && wave.groups.back().source != source) wave.sources.pop_back();
         wave.tasks.resize(group.first_task);
         cursor_ -= group.task_count;
@@ -414,23 +418,34 @@ class ShardPlan final : public ArrayPlan {
     return true;
   }
 
-  // Whether a chunk is fetched together with those of the group, which end at `end`.
-  bool joins(const Task& task, const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape) const {
+  // So many of the pending chunks at most are fetched together that each connection has a request, where all shards of
+  // the read have as many.
+  std::size_t share_of(const base::ReadShape& shape) const {
+    const std::uint64_t requests =
+        shape.steady ? 0 : base::ceil_div(shape.requests, std::max<std::uint64_t>(shards_, 1));
+    return requests < 2 ? pending_.size() : static_cast<std::size_t>(base::ceil_div(pending_.size(), requests));
+  }
+  // Whether a chunk is fetched together with those of the group, which end at `end`. A request that nobody waits for
+  // costs no more than a small gap.
+  bool joins(const Task& task, const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape,
+             std::size_t share) const {
     const std::uint64_t task_end = std::max(end, task.offset + task.length);
-    return !wants_parts() && (task.offset <= end || task.offset - end <= shape.gap_bytes) &&
+    const std::uint64_t most_gap = group.task_count < share ? shape.gap_bytes : std::min(kSmallGap, shape.gap_bytes);
+    return !wants_parts() && (task.offset <= end || task.offset - end <= most_gap) &&
            task_end - group.offset <= std::min(shape.group_bytes, most_group_bytes_);
   }
   // Whether the next pending one would be, had the wave room for it.
-  bool is_cut(const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape) const {
+  bool is_cut(const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape, std::size_t share) const {
     if (cursor_ == pending_.size()) return false;
     const Task& next = pending_[cursor_];
-    return next.length != 0 && fits(next) && joins(next, group, end, shape);
+    return next.length != 0 && fits(next) && joins(next, group, end, shape, share);
   }
 
   const std::size_t levels_;
   std::vector<ShardUnits> open_;  // by level: one shard each, the chunks of the one in front of it
   std::uint64_t next_shard_;
   const std::uint64_t most_group_bytes_;
+  std::uint64_t shards_ = 0;            // of the read, kMostShards at most; 0: not counted, as they are files
   std::unique_ptr<ShardsAhead> ahead_;  // null: opening a shard costs no round trip
   // The shard being handed out
   std::uint64_t shard_object_ = 0;
