@@ -421,8 +421,7 @@ class ShardPlan final : public ArrayPlan {
   // So many of the pending chunks at most are fetched together that each connection has a request, where all shards of
   // the read have as many.
   std::size_t share_of(const base::ReadShape& shape) const {
-    const std::uint64_t requests =
-        shape.steady ? 0 : base::ceil_div(shape.requests, std::max<std::uint64_t>(shards_, 1));
+    const std::uint64_t requests = shape.steady ? 0 : shape.requests / std::max<std::uint64_t>(shards_, 1);
     return requests < 2 ? pending_.size() : static_cast<std::size_t>(base::ceil_div(pending_.size(), requests));
   }
   // Whether a chunk is fetched together with those of the group, which end at `end`. A request that nobody waits for
