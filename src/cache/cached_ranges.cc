@@ -61,6 +61,10 @@ class CachedRanges final : private RangeListener {
   void cancel(std::span<RangeRead* const> reads) noexcept;
   bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
                   LocalRange& out) noexcept;
+  bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept {
+    if (base::is_zarr_document(key)) return false;
+    return disk_->takes(length) || disk_->find(disk_->hash().of(disk_->hash().of(store_, key), offset, length));
+  }
   void forget(std::string_view key) noexcept {
     const CacheKey object = disk_->hash().of(store_, key);
     std::lock_guard lock(mutex_);
@@ -491,6 +495,9 @@ class CachedStore final : public ByteStore, public LocalRanges {
   bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
                   LocalRange& out) noexcept override {
     return !ranges_.inherited() && ranges_->find_local(key, version, offset, length, out);
+  }
+  bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept override {
+    return !ranges_.inherited() && ranges_->keeps_range(key, offset, length);
   }
   Result<std::vector<ListedName>> list(std::string_view prefix) override { return behind_->list(prefix); }
   Status put(std::string_view key, std::span<const std::byte> bytes) override {

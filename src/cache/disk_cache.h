@@ -66,6 +66,8 @@ class DiskCache {
   void forget(const CacheKey& id, const RecordPlace& place) noexcept { segments_.forget(id, place); }
   void count_miss() noexcept;
 
+  // Whether so many bytes would be kept, as far as is known: there is room, or it is made.
+  bool takes(std::uint64_t data_bytes) const noexcept;
   // Copies `data`, to be appended later, or drops it.
   void offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
              std::span<const std::byte> data) noexcept;
@@ -93,6 +95,8 @@ class DiskCache {
   };
 
   DiskCache(CacheDirectory directory, const CacheOptions& options);
+  bool has_room(std::uint64_t data_bytes) const noexcept;
+  bool is_disk_full() const noexcept;
   Status begin();
   void remove_foreign();
   void serve() noexcept;
@@ -107,6 +111,7 @@ class DiskCache {
   bool remove_segment(const CacheDirectory::NamedSegment& named);
   void look_again() noexcept;
   std::uint64_t segment_bytes() const noexcept;
+  std::uint64_t beside_record_bytes() const noexcept;
   void note_problem(const std::string& what, int error) noexcept;
   std::uint64_t hash_of(std::string_view version, std::uint64_t object_bytes) const noexcept;
   void count_hit(std::uint64_t bytes) noexcept;

@@ -28,15 +28,25 @@ std::uint64_t DiskCache::segment_bytes() const noexcept {
   return std::clamp(most_bytes_.load(std::memory_order_relaxed) / 64, kLeastSegmentBytes, kMostOwnSegmentBytes);
 }
 
+bool DiskCache::has_room(std::uint64_t data_bytes) const noexcept {
+  if (data_bytes > kMostRecordBytes || !directory_.writable()) return false;
+  const std::uint64_t whole = record_bytes(data_bytes), room = room_.load(std::memory_order_relaxed);
+  return whole <= room || whole <= room + segments_.newly_dead_bytes();
+}
+
+bool DiskCache::is_disk_full() const noexcept {
+  const std::uint64_t until = no_writes_until_ns_.load(std::memory_order_relaxed);
+  return until != 0 && base::now_ns() < until;
+}
+
+bool DiskCache::takes(std::uint64_t data_bytes) const noexcept { return has_room(data_bytes) && !is_disk_full(); }
+
 void DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
                       std::span<const std::byte> data) noexcept {
-  if (version.empty() || version.size() > kMostVersionBytes || data.size() > kMostRecordBytes) return drop(1);
-  const std::uint64_t whole = record_bytes(data.size());
-  const std::uint64_t room = room_.load(std::memory_order_relaxed);
-  if (!directory_.writable() || (whole > room && whole > room + segments_.newly_dead_bytes())) return drop(1);
+  if (version.empty() || version.size() > kMostVersionBytes || !has_room(data.size())) return drop(1);
   if (const auto there = find(id); there && there->tag == version_tag(version, object_bytes)) return;
-  const std::uint64_t until = no_writes_until_ns_.load(std::memory_order_relaxed);
-  if (until != 0 && base::now_ns() < until) return drop(1);
+  if (is_disk_full()) return drop(1);
+  const std::uint64_t whole = record_bytes(data.size());
   Copy copy;
   try {
     {
@@ -144,10 +154,9 @@ void DiskCache::look_again() noexcept {
       if (known && known->is_dead(named.file_bytes)) dead += named.file_bytes;
     }
     const std::uint64_t most = most_bytes_.load(std::memory_order_relaxed);
+    const std::uint64_t taken = used_bytes_ - dead + beside_record_bytes();
     // Of a full cache that lets go what was not used there is always room.
-    room_ = policy_.load(std::memory_order_relaxed) == CachePolicy::kRecent ? most
-            : most > used_bytes_ - dead                                     ? most - (used_bytes_ - dead)
-                                                                            : 0;
+    room_ = policy_.load(std::memory_order_relaxed) == CachePolicy::kRecent ? most : most - std::min(most, taken);
   } catch (const std::bad_alloc&) {  // another time
   }
 }
@@ -177,6 +186,11 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
   }
 }
 
+// What has to have room with another record: the list that seals the segment when it is full, and the next one's head.
+std::uint64_t DiskCache::beside_record_bytes() const noexcept {
+  return seal_bytes(active_.list.size() + 1) + kSegmentUnit;
+}
+
 bool DiskCache::append(Copy& copy) {
   const std::span<const std::byte> data(copy.memory.get() + sizeof(RecordHead), copy.data_bytes);
   const std::uint32_t tag = version_tag(copy.version, copy.object_bytes);
@@ -187,10 +201,8 @@ bool DiskCache::append(Copy& copy) {
       !active_.list.empty()) {
     seal();
   }
-  // With the list that seals the segment, for which there has to be room when it is full.
-  const std::uint64_t listed = seal_bytes(active_.list.size() + 1);
-  if (used_bytes_ + whole + listed + kSegmentUnit > most_bytes_.load(std::memory_order_relaxed) &&
-      !make_room(whole + listed + kSegmentUnit)) {
+  const std::uint64_t beside = beside_record_bytes();
+  if (used_bytes_ + whole + beside > most_bytes_.load(std::memory_order_relaxed) && !make_room(whole + beside)) {
     return false;
   }
   if (whole > directory_.disk_room()) {
@@ -226,7 +238,8 @@ bool DiskCache::append(Copy& copy) {
   active_.list.push_back(record);
   active_.end += whole;
   used_bytes_ += whole;
-  room_ = room_ - std::min<std::uint64_t>(room_, whole);
+  const std::uint64_t room = room_, gone = whole + beside_record_bytes() - beside;
+  room_ = room - std::min(room, gone);
   segments_.add_record(active_.number, record);
   added_.fetch_add(1, std::memory_order_relaxed);
   added_bytes_.fetch_add(data.size(), std::memory_order_relaxed);

@@ -29,6 +29,8 @@ class LocalRanges {
   // since. False: the store is to be asked, which gives or fetches and keeps them. Allocates nothing.
   virtual bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
                           LocalRange& out) noexcept = 0;
+  // Whether such a range of an object that has a version is there, or would stay when it has been fetched.
+  virtual bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept = 0;
 
  protected:
   ~LocalRanges() = default;

@@ -23,6 +23,9 @@ class RangeStore final : public Store {
   ByteStore* ranges() noexcept override { return behind_.get(); }
   bool open_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
                   ByteSource& out) noexcept override;
+  bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept override {
+    return local_ != nullptr && local_->keeps_range(key, offset, length);
+  }
   bool tells_versions() const noexcept override { return tells_versions_.load(std::memory_order_relaxed); }
   base::ReadShape read_shape() const noexcept override;
   Result<Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override;

@@ -82,6 +82,12 @@ class Store {
     (void)key, (void)version, (void)offset, (void)length, (void)out;
     return false;
   }
+  // Whether such a range, of an object that has a version, lies there or would when it has been read: then it is better
+  // asked for than a part of it, which stays under its own length.
+  virtual bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept {
+    (void)key, (void)offset, (void)length;
+    return false;
+  }
   // Whether the answers of such a store have told versions of what they gave.
   virtual bool tells_versions() const noexcept { return false; }
 

@@ -177,6 +177,66 @@ TEST_F(LocalRangesTest, PartsOfAWholeChunkAreEnough) {
   transfer::least_saved_store_bytes = least;
 }
 
+// Training reads crops at random: what one has fetched serves others that need something else of the same chunks.
+TEST_F(LocalRangesTest, OtherPartsOfAChunkAreThere) {
+  const std::uint64_t least = transfer::least_saved_store_bytes.exchange(1);
+  for (const Layout layout : kLayouts) {
+    for (const char* device : {"host", "host-staged"}) {
+      SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + device);
+      open(layout);
+      const auto part = [&](std::uint64_t chunk, std::uint64_t first, std::uint64_t count) {
+        const std::uint64_t begin = chunk * content_.chunk_elements + first;
+        const ReadOutcome got = pass(device, std::to_string(begin) + ":" + std::to_string(begin + count));
+        EXPECT_TRUE(std::equal(got.elements.begin(), got.elements.end(),
+                               expected_.begin() + static_cast<std::ptrdiff_t>(begin)));
+        return got.stats;
+      };
+      for (std::uint64_t chunk = 0; chunk < content_.chunks; ++chunk) (void)part(chunk, 100, 5000);
+      toy_.flush();
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      toy_.asked->reset();
+      Stats sum;
+      for (const auto& [first, count] :
+           {std::pair<std::uint64_t, std::uint64_t>{20'000, 1000}, {0, 50}, {99, 20'000}}) {
+        for (std::uint64_t chunk = 0; chunk < content_.chunks; ++chunk) sum += part(chunk, first, count);
+      }
+      EXPECT_EQ(toy_.asked->requests, 0u);
+      EXPECT_EQ(sum.cache_hits, 3 * content_.chunks);
+      fs::remove_all(toy_.options.directory);
+    }
+  }
+  transfer::least_saved_store_bytes = least;
+}
+
+// What will not stay is asked for as without a cache.
+TEST_F(LocalRangesTest, OfAFullCachePartsAloneAreAskedFor) {
+  for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
+    SCOPED_TRACE(testing::layout_name(layout));
+    cache::CacheOptions options = small_segments();
+    options.most_bytes = 2 * kMiB;
+    open(layout, options);
+    for (int i = 0; i < 2; ++i) {
+      pass();
+      toy_.flush();
+    }
+    // Room for some may be left, and that there is none shows when one was to be written.
+    std::uint64_t kept = 0, whole = content_.chunks;
+    for (int round = 0; round < 50 && whole > 0; ++round) {
+      kept = whole = 0;
+      for (std::uint64_t chunk = 0; chunk < content_.chunks; ++chunk) {
+        const std::uint64_t begin = chunk * content_.chunk_elements + 7;
+        toy_.asked->reset();
+        pass("host", std::to_string(begin) + ":" + std::to_string(begin + 1000));
+        kept += toy_.asked->requests == 0 ? 1 : 0;
+        whole += toy_.asked->bytes > 4000 ? 1 : 0;
+      }
+      if (whole > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(whole, 0u);
+    EXPECT_LT(kept, content_.chunks);
+  }
+}
+
 // Whatever was changed on the disk shows in the file's times, and is then read and checked as the first time.
 TEST_F(LocalRangesTest, ChangedFilesAreCheckedAgain) {
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
@@ -272,6 +332,9 @@ struct LyingCache final : ByteStore, cache::LocalRanges {
     out.object_bytes = sizes[std::string(key)];
     out.bytes = std::min(length, out.object_bytes - std::min(offset, out.object_bytes));
     return true;
+  }
+  bool keeps_range(std::string_view key, std::uint64_t, std::uint64_t length) const noexcept override {
+    return (key.size() + length) % 2 == 0;
   }
   testing::RangeStoreInMemory behind;
   cache::LocalRange range;

@@ -41,7 +41,9 @@ bool begins_with_table(const ReadTasks& tasks, Wave& wave, std::uint32_t group_i
   ColdPart& cold = wave.fetch.parts[group_index];
   const TaskGroup& group = wave.tasks.groups[group_index];
   const codec::Chain& chain = wave.tasks.chain();
-  if (group.task_count != 1 || !tasks.parts() || !wave.sink->takes_parts(wave)) return false;
+  if (group.task_count != 1 || chain.part_table_bytes() == 0 || !tasks.parts() || !wave.sink->takes_parts(wave)) {
+    return false;
+  }
   if (wave.sink->keeps(wave, group.first_task)) return false;
   tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
   const RawSpan wanted = wanted_part(wave.tasks, worker.detail);

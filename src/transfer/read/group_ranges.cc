@@ -17,6 +17,14 @@ std::uint64_t GroupReads::asked_bytes(const codec::Chain& chain, std::uint64_t l
   return chain.raw() && tells_lengths_ ? chain.decoded_bytes() : forms_.planned_bytes() + 1;
 }
 
+// Whether all of a chunk that has a version is asked for where a part would do, since it stays for whoever wants
+// another part: in memory, or in a cache of the store's.
+bool GroupReads::asks_whole(const Wave& wave, const StoredRange& chunk) const noexcept {
+  if (answers_.takes_more()) return true;
+  return plan_.store().keeps_range(chunk.source->ranges().key, chunk.offset,
+                                   asked_bytes(wave.tasks.chain(), chunk.length));
+}
+
 // Whether a cache of the store's has a range in a file, which then takes the object's place in the wave. Who keeps what
 // stores answer in memory wants answers.
 bool GroupReads::open_local(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker) {
@@ -94,7 +102,7 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   job.length = asked_bytes(wave.tasks.chain(), range.length);
   // Two answers have to be of one version, which of an object of its own only the first tells.
   const bool versioned = whole ? tells_versions() : !of.version.empty();
-  if (versioned && !answers_.takes_more() &&
+  if (versioned && !asks_whole(wave, range) &&
       begins_with_table(tasks_, wave, group_index, range, whole ? expected_bytes(wave.tasks.chain()) : range.length,
                         worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);

@@ -28,6 +28,12 @@ std::optional<StoredVersion> version_of(const store::ByteSource& object) noexcep
   return StoredVersion{*file, 0};
 }
 
+void take_part(StoredRange& range, std::optional<RawSpan>& part) {
+  range.offset += part->first;
+  range.length = part->bytes;
+  part.reset();
+}
+
 }  // namespace
 
 GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
@@ -200,16 +206,16 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
     if (wave.sink->take_kept(wave, group, version, 0, worker)) return Ended::kDone;
     const bool ranges = source.object->offers(store::Offer::kRanges);
     if (ranges && answers_.take(wave, group, version, worker)) return Ended::kDone;
-    std::uint64_t offset = group.offset, length = group.length;
+    StoredRange range{source.object.get(), group.offset, group.length};
+    std::optional<RawSpan> part;
     if (raw && tasks_.parts() && !source.object->offers(store::Offer::kWhole) &&
-        !wave.sink->keeps(wave, group.first_task) && !(ranges && version && answers_.takes_more())) {
+        !wave.sink->keeps(wave, group.first_task)) {
       tasks_.describe(group, task, worker);
-      const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
-      offset += span.first;
-      length = span.bytes;
+      part = raw_span(worker.detail, wave.tasks.op().element_bytes);
+      if (!(ranges && version && asks_whole(wave, range))) take_part(range, part);
     }
-    if (ranges) answers_.trim(wave, group, version, offset, length);
-    const Ended result = read_group(wave, group_index, *source.object, offset, length, worker);
+    if (ranges) answers_.trim(wave, group, version, range.offset, range.length);
+    const Ended result = read_group(wave, group_index, range, part, worker);
     if (result == Ended::kDone) wave.fetch.objects[group_index].close();
     return result;
   }
@@ -235,27 +241,30 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   } else if (const auto version = version_of(object);
              !wave.sink->take_kept(wave, group, version, object.size_bytes(), worker) &&
              !(object.offers(store::Offer::kRanges) && answers_.take(wave, group, version, worker))) {
-    std::uint64_t offset = 0, length = object.size_bytes();  // of ranges: unknown
+    StoredRange range{&object, 0, object.size_bytes()};  // of ranges: unknown
+    std::optional<RawSpan> part;
     // What has to be unpacked is needed whole.
     if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole) &&
-        !wave.sink->keeps(wave, group.first_task) &&
-        !(object.offers(store::Offer::kRanges) && tells_versions() && answers_.takes_more())) {
-      const RawSpan span = raw_span(worker.detail, wave.tasks.op().element_bytes);
+        !wave.sink->keeps(wave, group.first_task)) {
+      part = raw_span(worker.detail, wave.tasks.op().element_bytes);
+      const bool ranges = object.offers(store::Offer::kRanges);
       // Of all of it nothing tells that there is more, unless more is asked for.
-      if (!object.offers(store::Offer::kRanges) || span.bytes != wave.tasks.chain().decoded_bytes()) {
-        offset = span.first;
-        length = span.bytes;
-      }
+      const bool whole = ranges && (part->bytes == wave.tasks.chain().decoded_bytes() ||
+                                    (tells_versions() && asks_whole(wave, range)));
+      if (!whole) take_part(range, part);
     }
-    result = read_group(wave, group_index, object, offset, length, worker);
+    result = read_group(wave, group_index, range, part, worker);
   }
   if (result == Ended::kDone) object.close();
   return result;
 }
 
-GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object,
-                                         std::uint64_t offset, std::uint64_t length, Worker& worker) {
+// `part`: of the range, all that is wanted of it; nothing: it is wanted as it is.
+GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, const StoredRange& range,
+                                         const std::optional<RawSpan>& part, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
+  const store::ByteSource& object = *range.source;
+  const std::uint64_t offset = range.offset, length = range.length;
   if (length == 0) {
     // Nothing is stored, or nothing of it is asked for: the decoder judges.
     static constexpr std::byte kNone{};  // null would be filled
@@ -271,7 +280,6 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
     tasks_.fail_group(wave.tasks, group, worker, status);
     return Ended::kDone;
   }
-  const StoredRange range{&object, offset, length};
   const bool waits = object.offers(store::Offer::kFile) || object.offers(store::Offer::kRanges);
   if (object.offers(store::Offer::kWhole) || (waits && !unknown && !parks(wave, length))) {
     read_here(wave, group, range, worker);
@@ -280,7 +288,9 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
   if (object.offers(store::Offer::kRanges)) {
     if (open_local(wave, group_index, range, worker)) {
       const store::ByteSource& file = wave.fetch.objects[group_index];
-      return read_file(wave, group_index, {&file, offset, unknown ? file.size_bytes() : length}, worker);
+      StoredRange local{&file, offset, unknown ? file.size_bytes() : length};
+      if (part && part->bytes > 0) local = {&file, offset + part->first, part->bytes};
+      return read_file(wave, group_index, local, worker);
     }
     ++worker.stats.requests;
     return want_range(wave, group_index, range, worker);

@@ -27,6 +27,7 @@
 #include "transfer/plan/plan.h"
 #include "transfer/read/answer_cache.h"
 #include "transfer/read/mapped_reads.h"
+#include "transfer/read/placing.h"
 #include "transfer/read/read_tasks.h"
 #include "transfer/read/scheduler.h"
 #include "transfer/read/wave.h"
@@ -55,11 +56,12 @@ class GroupReads {
   enum class Ended : std::uint8_t { kDone, kCold, kMapped, kStarved };
 
   Ended process_group(Wave& wave, std::uint32_t group_index, Worker& worker);
-  Ended read_group(Wave& wave, std::uint32_t group_index, const store::ByteSource& object, std::uint64_t offset,
-                   std::uint64_t length, Worker& worker);
+  Ended read_group(Wave& wave, std::uint32_t group_index, const StoredRange& range, const std::optional<RawSpan>& part,
+                   Worker& worker);
   Ended read_file(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   std::uint64_t asked_bytes(const codec::Chain& chain, std::uint64_t length) const noexcept;
+  bool asks_whole(const Wave& wave, const StoredRange& chunk) const noexcept;
   bool open_local(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   static void note_local(Wave& wave, std::uint32_t group_index, const store::ByteSource& object);
   void ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length, Worker& worker);

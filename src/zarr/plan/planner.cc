@@ -479,11 +479,14 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
   return input;
 }
 
-// `elements`: that are selected.
-bool few_wanted(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes) {
+// `elements`: that are selected. `kept`: a cache has what was read, by where it begins and ends: other selections find
+// chunks there, but no groups of them.
+bool few_wanted(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes,
+                bool kept) {
   // Of smaller chunks neighbours are better read together.
   const std::uint64_t least = 2 * transfer::least_part_chunk_bytes.load(std::memory_order_relaxed);
-  if ((!chain.raw() && chain.part_table_bytes() == 0) || chain.decoded_bytes() < least) return false;
+  const bool divides = chain.raw() || chain.part_table_bytes() != 0;
+  if ((!divides && !kept) || chain.decoded_bytes() < least) return false;
   return base::saturating_mul(elements, element_bytes) / 3 <= base::saturating_mul(units, chain.decoded_bytes()) / 4;
 }
 
@@ -507,7 +510,8 @@ Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Imp
     chain = std::make_shared<const codec::Chain>(std::move(built));
   }
   auto form = make_form(std::move(chain), conversion.op, std::move(conversion.fill), std::move(conversion.damaged));
-  const bool parts = few_wanted(*form->chain, footprint->units(), elements, conversion.op.element_bytes);
+  const bool kept = array->sharding != nullptr && Access::impl(array->store)->read_shape().steady;
+  const bool parts = few_wanted(*form->chain, footprint->units(), elements, conversion.op.element_bytes, kept);
   std::unique_ptr<transfer::Plan> plan;
   if (by_shape) {
     plan = std::make_unique<RectilinearPlan>(std::move(array), std::move(footprint), std::move(form), parts,
