@@ -32,6 +32,9 @@
 #include "support/child.h"
 #include "support/fault_scan.h"
 #include "support/flat_array.h"
+#include "support/http_server.h"
+#include "support/one_object.h"
+#include "support/range_reader.h"
 #include "support/sanitizer.h"
 #include "support/stores_under_test.h"
 
@@ -64,7 +67,7 @@ std::set<std::string> points_of_stores() {
 
 TEST(FaultPoints, EachBelongsToAScenario) {
   std::set<std::string> here = points_of_stores(), io_fault_test = {"io_", "store_file.", "store.openat"};
-  here.insert({"base.", "dev_host.", "store.fstat", "store.fcntl"});
+  here.insert({"base.", "dev_host.", "store.fstat", "store.fcntl", "http_curl."});
   std::set<std::string> met;
   for (const std::string& point : support::declared_points()) {
     std::size_t homes = 0;
@@ -248,6 +251,19 @@ TEST(FaultPoints, StoresThatAreOneFileOrMany) {
         if (const auto direct = files->open_direct(key, object); direct.ok()) ::close(*direct);
       }
     }
+  });
+}
+
+TEST(FaultPoints, ConnectionsToAServer) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
+  const testing::HttpServer server(testing::honest());
+  fail_everywhere({"http_curl."}, [&](bool faulty) {
+    testing::RangeReader reader(server.url());
+    const auto got = reader.read(5, 10);
+    EXPECT_TRUE(got.read.status.ok() || faulty) << got.read.status.to_string();
+    if (!got.read.status.ok()) return;
+    EXPECT_EQ(std::string_view(reinterpret_cast<const char*>(got.bytes.data()), got.bytes.size()),
+              testing::text_of(5, 10));
   });
 }
 
