@@ -298,6 +298,7 @@ TEST(Verdicts, WhatEachAnswerMeans) {
       {404, ServiceKind::kS3, "", Next::kDone, Code::kIo},
       {204, ServiceKind::kHttp, "", Next::kDone, Code::kIo},
       {403, ServiceKind::kHttp, "", Next::kDone, Code::kPermission},
+      {407, ServiceKind::kHttp, "", Next::kDone, Code::kPermission},
       {401, ServiceKind::kHttp, "", Next::kDone, Code::kPermission},
       {403, ServiceKind::kS3, xml("AccessDenied"), Next::kDone, Code::kPermission},
       {403, ServiceKind::kS3, xml("SignatureDoesNotMatch"), Next::kDone, Code::kPermission},
@@ -338,6 +339,8 @@ TEST(Verdicts, WhatEachAnswerMeans) {
   EXPECT_EQ(beyond("X: y", {0, 10, false, {}}).object_bytes, 0u);
   EXPECT_EQ(beyond("X: y", {0, 10, true, {}}).object_bytes, 0u);
   EXPECT_EQ(beyond("Content-Range: bytes */6", {0, 10, true, {}}).status.code(), Code::kIo);
+  EXPECT_NE(judge(head_of({"HTTP/1.1 407 X"}), asked, ServiceKind::kHttp, "").status.to_string().find("proxy"),
+            std::string::npos);
   // What a server echoes is not printed.
   const Verdict echo = judge(head_of({"HTTP/1.1 403 X", "x-amz-request-id: Signature=geheim"}), asked, ServiceKind::kS3,
                              "<Error><Code>geheim geheim</Code><Message>geheim</Message></Error>");

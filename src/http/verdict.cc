@@ -202,11 +202,12 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
       }
       [[fallthrough]];
     case 403:
-    case 407:
       return done(say(Code::kPermission, kind == ServiceKind::kS3
                                              ? "access denied; an object that is missing looks the same to credentials "
                                                "that may not list the bucket"
                                              : "access denied"));
+    case 407:
+      return done(say(Code::kPermission, "the proxy lets nobody through without credentials: its URL may have them"));
     case 404:
       if (kind == ServiceKind::kHttp || code == (kind == ServiceKind::kS3 ? "NoSuchKey" : "BlobNotFound")) {
         return done(Status(Code::kNotFound, Layer::kStore, "no such object"));
