@@ -16,7 +16,8 @@ requests are under way. The server takes its share of the same CPUs: rates say l
 All are float32 without a codec. Clients take turns within a round, each in a process of its own that has read something before it is
 measured, and has touched as much memory as it will need; figures are medians of the rounds. The first read of each is compared with the source.
 "later" is the median of three more reads in the same process, which have learned what a client learns of its server and find their memory
-there; it is left out where a read takes longer than 1.5 seconds. A client that is not installed is left out, and named in the result. On a busy machine ("load" in the result) CPU times hold, and rates are of that machine then.
+there; it is left out where a read takes longer than 1.5 seconds. A client that is not installed is left out, and named in the result. On a
+busy machine ("load" in the result) CPU times hold, and rates are of that machine then.
 
 Needs numpy and zarr, and of headrace, obstore, s3fs, tensorstore and curl those that are to be measured."""
 
