@@ -102,7 +102,7 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   job.length = asked_bytes(wave.tasks.chain(), range.length);
   // Two answers have to be of one version, which of an object of its own only the first tells.
   const bool versioned = whole ? tells_versions() : !of.version.empty();
-  if (versioned && !asks_whole(wave, range) &&
+  if (versioned && plan_.wants_parts() && !asks_whole(wave, range) &&
       begins_with_table(tasks_, wave, group_index, range, whole ? expected_bytes(wave.tasks.chain()) : range.length,
                         worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
