@@ -5,6 +5,9 @@
 // of what each byte gives by itself, so columns are joined into segments and segments into streams afterwards: a CRC by
 // multiplying with a power of x (polynomials over GF(2) modulo the CRC's, bits reflected), the others by counting what
 // follows.
+//
+// A CRC's register is moved on by tables of five of its bits each: 32 words, one in each bank of shared memory, so that
+// whatever lanes look up, a lookup takes one turn.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,8 @@ namespace headrace::codec::gpu {
 enum class Checksum : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
 
 constexpr unsigned kChecksumThreads = 256;
-constexpr unsigned kChecksumRowBytes = 4 * kChecksumThreads;
+constexpr unsigned kChecksumRowBytes = 4 * kChecksumThreads, kChecksumWarps = kChecksumThreads / 32;
+constexpr unsigned kChecksumBlocks = 5;                                  // of a multiprocessor
 constexpr std::uint64_t kChecksumSegmentBytes = 64 * kChecksumRowBytes;  // even, for Fletcher's words
 constexpr std::uint64_t kChecksumWordBytes = 4;
 
@@ -37,12 +41,33 @@ __host__ __device__ constexpr std::uint32_t multiply(std::uint32_t a, std::uint3
   return product;
 }
 
+constexpr unsigned kCrcPartBits = 5, kCrcParts = (32 + kCrcPartBits - 1) / kCrcPartBits;
+
+// A register moved on by some bytes: what each part of it gives.
+using CrcAdvance = std::uint32_t[kCrcParts][1u << kCrcPartBits];
+
 struct CrcTables {
   std::uint32_t polynomial = 0;
-  std::uint32_t advance[4][256] = {};           // byte k of a register, moved on by a row
-  std::uint32_t column[kChecksumThreads] = {};  // x^32 and all columns from this one to the end of the row
-  std::uint32_t power[40] = {};                 // x^(8 * 2^k)
+  CrcAdvance row = {};            // by a row
+  CrcAdvance across = {};         // by a warp's columns
+  std::uint32_t column[32] = {};  // x^32 and all columns from a lane's to the end of its warp's
+  std::uint32_t power[40] = {};   // x^(8 * 2^k)
 };
+
+constexpr void make_crc_advance(CrcAdvance& out, std::uint32_t power, std::uint32_t polynomial) {
+  for (unsigned k = 0; k < kCrcParts; ++k) {
+    // Bit by bit, then all sums of them.
+    for (unsigned part = 1; part < 1u << kCrcPartBits; ++part) {
+      const unsigned low = part & (0u - part);
+      if (part == low) {
+        const std::uint64_t bits = std::uint64_t{part} << (kCrcPartBits * k);  // the last part has fewer
+        out[k][part] = multiply(static_cast<std::uint32_t>(bits), power, polynomial);
+      } else {
+        out[k][part] = out[k][low] ^ out[k][part ^ low];
+      }
+    }
+  }
+}
 
 constexpr CrcTables make_crc_tables(std::uint32_t polynomial) {
   CrcTables out;
@@ -53,22 +78,13 @@ constexpr CrcTables make_crc_tables(std::uint32_t polynomial) {
     entry = power;
     power = multiply(power, power, polynomial);
   }
-  const std::uint32_t word = out.power[2];
-  std::uint32_t column = word;
-  for (unsigned t = kChecksumThreads; t-- > 0;) {
-    out.column[t] = column;
-    column = multiply(column, word, polynomial);
-  }
-  const std::uint32_t row = out.column[0];
-  for (unsigned k = 0; k < 4; ++k) {
-    // Bit by bit, then all sums of them.
-    for (unsigned bit = 0; bit < 8; ++bit) {
-      out.advance[k][1u << bit] = multiply(std::uint32_t{1} << (8 * k + bit), row, polynomial);
-    }
-    for (unsigned byte = 1; byte < 256; ++byte) {
-      const unsigned low = byte & (0u - byte);
-      out.advance[k][byte] = out.advance[k][low] ^ (byte == low ? 0 : out.advance[k][byte ^ low]);
-    }
+  static_assert(kChecksumRowBytes == 1u << 10 && kChecksumRowBytes / kChecksumWarps == 1u << 7);
+  make_crc_advance(out.row, out.power[10], polynomial);
+  make_crc_advance(out.across, out.power[7], polynomial);
+  std::uint32_t column = out.power[2];
+  for (unsigned lane = 32; lane-- > 0;) {
+    out.column[lane] = column;
+    column = multiply(column, out.power[2], polynomial);
   }
   return out;
 }
@@ -88,8 +104,9 @@ struct ChecksumJob {
 };
 
 struct ChecksumShared {
-  std::uint32_t advance[4][256];
-  std::uint64_t first[kChecksumThreads], second[kChecksumThreads];
+  CrcAdvance row, across;                                       // of the tables
+  std::uint32_t states[kChecksumThreads];                       // of columns
+  std::uint32_t first[kChecksumWarps], second[kChecksumWarps];  // sums of warps
 };
 
 namespace checksum {
@@ -130,103 +147,240 @@ __device__ inline std::uint32_t power_of(const CrcTables& tables, std::uint64_t 
   return product;
 }
 
-// Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy: columns of words that end with
-// the bytes, so that the first row may begin before them. By a thread block.
+// By a thread block, before it sums CRCs.
+__device__ inline void load_tables(const CrcTables& tables, ChecksumShared& shared) {
+  constexpr unsigned kPart = 1u << kCrcPartBits;
+  for (unsigned i = threadIdx.x; i < kCrcParts * kPart; i += kChecksumThreads) {
+    shared.row[i / kPart][i % kPart] = tables.row[i / kPart][i % kPart];
+    shared.across[i / kPart][i % kPart] = tables.across[i / kPart][i % kPart];
+  }
+  __syncthreads();
+}
+
+__device__ inline std::uint32_t advance(const CrcAdvance& table, std::uint32_t state, std::uint32_t more) {
+  constexpr std::uint32_t kMask = (1u << kCrcPartBits) - 1;
+  HEADRACE_CHECKSUM_UNROLL for (unsigned k = 0; k < kCrcParts; ++k) {
+    more ^= table[k][state >> (kCrcPartBits * k) & kMask];
+  }
+  return more;
+}
+
+// ---- columns: what a thread keeps of its words, row by row ----
+
+struct CrcColumn {
+  const CrcAdvance& row;
+  std::uint32_t state = 0;
+
+  __device__ void add(std::uint32_t word) { state = advance(row, state, word); }
+};
+
+// What a byte counts is how many follow, and itself: rows by adding up sums, and less its place in the row.
+struct AdlerColumn {
+  std::uint32_t bytes = 0, sums = 0, places = 0;
+
+  __device__ void add(std::uint32_t word) {
+    bytes = __dp4a(word, 0x01010101u, bytes);
+    sums += bytes;
+    places = __dp4a(word, 0x03020100u, places);
+  }
+  __device__ std::uint32_t first() const { return bytes; }
+  __device__ std::uint64_t second(unsigned t) const {
+    return std::uint64_t{sums} * kChecksumRowBytes - std::uint64_t{bytes} * (4 * t) - places;
+  }
+};
+
+// The same of 16-bit values, high byte first. `odd`: words begin in the middle of one.
+struct FletcherColumn {
+  bool odd;
+  std::uint32_t values = 0, sums = 0;
+  std::int32_t places = 0;
+
+  __device__ void add(std::uint32_t word) {
+    if (odd) {
+      const std::uint32_t before = word & 0xFF, behind = word >> 16 & 0xFF00;
+      values += before + __byte_perm(word, 0, 0x4412) + behind;
+      places += static_cast<std::int32_t>(behind) - static_cast<std::int32_t>(before);
+    } else {
+      const std::uint32_t behind = __byte_perm(word, 0, 0x4423);
+      values += __byte_perm(word, 0, 0x4401) + behind;
+      places += static_cast<std::int32_t>(behind);
+    }
+    sums += values;
+  }
+  __device__ std::uint32_t first() const { return values; }
+  __device__ std::uint64_t second(unsigned t) const {
+    return std::uint64_t{sums} * (kChecksumRowBytes / 2) - std::uint64_t{values} * (2 * t) -
+           static_cast<std::uint64_t>(std::int64_t{places});
+  }
+};
+
+// Rows that are loaded side by side.
+constexpr std::uint32_t kRowsAtOnce = 8;
+constexpr std::uint32_t kRowsBytes = kRowsAtOnce * kChecksumRowBytes;
+
+// Bytes and how they are cut into words: columns end with the last word, so that the first row may begin before the
+// bytes; up to three bytes are left behind. Words are aligned where they are stored, or else where they are loaded.
+// What is loaded are aligned words, and bytes where such a word is not all inside.
+struct Columns {
+  const unsigned char* src;
+  unsigned char* to;
+  std::uint32_t bytes, body;        // those in words
+  std::uint32_t turns, missing;     // of kRowsAtOnce rows; bytes before the first
+  std::uint32_t lead, first, last;  // bytes before the first in its aligned word; those words, 0 before and behind
+
+  __device__ Columns(const unsigned char* from, std::uint32_t count, unsigned char* copy, const unsigned char* aligned)
+      : src(from), to(copy), bytes(count) {
+    const auto past = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(aligned + count) & 3);
+    body = past < count ? count - past : 0;
+    turns = (body + kRowsBytes - 1) / kRowsBytes;
+    missing = turns * kRowsBytes - body;
+    lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(src) & 3);
+    first = lead != 0 || bytes < 4 ? by_bytes(0) : 0;
+    last = (lead + bytes) % 4 != 0 ? by_bytes((lead + bytes) / 4) : 0;
+  }
+  __device__ std::uint32_t by_bytes(std::uint32_t number) const {
+    std::uint32_t out = 0;
+    HEADRACE_CHECKSUM_UNROLL for (std::uint32_t i = 0; i < 4; ++i) {
+      const std::uint32_t place = 4 * number + i - lead;
+      if (place < bytes) out |= static_cast<std::uint32_t>(src[place]) << (8 * i);
+    }
+    return out;
+  }
+  // By its number, from the one on that the first byte is in.
+  __device__ std::uint32_t aligned_word(std::int32_t number) const {
+    const std::int32_t place = 4 * number - static_cast<std::int32_t>(lead);
+    if (place >= 0 && static_cast<std::uint32_t>(place) + 4 <= bytes) {
+      return *reinterpret_cast<const std::uint32_t*>(src + place);
+    }
+    return number == 0 ? first : number == static_cast<std::int32_t>((lead + bytes) / 4) ? last : 0;
+  }
+  // Of four bytes, of which some may be before the first or behind the last.
+  template <bool kAligned>
+  __device__ std::uint32_t word(std::int32_t at) const {
+    const std::int32_t place = at + static_cast<std::int32_t>(lead);
+    const std::uint32_t low = aligned_word(place >> 2);
+    return kAligned ? low : __funnelshift_r(low, aligned_word((place >> 2) + 1), 8 * (place & 3));
+  }
+};
+
+template <bool kCopy, class Column>
+__device__ inline void add_rows(const Columns& columns, Column& column) {
+  const unsigned t = threadIdx.x;
+  for (std::uint32_t turn = 0; turn < columns.turns; ++turn) {
+    const std::uint32_t begin = turn * kRowsBytes;
+    const auto at = static_cast<std::int32_t>(begin + 4 * t) - static_cast<std::int32_t>(columns.missing);
+    const unsigned shift = kCopy ? static_cast<std::uint32_t>(at + static_cast<std::int32_t>(columns.lead)) & 3 : 0;
+    const std::uint32_t behind_end = shift != 0 ? 4 - shift : 0;  // of aligned words
+    std::uint32_t words[kRowsAtOnce];
+    if (begin >= columns.missing + shift && begin + kRowsBytes + behind_end <= columns.bytes + columns.missing) {
+      const auto* const from = reinterpret_cast<const std::uint32_t*>(columns.src + at - static_cast<int>(shift));
+      HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) words[k] = from[k * kChecksumThreads];
+      if (kCopy && shift != 0) {
+        std::uint32_t behind[kRowsAtOnce];
+        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+          behind[k] = from[k * kChecksumThreads + 1];
+        }
+        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+          words[k] = __funnelshift_r(words[k], behind[k], 8 * shift);
+        }
+      }
+    } else {
+      HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+        words[k] = columns.word<!kCopy>(at + static_cast<std::int32_t>(k * kChecksumRowBytes));
+      }
+    }
+    if constexpr (kCopy) {
+      HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+        const std::int32_t place = at + static_cast<std::int32_t>(k * kChecksumRowBytes);
+        if (place >= 0) *reinterpret_cast<std::uint32_t*>(columns.to + place) = words[k];
+      }
+    }
+    HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) column.add(words[k]);
+  }
+}
+
+// The few bytes before the first word that is stored, and behind the last.
+__device__ inline void copy_ends(const Columns& columns) {
+  const unsigned t = threadIdx.x;
+  const std::uint32_t before = columns.body % 4, left = columns.bytes - columns.body;
+  if (t < before) columns.to[t] = columns.src[t];
+  if (t < left) columns.to[columns.body + t] = columns.src[columns.body + t];
+}
+
+// Of a thread block's threads, for thread 0.
+__device__ inline uint2 sums_of_block(Checksum kind, std::uint64_t first, std::uint64_t second,
+                                      ChecksumShared& shared) {
+  const unsigned t = threadIdx.x;
+  const std::uint32_t firsts = __reduce_add_sync(0xFFFFFFFF, reduce(kind, first)),
+                      seconds = __reduce_add_sync(0xFFFFFFFF, reduce(kind, second));
+  __syncthreads();  // those before have been read
+  if (t % 32 == 0) {
+    shared.first[t / 32] = firsts;
+    shared.second[t / 32] = seconds;
+  }
+  __syncthreads();
+  uint2 out{0, 0};
+  for (unsigned w = 0; t == 0 && w < kChecksumWarps; ++w) {
+    out.x += shared.first[w];
+    out.y += shared.second[w];
+  }
+  return out;
+}
+
+__device__ inline std::uint32_t xor_of_warp(std::uint32_t value) {
+  for (unsigned distance = 16; distance > 0; distance /= 2) value ^= __shfl_xor_sync(0xFFFFFFFF, value, distance);
+  return value;
+}
+
+// Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy. By a thread block, of which
+// thread 0 is told. REQUIRES: for a CRC, its tables have been loaded.
 template <bool kCopy>
 __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const unsigned char* src, std::uint32_t bytes,
                                  unsigned char* to, ChecksumShared& shared, uint2& partial) {
   const unsigned t = threadIdx.x;
-  const bool crc = kind == Checksum::kCrc32c || kind == Checksum::kCrc32;
-  const std::uint32_t rows = (bytes + kChecksumRowBytes - 1) / kChecksumRowBytes;
-  const auto missing = static_cast<std::int32_t>(rows * kChecksumRowBytes - bytes);  // before the first word
-  const auto misaligned = [&](const unsigned char* at) {
-    return ((reinterpret_cast<std::uintptr_t>(at) - static_cast<std::uintptr_t>(missing)) & 3) != 0;
-  };
-  const bool load_words = !misaligned(src), store_words = kCopy && !misaligned(to);
-  std::uint32_t state = 0;
-  std::uint64_t first = 0, second = 0;
-  const std::uint32_t words16 = (bytes + 1) / 2;
-  const auto add = [&](std::uint32_t word, std::int32_t at) {
-    if (crc) {
-      state = shared.advance[0][state & 0xFF] ^ shared.advance[1][state >> 8 & 0xFF] ^
-              shared.advance[2][state >> 16 & 0xFF] ^ shared.advance[3][state >> 24] ^ word;
-    } else if (at > -4) {
-      for (int i = 0; i < 4; ++i) {
-        const std::int32_t position = at + i;
-        if (position < 0) continue;
-        const std::uint32_t byte = word >> (8 * i) & 0xFF;
-        if (kind == Checksum::kAdler32) {
-          first += byte;
-          second += static_cast<std::uint64_t>(byte) * (bytes - static_cast<std::uint32_t>(position));
-        } else {
-          const std::uint32_t value = (position & 1) == 0 ? byte << 8 : byte;
-          first += value;
-          second += static_cast<std::uint64_t>(value) * (words16 - static_cast<std::uint32_t>(position) / 2);
-        }
-      }
-    }
-  };
-  for (std::uint32_t row = 0; row < rows; ++row) {
-    const std::int32_t at = static_cast<std::int32_t>(row * kChecksumRowBytes + 4 * t) - missing;
-    if constexpr (!kCopy) {
-      // Rows that are loaded side by side, by aligned words, which are all inside where another row follows.
-      constexpr std::uint32_t kAtOnce = 8;
-      if (row != 0 && rows - row > kAtOnce) {
-        const auto shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(src + at) & 3);
-        const auto* const from = reinterpret_cast<const std::uint32_t*>(src + at - shift);
-        std::uint32_t words[kAtOnce];
-        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) words[k] = from[k * kChecksumThreads];
-        if (shift != 0) {
-          std::uint32_t behind[kAtOnce];
-          HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-            behind[k] = from[k * kChecksumThreads + 1];
-          }
-          HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-            words[k] = __funnelshift_r(words[k], behind[k], 8 * shift);
-          }
-        }
-        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-          add(words[k], at + static_cast<std::int32_t>(k * kChecksumRowBytes));
-        }
-        row += kAtOnce - 1;
-        continue;
-      }
-    }
-    std::uint32_t word = 0;
-    if (at >= 0) {
-      if (load_words) {
-        word = *reinterpret_cast<const std::uint32_t*>(src + at);
-      } else {
-        for (int i = 0; i < 4; ++i) word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
-      }
-      if (store_words) {
-        *reinterpret_cast<std::uint32_t*>(to + at) = word;
-      } else if (kCopy) {
-        for (int i = 0; i < 4; ++i) to[at + i] = static_cast<unsigned char>(word >> (8 * i));
-      }
-    } else if (at > -4) {
-      for (int i = -at; i < 4; ++i) {
-        word |= static_cast<std::uint32_t>(src[at + i]) << (8 * i);
-        if (kCopy) to[at + i] = src[at + i];
-      }
-    }
-    add(word, at);
-  }
-  shared.first[t] = crc ? multiply(state, tables->column[t], tables->polynomial) : first;
-  shared.second[t] = second;
-  __syncthreads();
-  for (unsigned half = kChecksumThreads / 2; half > 0; half /= 2) {
-    if (t < half) {
-      shared.first[t] = crc ? shared.first[t] ^ shared.first[t + half] : shared.first[t] + shared.first[t + half];
-      shared.second[t] += shared.second[t + half];
-    }
+  const Columns columns(src, bytes, to, kCopy ? to : src);
+  if constexpr (kCopy) copy_ends(columns);
+  const std::uint32_t left = columns.bytes - columns.body;  // up to three, which thread 0 adds
+  if (kind == Checksum::kCrc32c || kind == Checksum::kCrc32) {
+    CrcColumn column{shared.row};
+    add_rows<kCopy>(columns, column);
+    __syncthreads();  // those before have been read
+    shared.states[t] = column.state;
     __syncthreads();
+    if (t >= 32) return;
+    std::uint32_t state = 0;
+    for (unsigned w = 0; w < kChecksumWarps; ++w) state = advance(shared.across, state, shared.states[32 * w + t]);
+    state = xor_of_warp(multiply(state, tables->column[t], tables->polynomial));
+    if (t != 0) return;
+    const std::uint32_t rest = left != 0 ? columns.word<false>(static_cast<std::int32_t>(columns.body)) : 0;
+    for (std::uint32_t i = 0; i < left; ++i) {
+      state ^= rest >> (8 * i) & 0xFF;
+      for (unsigned bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? tables->polynomial : 0);
+    }
+    partial = {state, 0};
+    return;
   }
-  if (t == 0) {
-    partial.x = crc ? static_cast<unsigned>(shared.first[0]) : reduce(kind, shared.first[0]);
-    partial.y = crc ? 0 : reduce(kind, shared.second[0]);
+  uint2 sums;
+  if (kind == Checksum::kAdler32) {
+    AdlerColumn column;
+    add_rows<kCopy>(columns, column);
+    sums = sums_of_block(kind, column.first(), column.second(t), shared);
+  } else {
+    FletcherColumn column{(columns.body & 1) != 0};
+    add_rows<kCopy>(columns, column);
+    sums = sums_of_block(kind, column.first(), column.second(t), shared);
   }
-  __syncthreads();
+  if (t != 0) return;
+  const std::uint32_t rest = left != 0 ? columns.word<false>(static_cast<std::int32_t>(columns.body)) : 0;
+  const auto units = [kind](std::uint32_t count) { return kind == Checksum::kAdler32 ? count : (count + 1) / 2; };
+  std::uint64_t first = sums.x, second = sums.y + first * (units(bytes) - units(columns.body));
+  for (std::uint32_t i = 0; i < left; ++i) {
+    const std::uint32_t place = columns.body + i, byte = rest >> (8 * i) & 0xFF;
+    const std::uint32_t value = kind == Checksum::kFletcher32 && place % 2 == 0 ? byte << 8 : byte;
+    first += value;
+    second += std::uint64_t{value} * (units(bytes) - (kind == Checksum::kAdler32 ? place : place / 2));
+  }
+  partial = {reduce(kind, first), reduce(kind, second)};
 }
 
 // One segment of a stream.
@@ -241,11 +395,7 @@ __device__ inline void segment(const ChecksumJob& job, const Payload& payload, u
 
 // REQUIRES: blocks of kChecksumThreads.
 __device__ inline void checksum_segments_body(const ChecksumJob& job, ChecksumShared& shared) {
-  const unsigned t = threadIdx.x;
-  if (job.tables != nullptr) {
-    for (unsigned k = 0; k < 4; ++k) shared.advance[k][t] = job.tables->advance[k][t];
-  }
-  __syncthreads();
+  if (job.tables != nullptr) checksum::load_tables(*job.tables, shared);
   const std::uint64_t total = static_cast<std::uint64_t>(job.chunks) * job.segments;
   for (std::uint64_t item = blockIdx.x; item < total; item += gridDim.x) {
     const auto chunk = static_cast<std::uint32_t>(item / job.segments);
@@ -283,15 +433,15 @@ __device__ inline void checksum_verdict_body(const ChecksumJob& job, ChecksumSha
       }
     }
   }
-  shared.first[t] = first;
-  shared.second[t] = second;
-  __syncthreads();
-  for (unsigned half = kChecksumThreads / 2; half > 0; half /= 2) {
-    if (t < half) {
-      shared.first[t] = crc ? shared.first[t] ^ shared.first[t + half] : shared.first[t] + shared.first[t + half];
-      shared.second[t] += shared.second[t + half];
-    }
+  if (crc) {
+    shared.states[t] = static_cast<std::uint32_t>(first);
     __syncthreads();
+    for (unsigned w = 1; t < 32 && w < kChecksumWarps; ++w) first ^= shared.states[32 * w + t];
+    if (t < 32) first = checksum::xor_of_warp(static_cast<std::uint32_t>(first));
+  } else {
+    const uint2 sums = checksum::sums_of_block(job.kind, first, second, shared);
+    first = sums.x;
+    second = sums.y;
   }
   if (t != 0) return;
   device::DecodeReason reason = payload.reason;
@@ -301,13 +451,13 @@ __device__ inline void checksum_verdict_body(const ChecksumJob& job, ChecksumSha
     if (crc) {
       const std::uint32_t start =
           multiply(0xFFFFFFFF, checksum::power_of(*job.tables, payload.bytes), job.tables->polynomial);
-      computed = ~(static_cast<std::uint32_t>(shared.first[0]) ^ start);
+      computed = ~(static_cast<std::uint32_t>(first) ^ start);
     } else if (job.kind == Checksum::kAdler32) {
-      const std::uint64_t low = (shared.first[0] + 1) % checksum::kAdlerModulus;
-      const std::uint64_t high = (shared.second[0] + payload.bytes % checksum::kAdlerModulus) % checksum::kAdlerModulus;
+      const std::uint64_t low = (first + 1) % checksum::kAdlerModulus;
+      const std::uint64_t high = (second + payload.bytes % checksum::kAdlerModulus) % checksum::kAdlerModulus;
       computed = static_cast<std::uint32_t>(high << 16 | low);
     } else {
-      computed = checksum::fletcher_fold(shared.second[0]) << 16 | checksum::fletcher_fold(shared.first[0]);
+      computed = checksum::fletcher_fold(second) << 16 | checksum::fletcher_fold(first);
     }
     position = job.at_start ? 0 : payload.bytes;
     std::uint32_t stored = 0;

@@ -12,7 +12,7 @@ namespace {
 
 __device__ const CrcTables kTables[2] = {make_crc_tables(0x82F63B78), make_crc_tables(0xEDB88320)};
 
-__global__ void __launch_bounds__(kChecksumThreads) checksum_segments(ChecksumJob job) {
+__global__ void __launch_bounds__(kChecksumThreads, kChecksumBlocks) checksum_segments(ChecksumJob job) {
   __shared__ ChecksumShared shared;
   job.tables = job.kind == Checksum::kCrc32c ? &kTables[0] : job.kind == Checksum::kCrc32 ? &kTables[1] : nullptr;
   checksum_segments_body(job, shared);
@@ -46,8 +46,9 @@ class ChecksumStage final : public device::gpu::GpuCodec {
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;
     job.partials = reinterpret_cast<uint2*>(batch.scratch);
-    const std::uint64_t blocks = std::min<std::uint64_t>(static_cast<std::uint64_t>(job.chunks) * job.segments,
-                                                         static_cast<std::uint64_t>(batch.multiprocessors) * 8);
+    const std::uint64_t blocks =
+        std::min<std::uint64_t>(static_cast<std::uint64_t>(job.chunks) * job.segments,
+                                static_cast<std::uint64_t>(batch.multiprocessors) * kChecksumBlocks);
     void* arguments[] = {&job};
     const cudaError_t error =
         cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_segments), dim3(static_cast<unsigned>(blocks)),

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(32 * kWarps) deflate_decode(Job job, std::uint
   __shared__ deflate::DecodeSpace<kWarps> space;
   deflate::decode_body<kWarps>(job, round, space);
 }
-__global__ void __launch_bounds__(kChecksumThreads) deflate_sums(Job job) {
+__global__ void __launch_bounds__(kChecksumThreads, kChecksumBlocks) deflate_sums(Job job) {
   wait_for_earlier();
   __shared__ ChecksumShared shared;
   deflate::sums_body(job, kTables, shared);
@@ -155,7 +155,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
                         limits.least_streams, limits.streams, units);
     from.marks.queued("deflate copies");
   }
-  launch(deflate_sums, blocks_for(layout.piece_count, 1, units * 8), kChecksumThreads, 0, job);
+  launch(deflate_sums, blocks_for(layout.piece_count, 1, units * kChecksumBlocks), kChecksumThreads, 0, job);
   launch(deflate_join, by_piece, kListThreads, 0, job);
   launch(deflate_verdict, by_piece, kListThreads, 0, job);
   from.marks.queued("deflate checksums");

@@ -21,8 +21,7 @@ __device__ inline std::uint32_t u32_at(const Byte* at) {
 
 // REQUIRES: all rounds are done; blocks of kChecksumThreads.
 __device__ inline void sums_body(const Job& job, const CrcTables& tables, ChecksumShared& shared) {
-  for (unsigned k = 0; k < 4; ++k) shared.advance[k][threadIdx.x] = tables.advance[k][threadIdx.x];
-  __syncthreads();
+  checksum::load_tables(tables, shared);
   const std::uint32_t count = job.totals->pieces;
   for (std::uint32_t x = blockIdx.x; x < count; x += gridDim.x) {
     const OutputRun& piece = job.pieces[x];

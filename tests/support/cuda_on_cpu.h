@@ -508,6 +508,10 @@ inline int __dp4a(int a, int b, int c) {
   }
   return c;
 }
+inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+  for (unsigned k = 0; k < 32; k += 8) c += (a >> k & 0xFF) * (b >> k & 0xFF);
+  return c;
+}
 inline float __fdividef(float x, float y) { return x / y; }
 template <class T>
 inline T __ldg(const T* at) {
