@@ -120,7 +120,12 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   Launcher launch(stream);
   launch.fill(from.scratch, 0, layout.zeroed_bytes);
   launch.fill(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts));  // kNone
-  launch(deflate_begin, blocks_for(limits.streams, kListThreads, units * 16), kListThreads, 0, job);
+  // A thread a stream, or a warp where there are so few that they are searched.
+  const auto by_warp = std::min<std::uint64_t>(limits.streams, job.most_searched);
+  launch(deflate_begin,
+         std::max(blocks_for(limits.streams, kListThreads, units * 16),
+                  blocks_for(by_warp, kListThreads / 32, units * 16)),
+         kListThreads, 0, job);
   launch(deflate_share, 1, kScanThreads, 0, job);
   launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks),
          kFindThreads, 0, job);

@@ -1,8 +1,9 @@
 // Last steps of the DEFLATE decoder: checksums and sizes that members end with, CRC-32 or Adler-32. Device code without
 // a CUDA header.
 //
-// A thread block makes the sums of a piece. Pieces are joined at the stream's end rather than their member's, as what
-// follows them there is known: a CRC times a power of x, which the CRC that is told is multiplied with, too.
+// A thread block makes the sums of a piece, and its output if it is of a stream all of whose blocks are stored. Pieces
+// are joined at the stream's end rather than their member's, as what follows them there is known: a CRC times a power
+// of x, which the CRC that is told is multiplied with, too.
 #pragma once
 
 #include "codecs/crc32c/checksum_device.cuh"
@@ -28,8 +29,13 @@ __device__ inline void sums_body(const Job& job, const CrcTables& tables, Checks
     const DeflateStream& stream = job.streams[piece.stream];
     if (piece.bytes == 0 || !fine(job, stream.chunk)) continue;
     uint2 partial{0, 0};
-    checksum::sum_bytes<false>(stream.kind == DeflateKind::kGzip ? Checksum::kCrc32 : Checksum::kAdler32, &tables,
-                               stream.dst + piece.out, piece.bytes, nullptr, shared, partial);
+    const Checksum kind = stream.kind == DeflateKind::kGzip ? Checksum::kCrc32 : Checksum::kAdler32;
+    Byte* const out = stream.dst + piece.out;
+    if (job.states[piece.stream].units == 0) {
+      checksum::sum_bytes<true>(kind, &tables, stream.src + piece.at, piece.bytes, out, shared, partial);
+    } else {
+      checksum::sum_bytes<false>(kind, &tables, out, piece.bytes, nullptr, shared, partial);
+    }
     if (threadIdx.x != 0) continue;
     job.sums[x].first = partial.x;
     job.sums[x].second = partial.y;

@@ -317,37 +317,36 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
 // Each segment's start, and a list of runs. REQUIRES: no segment has a start.
 __device__ inline void find_body(const Job& job, FindSpace& space) {
   const unsigned lane = lane_id();
-  const std::uint32_t count = job.totals->segments;
-  const auto note_start = [&](std::uint32_t segment, std::uint32_t start) {
-    job.starts[segment] = start;
+  const std::uint32_t streams = job.stream_count(), count = job.totals->searched;
+  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < streams; i += gridDim.x * blockDim.x) {
+    const StreamState& state = job.states[i];
+    if (state.segments == 0) continue;
+    const std::uint32_t segment = state.first_segment + state.start / kSegmentBits;
+    job.starts[segment] = state.start;
     job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
-  };
-  if (job.stream_count() > job.most_searched) {
-    for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
-      const StreamState& state = job.states[stream_of_segment(job, x)];
-      if (x - state.first_segment == state.start / kSegmentBits) note_start(x, state.start);
-    }
-    return;
   }
+  // The blocks before have a part for each of their warps.
+  if (std::uint64_t{blockIdx.x} * kFindWarps >= std::uint64_t{count} * kFindParts) return;
   fill_sums(space);
   __syncthreads();
   Headers headers(job, space.candidates[threadIdx.x / 32], lane);
   for (;;) {
     const std::uint32_t ticket = take_ticket(job.totals->find_ticket, lane);
     if (ticket / kFindParts >= count) break;
-    const std::uint32_t segment = ticket / kFindParts, part = ticket % kFindParts;
-    const std::uint32_t i = stream_of_segment(job, segment);
+    const std::uint32_t x = ticket / kFindParts, part = ticket % kFindParts;
+    const std::uint32_t i = stream_of_segment<&StreamState::first_searched>(job, x);
     const StreamState& state = job.states[i];
     const DeflateStream& stream = job.streams[i];
-    const std::uint32_t own = segment - state.first_segment, first = state.start / kSegmentBits;
-    if (own == first && part == 0 && lane == 0) note_start(segment, state.start);
-    if (own <= first || stream.src_bytes < job.least_searched_bytes) continue;
+    const std::uint32_t own = state.segments - state.searched + (x - state.first_searched);
     const Input input(stream.src, stream.src_bytes);
-    const std::uint32_t from = own * kSegmentBits + part * kFindBits, end = input.bytes * 8;
-    if (from >= end) continue;
+    const std::uint32_t begin = own * kSegmentBits + part * kFindBits, end = input.bytes * 8;
+    if (begin >= end) continue;
+    const std::uint32_t to = end - begin < kFindBits ? end : begin + kFindBits;
+    if (to <= state.search_from) continue;
     // Members end with the stream, most often.
-    const bool last = end - from <= kLastBlockBits;
-    find_blocks(space, input, from, end - from < kFindBits ? end : from + kFindBits, last, segment, i, headers);
+    const bool last = end - begin <= kLastBlockBits;
+    find_blocks(space, input, begin > state.search_from ? begin : state.search_from, to, last,
+                state.first_segment + own, i, headers);
   }
   headers.read(true);
 }

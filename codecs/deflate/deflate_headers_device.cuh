@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codecs/lz77/lz77_scan_device.cuh"
-#include "deflate_job_device.cuh"
+#include "deflate_stored_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
 
@@ -85,29 +85,50 @@ __device__ inline Header read_header(const DeflateStream& stream, std::uint32_t 
 
 // ---- begin ----
 
+__device__ inline StreamState begin_stream(const Job& job, const DeflateStream& stream) {
+  StreamState state{};
+  if (stream.kind == DeflateKind::kNone || !fine(job, stream.chunk)) return state;
+  Header header;
+  if (stream.src_bytes > kMostEncodedBytes || stream.dst_bytes > kMostDecodedBytes) {
+    header.reason = DecodeReason::kHostOnly;
+  } else {
+    header = read_header(stream, 0);
+  }
+  if (header.reason != DecodeReason::kNone) {
+    give_up(job, stream.chunk, header.end, header.reason);
+    return state;
+  }
+  state.segments = static_cast<std::uint32_t>(stream.src_bytes / kSegmentBytes) + 1;
+  state.blocks_each = job.allowance.of_segment(stream.dst_bytes, state.segments);
+  state.blocks = state.segments * state.blocks_each;
+  state.cells = cells_of(state.segments, state.blocks_each);
+  state.start = header.end * 8;
+  return state;
+}
+
 __device__ inline void begin_body(const Job& job) {
   const std::uint32_t count = job.stream_count();
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+  if (!job.any_searched()) {
+    for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+      job.states[i] = begin_stream(job, job.streams[i]);
+    }
+    return;
+  }
+  const unsigned lane = lane_id(), warps = blockDim.x / 32;
+  for (std::uint32_t i = blockIdx.x * warps + threadIdx.x / 32; i < count; i += gridDim.x * warps) {
     const DeflateStream& stream = job.streams[i];
     StreamState state{};
-    if (stream.kind != DeflateKind::kNone && fine(job, stream.chunk)) {
-      Header header;
-      if (stream.src_bytes > kMostEncodedBytes || stream.dst_bytes > kMostDecodedBytes) {
-        header.reason = DecodeReason::kHostOnly;
-      } else {
-        header = read_header(stream, 0);
-      }
-      if (header.reason != DecodeReason::kNone) {
-        give_up(job, stream.chunk, header.end, header.reason);
-      } else {
-        state.segments = static_cast<std::uint32_t>(stream.src_bytes / kSegmentBytes) + 1;
-        state.blocks_each = job.allowance.of_segment(stream.dst_bytes, state.segments);
-        state.blocks = state.segments * state.blocks_each;
-        state.cells = cells_of(state.segments, state.blocks_each);
-        state.start = header.end * 8;
-      }
+    if (lane == 0) state = begin_stream(job, stream);
+    const std::uint32_t segments = __shfl_sync(kAllLanes, state.segments, 0);
+    if (segments != 0 && stream.src_bytes >= job.least_searched_bytes) {
+      const std::uint32_t start = __shfl_sync(kAllLanes, state.start, 0);
+      state.search_from = pass_stored(Input(stream.src, stream.src_bytes), start, lane);
+      // The first segment has its start.
+      const std::uint32_t own = start / kSegmentBits + 1, from = state.search_from / kSegmentBits;
+      const std::uint32_t skipped = from > own ? from : own;
+      state.searched = skipped < segments ? segments - skipped : 0;
     }
-    job.states[i] = state;
+    if (lane == 0) job.states[i] = state;
   }
 }
 
@@ -116,6 +137,10 @@ __device__ inline void begin_body(const Job& job) {
 __device__ inline void share_body(const Job& job, std::uint32_t* shared) {
   const auto all = lz77::scan_streams<&StreamState::segments, &StreamState::first_segment>(job, shared);
   if (threadIdx.x == 0) job.totals->segments = all;
+  if (job.any_searched()) {
+    const auto searched = lz77::scan_streams<&StreamState::searched, &StreamState::first_searched>(job, shared);
+    if (threadIdx.x == 0) job.totals->searched = searched;
+  }
   lz77::scan_streams<&StreamState::blocks, &StreamState::first_block>(job, shared);
   lz77::scan_streams<&StreamState::cells, &StreamState::first_cell>(job, shared);
 }
@@ -126,13 +151,14 @@ __device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uin
   lz77::scan_streams<&StreamState::units, &StreamState::units_before>(job, long_shared);
 }
 
-// The stream that a segment of the list is of. REQUIRES: segment < totals->segments.
+// The stream that a segment of the list is of, of which `kBefore` come before those of a stream.
+template <auto kBefore = &StreamState::first_segment>
 __device__ inline std::uint32_t stream_of_segment(const Job& job, std::uint32_t segment) {
   // The last one that begins at it or before; those without segments begin where the next one does.
   std::uint32_t low = 0, high = job.stream_count();
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (job.states[middle].first_segment <= segment) {
+    if (job.states[middle].*kBefore <= segment) {
       low = middle;
     } else {
       high = middle;

@@ -1,7 +1,7 @@
 // The DEFLATE decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
 //
 // Once for a batch:
-//   begin      a thread a stream: the first header
+//   begin      a thread a stream: the first header; where streams are searched, a warp: stored blocks behind it, too
 //   share      one thread block: where each stream's segments begin
 //   find       a warp a part of a segment: bits at which dynamic blocks may begin     deflate_find_device.cuh
 //   trace      a warp a run, or several: its blocks, and where cells' words begin    deflate_trace_device.cuh
@@ -14,7 +14,7 @@
 //   decode     a warp a piece, or several: literals and sequences, distances checked
 //   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
 // And at the end:
-//   sums       a thread block a piece: its checksum                                  deflate_checksum_device.cuh
+//   sums       a thread block a piece: its checksum, and the output of stored ones   deflate_checksum_device.cuh
 //   join       a thread a piece: sums of members
 //   verdict    a thread a member
 //
@@ -22,6 +22,9 @@
 // `chain` begins at the stream's beginning and goes from run to run only where one ends exactly where the next begins.
 // Where that fails, a warp decodes on from the end of the last good block, until a run begins where one of its blocks
 // ends. So hostile bytes can cost a walk in order, and no more.
+//
+// A stream all of whose blocks are stored has nothing that refers to its output, so its pieces are written by `sums`,
+// which reads them anyway, and not by codecs/lz77.
 //
 // After `decode` nothing can be wrong with a piece but its member's checksum. A step leaves alone what belongs to a bad
 // chunk, so none reads what a step before did not write.
@@ -74,6 +77,7 @@ struct Job {
   Byte* places = nullptr;
 
   __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ bool any_searched() const { return stream_count() <= most_searched; }
   __device__ lz77::StreamNeeds needs(std::uint32_t i) const {
     const StreamState& state = states[i];
     return {state.first_piece, state.pieces, state.units, state.units_before};

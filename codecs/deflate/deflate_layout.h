@@ -100,7 +100,9 @@ struct StreamState {
   std::uint32_t segments, first_segment;
   std::uint32_t blocks_each;  // of a segment
   std::uint32_t blocks, first_block, cells, first_cell;
-  std::uint32_t start;                // bit of the first block
+  std::uint32_t start;  // bit of the first block
+  // The last so many segments are searched for blocks, from this bit on: it is behind stored ones.
+  std::uint32_t searched, first_searched, search_from;
   std::uint32_t pieces, first_piece;  // by `chain` and `scan`
   std::uint64_t units, units_before;
   std::uint32_t out;
@@ -113,13 +115,13 @@ struct Sums {
 };
 
 struct Round {
-  bool any;                     // by `place`: whether there are pieces
+  bool any;                     // by `place`: whether there are pieces to decode
   std::uint32_t decode_ticket;  // of all pieces
   lz77::Progress output;
 };
 
 struct Totals {
-  std::uint32_t segments, runs, pieces;  // of all streams
+  std::uint32_t segments, searched, runs, pieces;  // of all streams
   std::uint32_t find_ticket, trace_ticket, chain_ticket;
 };
 

@@ -6,7 +6,7 @@
 
 namespace headrace::codec::gpu::deflate {
 
-// The pieces of a round.
+// The pieces of a round. Streams that need no units are all stored: `sums` writes them.
 struct Output {
   Job job;
   std::uint32_t round;
@@ -14,7 +14,7 @@ struct Output {
   __device__ std::uint32_t stream_count() const { return job.stream_count(); }
   __device__ lz77::Part part(std::uint32_t i) const {
     const StreamState& state = job.states[i];
-    if (state.pieces == 0) return {0, 0};
+    if (state.pieces == 0 || state.units == 0) return {0, 0};
     const lz77::Part part = lz77::part_of_round(job.rounds, i, round);
     if (part.from == part.to || !fine_for_warp(job, job.streams[i].chunk)) return {0, 0};
     return part;

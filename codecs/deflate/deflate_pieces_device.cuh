@@ -70,6 +70,28 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
     const Block& own = job.blocks[first + base + (base + lane < run.blocks ? lane : 0)];
     const std::uint32_t own_at = own.at, own_bytes = own.bytes, own_cells = own.cells, own_pieces = own.pieces,
                         own_trailer_at = own.trailer_at;
+    // Stored blocks inside a member: a lane each.
+    const bool mine = base + lane < run.blocks;
+    if (__all_sync(kAllLanes, !mine || (own_cells == 0 && own_trailer_at == kNone))) {
+      const std::uint32_t pieces_upto = sum_upto(mine ? own_pieces : 0, lane),
+                          bytes_upto = sum_upto(mine ? own_bytes : 0, lane);
+      if (mine && own_pieces != 0) {
+        OutputRun piece{};
+        piece.stream = i;
+        piece.block = first + base + lane;
+        piece.trailer_at = kNone;
+        piece.stored = true;
+        piece.at = own_at;
+        piece.bytes = own_bytes;
+        Listed at = before;
+        at.piece += pieces_upto - 1;
+        at.out += bytes_upto - own_bytes;
+        note_piece(job, state, at, piece, 0);
+      }
+      before.piece += __shfl_sync(kAllLanes, pieces_upto, 31);
+      before.out += __shfl_sync(kAllLanes, bytes_upto, 31);
+      continue;
+    }
     for (unsigned k = 0; k < 32 && base + k < run.blocks; ++k) {
       const std::uint32_t trailer_at = __shfl_sync(kAllLanes, own_trailer_at, k);
       if (__shfl_sync(kAllLanes, own_pieces, k) != 0) {
@@ -119,7 +141,7 @@ __device__ inline void place_body(const Job& job) {
     const lz77::RoundPlace at = lz77::find_place(job, piece.stream, x);
     piece.round = at.round;
     piece.place = at.place;
-    job.round[at.round].any = true;
+    if (!piece.stored) job.round[at.round].any = true;
     // The rest of the last word, as literals are read by words.
     if (piece.literal_bytes % 4 != 0) {
       *reinterpret_cast<std::uint32_t*>(job.literals_of(piece) + piece.literal_bytes / 4 * 4) = 0;

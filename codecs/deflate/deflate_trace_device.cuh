@@ -86,16 +86,46 @@ struct Tracer {
   }
 
   __device__ Failure follow_stored(Block& block, Run& run) {
-    const std::uint32_t at = (run.at + 3 + 7) / 8;
-    if (at > input.bytes || input.bytes - at < 4) return {DecodeReason::kTruncated, at};
-    const std::uint32_t word = input.bits(at * 8), length = word & 0xFFFF;
-    if ((word >> 16) != (~length & 0xFFFF)) return {DecodeReason::kHeader, at};
-    if (input.bytes - at - 4 < length) return {DecodeReason::kTruncated, at};
-    block.at = at + 4;
-    block.bytes = length;
-    block.pieces = length != 0 ? 1 : 0;
-    run.at = (block.at + length) * 8;
+    const StoredBlock stored = read_stored(input, run.at);
+    if (stored.reason != DecodeReason::kNone) return {stored.reason, stored.at};
+    block.at = stored.at;
+    block.bytes = stored.bytes;
+    block.pieces = stored.bytes != 0 ? 1 : 0;
+    run.at = (block.at + block.bytes) * 8;
     return {};
+  }
+
+  // Blocks behind a stored one, as long as it, as many as follow_block would go through one by one.
+  __device__ void follow_alike(std::uint32_t length, Run& run) {
+    const std::uint32_t each = kStoredHeadBytes + length;
+    std::uint32_t count = 32;
+    while (count == 32 && run.at < next.start) {
+      const std::uint32_t at = run.at / 8;
+      // Each begins before the next run does, and has a place and room.
+      const std::uint32_t before_next = (next.start - run.at - 1) / (each * 8) + 1;
+      const std::uint32_t places = block_room - run.blocks;
+      const std::uint64_t room = (stream.dst_bytes - run.bytes) / length;
+      count = count_alike(input, at, length, lane);
+      if (count > before_next) count = before_next;
+      if (count > places) count = places;
+      if (count > room) count = static_cast<std::uint32_t>(room);
+      if (thread < count) {
+        Block& noted = job.blocks[first_block + run.blocks + thread];
+        noted.at = at + thread * each + kStoredHeadBytes;
+        noted.bytes = length;
+        noted.first_cell = first_cell + run.cells;
+        noted.cells = 0;
+        noted.pieces = 1;
+        noted.trailer_at = kNone;
+        noted.kind = BlockKind::kStored;
+      }
+      run.at += count * each * 8;
+      run.blocks += count;
+      run.bytes += count * length;
+      run.pieces += count;
+      run.member_bytes += count * length;
+      run.member_pieces += count;
+    }
   }
 
   // Notes a warp's share of the cells of one turn, `count` of them; `cell` is this lane's. `write`: it is this warp's.
@@ -273,7 +303,9 @@ struct Tracer {
     run.pieces += block.pieces;
     run.member_bytes += block.bytes;
     run.member_pieces += block.pieces;
-    return last ? end_member(block.trailer_at, run) : Failure{};
+    if (last) return end_member(block.trailer_at, run);
+    if (block.kind == BlockKind::kStored && block.bytes >= kAlikeBytes) follow_alike(block.bytes, run);
+    return {};
   }
 
   // Behind a member's last block: its trailer, and the next member's header.
@@ -370,7 +402,7 @@ __device__ inline bool fine_for(const Job& job, std::uint32_t chunk) {
 }
 
 // Whether streams are so few that several warps take a run, and a piece.
-__device__ inline bool by_several_warps(const Job& job) { return job.stream_count() <= job.most_searched; }
+__device__ inline bool by_several_warps(const Job& job) { return job.any_searched(); }
 
 // By one warp or several, which are a thread block. The one or the other is for all runs.
 template <unsigned kWarps>

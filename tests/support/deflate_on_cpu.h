@@ -91,12 +91,15 @@ class DeflateOnCpu {
     for (std::uint32_t r = 0; r < job.rounds.count; ++r) rounds_used += job.round[r].any ? 1 : 0;
     runs += job.totals->runs;
     pieces += job.totals->pieces;
+    searched += job.totals->searched;
     for (std::uint32_t x = 0; x < job.totals->segments; ++x) runs_left += job.starts[x] != deflate::kNone;
   }
 
   static constexpr unsigned kStage = 3;
-  std::uint32_t rounds_used = 0;                      // of the last batch
-  std::uint64_t runs = 0, runs_left = 0, pieces = 0;  // of all batches: found, and those that were right
+  std::uint32_t rounds_used = 0;  // of the last batch
+  // Of all batches: runs that were found, and those that were right.
+  std::uint64_t runs = 0, runs_left = 0, pieces = 0;
+  std::uint64_t searched = 0;  // segments
 
  private:
   void run(const codec::gpu::deflate::Job& job);
