@@ -27,7 +27,6 @@ enum class Checksum : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
 
 constexpr unsigned kChecksumThreads = 256;
 constexpr unsigned kChecksumRowBytes = 4 * kChecksumThreads, kChecksumWarps = kChecksumThreads / 32;
-constexpr unsigned kChecksumBlocks = 5;                                  // of a multiprocessor
 constexpr std::uint64_t kChecksumSegmentBytes = 64 * kChecksumRowBytes;  // even, for Fletcher's words
 constexpr std::uint64_t kChecksumWordBytes = 4;
 

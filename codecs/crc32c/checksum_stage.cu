@@ -10,6 +10,8 @@
 namespace headrace::codec::gpu {
 namespace {
 
+constexpr unsigned kChecksumBlocks = 5;  // of a multiprocessor
+
 __device__ const CrcTables kTables[2] = {make_crc_tables(0x82F63B78), make_crc_tables(0xEDB88320)};
 
 __global__ void __launch_bounds__(kChecksumThreads, kChecksumBlocks) checksum_segments(ChecksumJob job) {

@@ -20,7 +20,7 @@ using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32,
-                   kFindBlocks = 8;
+                   kFindBlocks = 8, kSumsBlocks = 6;
 // Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
 // Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
 // multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(32 * kWarps) deflate_decode(Job job, std::uint
   __shared__ deflate::DecodeSpace<kWarps> space;
   deflate::decode_body<kWarps>(job, round, space);
 }
-__global__ void __launch_bounds__(kChecksumThreads, kChecksumBlocks) deflate_sums(Job job) {
+__global__ void __launch_bounds__(kChecksumThreads, kSumsBlocks) deflate_sums(Job job) {
   wait_for_earlier();
   __shared__ ChecksumShared shared;
   deflate::sums_body(job, kTables, shared);
@@ -160,7 +160,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
                         limits.least_streams, limits.streams, units);
     from.marks.queued("deflate copies");
   }
-  launch(deflate_sums, blocks_for(layout.piece_count, 1, units * kChecksumBlocks), kChecksumThreads, 0, job);
+  launch(deflate_sums, blocks_for(layout.piece_count, 1, units * kSumsBlocks), kChecksumThreads, 0, job);
   launch(deflate_join, by_piece, kListThreads, 0, job);
   launch(deflate_verdict, by_piece, kListThreads, 0, job);
   from.marks.queued("deflate checksums");
