@@ -86,7 +86,7 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
         Listed at = before;
         at.piece += pieces_upto - 1;
         at.out += bytes_upto - own_bytes;
-        note_piece(job, state, at, piece, 0);
+        note_piece(job, state, at, piece, 0);  // by this lane, whichever it is
       }
       before.piece += __shfl_sync(kAllLanes, pieces_upto, 31);
       before.out += __shfl_sync(kAllLanes, bytes_upto, 31);
