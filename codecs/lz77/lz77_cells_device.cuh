@@ -44,6 +44,7 @@ template <unsigned kSteps, class Cell, class Before>
 __device__ inline void make_match(Cell* cells, std::int32_t begin, std::uint32_t offset, std::int32_t from,
                                   std::int32_t to, Cell done, const Before& before, unsigned lane) {
   const bool repeats = static_cast<std::uint32_t>(to - begin) > offset;
+  const bool by_mask = (offset & (offset - 1)) == 0;  // most that repeat are of one value
   for (std::int32_t at = from + static_cast<std::int32_t>(lane); at < to; at += 32 * kSteps) {
     Cell held[kSteps] = {};  // `done` where a byte is loaded
     std::int32_t source[kSteps] = {};
@@ -51,7 +52,7 @@ __device__ inline void make_match(Cell* cells, std::int32_t begin, std::uint32_t
     HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
       if (at + static_cast<std::int32_t>(32 * k) >= to) continue;
       auto made = static_cast<std::uint32_t>(at - begin) + 32 * k;
-      if (repeats) made %= offset;
+      if (repeats) made = by_mask ? made & (offset - 1) : made % offset;
       source[k] = begin + static_cast<std::int32_t>(made) - static_cast<std::int32_t>(offset);
       held[k] = source[k] >= 0                   ? static_cast<Cell>(source[k])
                 : source[k] < before.known_below ? done

@@ -1,35 +1,14 @@
 // Output of sequences where streams are many: a warp a stream, in order. Device code without a CUDA header.
 #pragma once
 
-#include "lz77_device.cuh"
+#include "lz77_copies_device.cuh"
 
 namespace headrace::codec::gpu::lz77 {
 
-// By a warp. Neither overlaps the other.
-__device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t bytes, unsigned lane) {
-  // Whole words where both are aligned alike, which most raw pieces of several are not: then byte by byte.
-  if (((reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from)) & 15) == 0 && bytes >= 64) {
-    const auto head = static_cast<std::uint32_t>(-reinterpret_cast<std::uintptr_t>(to) & 15);
-    if (lane < head) to[lane] = from[lane];
-    const std::uint32_t words = (bytes - head) / 16;
-    auto* const to_words = reinterpret_cast<uint4*>(to + head);
-    const auto* const from_words = reinterpret_cast<const uint4*>(from + head);
-    for (std::uint32_t i = lane; i < words; i += 32) to_words[i] = from_words[i];
-    for (std::uint32_t i = head + words * 16 + lane; i < bytes; i += 32) to[i] = from[i];
-    return;
-  }
-  for (std::uint32_t i = lane; i < bytes; i += 128) {
-    Byte held[4];
-    for (unsigned k = 0; k < 4; ++k) held[k] = i + 32 * k < bytes ? from[i + 32 * k] : Byte{0};
-    for (unsigned k = 0; k < 4; ++k) {
-      if (i + 32 * k < bytes) to[i + 32 * k] = held[k];
-    }
-  }
-}
 __device__ inline void copy_content(Byte* to, const OutputRun& piece, std::uint32_t from, std::uint32_t bytes,
                                     unsigned lane) {
   if (piece.one) {
-    for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = *piece.content;
+    fill_by_warp(to, piece.content, 1, bytes, lane);
   } else {
     copy_by_warp(to, piece.content + from, bytes, lane);
   }
@@ -57,12 +36,12 @@ struct FewLiterals {
   }
 };
 
-// `bytes` of a group's output, 64 at a time. What is before it is there.
-__device__ inline void write_group(const SequenceGroup& group, const OutputRun& piece, const FewLiterals& few,
-                                   Byte* out, std::uint32_t bytes, unsigned lane) {
+// Bytes [from, bytes) of a group's output, 64 at a time. What is before them is there.
+__device__ inline void write_steps(const SequenceGroup& group, const OutputRun& piece, const FewLiterals& few,
+                                   Byte* out, std::uint32_t from, std::uint32_t bytes, unsigned lane) {
   constexpr unsigned kSteps = 2;
-  unsigned begun = group.begun(0);
-  for (std::uint32_t at = 0; at < bytes; at += 32 * kSteps) {
+  unsigned begun = group.begun(from);
+  for (std::uint32_t at = from; at < bytes; at += 32 * kSteps) {
     std::uint32_t value[kSteps];
     unsigned to[kSteps];  // the lane and step that has the byte: links, followed until they lead nowhere
     bool linked = false;
@@ -100,6 +79,50 @@ __device__ inline void write_group(const SequenceGroup& group, const OutputRun& 
       if (at + 32 * k + lane < bytes) out[at + 32 * k + lane] = static_cast<Byte>(value[k]);
     }
     __syncwarp();
+  }
+}
+
+// Runs of literals and matches that are not written 64 bytes at a time.
+inline constexpr std::uint32_t kLongRun = 256;
+
+// A run of literals from number `from` on, or a match where `offset` is not 0.
+__device__ inline void write_run(Byte* to, const Byte* content, bool one, std::uint32_t from, std::uint32_t offset,
+                                 std::uint32_t bytes) {
+  const unsigned lane = lane_id();
+  __syncwarp();
+  if (offset != 0) {
+    match_by_warp(to, offset, bytes, lane);
+  } else if (one) {
+    fill_by_warp(to, content, 1, bytes, lane);
+  } else {
+    copy_by_warp(to, content + from, bytes, lane);
+  }
+  __syncwarp();
+}
+
+// `bytes` of a group's output. What is before it is there.
+__device__ inline void write_group(const SequenceGroup& group, const OutputRun& piece, const FewLiterals& few,
+                                   Byte* out, std::uint32_t bytes, unsigned lane) {
+  const bool mine = group.begin != ~std::uint32_t{0};
+  unsigned literals = __ballot_sync(kAllLanes, mine && group.match_at - group.begin >= kLongRun);
+  unsigned matches = __ballot_sync(kAllLanes, mine && group.upto - group.match_at >= kLongRun);
+  for (std::uint32_t at = 0;;) {
+    // A sequence's literals are before its match.
+    const unsigned k = static_cast<unsigned>(__ffs(static_cast<int>(literals | matches))) - 1;
+    const bool any = (literals | matches) != 0, is_match = any && (literals >> k & 1) == 0;
+    const std::uint32_t match_at = __shfl_sync(kAllLanes, group.match_at, k);
+    const std::uint32_t begin = is_match ? match_at : __shfl_sync(kAllLanes, group.begin, k);
+    write_steps(group, piece, few, out, at, any ? begin : bytes, lane);
+    if (!any) return;
+    at = is_match ? __shfl_sync(kAllLanes, group.upto, k) : match_at;
+    const std::uint32_t number = begin + static_cast<std::uint32_t>(__shfl_sync(kAllLanes, group.literal_from, k));
+    const std::uint32_t offset = __shfl_sync(kAllLanes, group.offset, k);
+    write_run(out + begin, piece.content, piece.one, number, is_match ? offset : 0, at - begin);
+    if (is_match) {
+      matches &= matches - 1;
+    } else {
+      literals &= literals - 1;
+    }
   }
 }
 

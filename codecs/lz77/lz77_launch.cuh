@@ -10,7 +10,7 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-inline constexpr unsigned kInorderThreads = 128, kPlanThreads = 512;
+inline constexpr unsigned kInorderThreads = 128, kInorderBlocks = 10, kPlanThreads = 512;
 // So many thread blocks of tiles on a multiprocessor, of that many threads.
 inline constexpr unsigned kTileBlocks = 3, kTileThreads = 384;
 // So many thread blocks of windows on a multiprocessor, of that many threads.
@@ -24,7 +24,8 @@ inline Choice choose(std::uint64_t multiprocessors, const TileLayout& tiles) {
 
 // `Source` as lz77_device.cuh says; copied to the device.
 template <class Source>
-__global__ void __launch_bounds__(kInorderThreads) write_inorder(Source source, Choice choice, Progress* progress) {
+__global__ void __launch_bounds__(kInorderThreads, kInorderBlocks)
+    write_inorder(Source source, Choice choice, Progress* progress) {
   device::gpu::wait_for_earlier();
   inorder_body(source, choice.most_by_windows, *progress);
 }

@@ -10,88 +10,18 @@
 #include <vector>
 
 #include "tests/support/lz77_on_cpu.h"
+#include "tests/support/lz77_streams.h"
 
 namespace headrace::test {
 namespace {
 
 namespace lz77 = codec::gpu::lz77;
-using lz77::Byte;
+using Stream = Lz77Stream;
+using Source = Lz77Source;
+using Random = Lz77Stream::Random;
 
 constexpr std::uint32_t kTile = 256, kThreads = 64;
-using Random = std::mt19937_64;
 std::uint32_t below(Random& random, std::uint64_t limit) { return static_cast<std::uint32_t>(random() % limit); }
-
-// A stream's pieces, and what they make.
-struct Stream {
-  struct PieceData {
-    std::vector<Byte> content;
-    std::vector<std::uint64_t> sequences;
-    std::vector<lz77::Checkpoint> checkpoints;
-    std::uint32_t out, bytes;
-  };
-  std::vector<PieceData> pieces;
-  std::vector<Byte> expected, output;
-
-  // Most matches come from `reach` bytes before or less.
-  void make(Random& random, std::uint32_t bytes, std::uint32_t reach) {
-    while (expected.size() < bytes) {
-      PieceData piece;
-      piece.out = static_cast<std::uint32_t>(expected.size());
-      const std::uint32_t count = below(random, 8) == 0 ? 0 : below(random, 200);
-      const auto literals = [&](std::uint32_t number) {
-        for (std::uint32_t i = 0; i < number; ++i) {
-          piece.content.push_back(static_cast<Byte>(random()));
-          expected.push_back(piece.content.back());
-        }
-      };
-      lz77::Checkpoint upto{0, 0};
-      for (std::uint32_t i = 0; i < count; ++i) {
-        if (i % lz77::kGroup == 0) piece.checkpoints.push_back(upto);
-        const std::uint32_t run = expected.empty() ? 1 : below(random, 4) != 0 ? 0 : below(random, 20);
-        literals(run);
-        const std::uint32_t match = 3 + below(random, below(random, 20) == 0 ? 2000 : 12);
-        const auto size = static_cast<std::uint32_t>(expected.size());
-        const std::uint32_t most = below(random, 10) == 0 ? size : std::min(size, reach);
-        const std::uint32_t offset = 1 + below(random, most);
-        for (std::uint32_t k = 0; k < match; ++k) expected.push_back(expected[expected.size() - offset]);
-        piece.sequences.push_back(lz77::pack_sequence(run, match, offset));
-        upto.literals += run;
-        upto.matches += match;
-      }
-      if (count != 0) piece.checkpoints.push_back(upto);
-      literals(below(random, 100));
-      piece.content.resize((piece.content.size() + 3) / 4 * 4);  // whole words may be read
-      piece.bytes = static_cast<std::uint32_t>(expected.size()) - piece.out;
-      if (piece.bytes != 0) pieces.push_back(std::move(piece));
-    }
-    output.assign(expected.size(), Byte{0xEE});
-  }
-};
-
-struct Source {
-  std::vector<Stream>* streams;
-
-  std::uint32_t stream_count() const { return static_cast<std::uint32_t>(streams->size()); }
-  lz77::Part part(std::uint32_t i) const {
-    std::uint32_t from = 0;
-    for (std::uint32_t k = 0; k < i; ++k) from += static_cast<std::uint32_t>((*streams)[k].pieces.size());
-    return {from, from + static_cast<std::uint32_t>((*streams)[i].pieces.size())};
-  }
-  Byte* output(std::uint32_t i) const { return (*streams)[i].output.data(); }
-  lz77::OutputRun piece(std::uint32_t x) const {
-    std::size_t i = 0;
-    for (; x >= (*streams)[i].pieces.size(); ++i) x -= static_cast<std::uint32_t>((*streams)[i].pieces.size());
-    const Stream::PieceData& data = (*streams)[i].pieces[x];
-    lz77::OutputRun piece;
-    piece.content = data.content.data();
-    piece.sequences = data.sequences.data();
-    piece.checkpoints = data.checkpoints.data();
-    piece.out = data.out;
-    piece.bytes = data.bytes;
-    piece.count = static_cast<std::uint32_t>(data.sequences.size());
-    return piece;
-  }
-};
 
 struct InAnyOrder {
   Random& random;

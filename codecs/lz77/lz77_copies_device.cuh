@@ -1,0 +1,104 @@
+// Runs of bytes that a warp writes by itself: copies, and matches that may repeat themselves. Device code without a
+// CUDA header.
+//
+// All of them write aligned words, and read none that is not wholly inside of what they may read.
+#pragma once
+
+#include "lz77_device.cuh"
+
+namespace headrace::codec::gpu::lz77 {
+
+inline constexpr std::uint32_t kWordBytes = 4;
+// Words that a lane copies at a time, so that their loads overlap; and what a warp then copies.
+inline constexpr unsigned kWordsAtOnce = 4;
+inline constexpr std::uint32_t kTurnBytes = 32 * kWordsAtOnce * kWordBytes;
+
+__device__ inline unsigned misaligned(const void* at) {
+  return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at) & (kWordBytes - 1));
+}
+
+// `words` words at the aligned address `to`. REQUIRES: of `from`, four bytes before and behind may be read. With
+// kInTurns, `from` may lie kTurnBytes and 8 before `to`, or more, and what is written be read again.
+template <bool kInTurns>
+__device__ inline void copy_words(Byte* to, const Byte* from, std::uint32_t words, unsigned lane) {
+  const unsigned shift = 8 * misaligned(from);
+  const auto* const source = reinterpret_cast<const std::uint32_t*>(from - shift / 8);
+  auto* const target = reinterpret_cast<std::uint32_t*>(to);
+  for (std::uint32_t turn = 0; turn < words; turn += 32 * kWordsAtOnce) {
+    std::uint32_t held[kWordsAtOnce];
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kWordsAtOnce; ++k) {
+      const std::uint32_t i = turn + 32 * k + lane;
+      if (i < words) held[k] = shift == 0 ? source[i] : __funnelshift_r(source[i], source[i + 1], shift);
+    }
+    HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kWordsAtOnce; ++k) {
+      const std::uint32_t i = turn + 32 * k + lane;
+      if (i < words) target[i] = held[k];
+    }
+    if (kInTurns) __syncwarp();
+  }
+}
+
+// By a warp. Neither overlaps the other.
+__device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t bytes, unsigned lane) {
+  if (((reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from)) & 15) == 0 && bytes >= 64) {
+    const auto head = static_cast<std::uint32_t>(-reinterpret_cast<std::uintptr_t>(to) & 15);
+    if (lane < head) to[lane] = from[lane];
+    const std::uint32_t words = (bytes - head) / 16;
+    auto* const to_words = reinterpret_cast<uint4*>(to + head);
+    const auto* const from_words = reinterpret_cast<const uint4*>(from + head);
+    for (std::uint32_t i = lane; i < words; i += 32) to_words[i] = from_words[i];
+    for (std::uint32_t i = head + words * 16 + lane; i < bytes; i += 32) to[i] = from[i];
+    return;
+  }
+  // The first four bytes, and up to an aligned one; the last four.
+  const std::uint32_t head = kWordBytes + (kWordBytes - misaligned(to)) % kWordBytes;
+  const std::uint32_t words = bytes > head + kWordBytes ? (bytes - head - kWordBytes) / kWordBytes : 0;
+  if (words == 0) {
+    for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = from[i];
+    return;
+  }
+  if (lane < head) to[lane] = from[lane];
+  copy_words<false>(to + head, from + head, words, lane);
+  const std::uint32_t rest = head + kWordBytes * words;
+  if (rest + lane < bytes) to[rest + lane] = from[rest + lane];
+}
+
+// `bytes` bytes at `to`, of which byte i is byte i % period of `pattern`. By a warp; `period` is 1, 2, 4, 8 or 16.
+__device__ inline void fill_by_warp(Byte* to, const Byte* pattern, std::uint32_t period, std::uint32_t bytes,
+                                    unsigned lane) {
+  const auto at = [=](std::uint32_t i) { return pattern[i & (period - 1)]; };
+  const std::uint32_t to_aligned = (kWordBytes - misaligned(to)) % kWordBytes,
+                      head = to_aligned < bytes ? to_aligned : bytes;
+  if (lane < head) to[lane] = at(lane);
+  // A lane's words are all alike, as 32 words are whole periods.
+  std::uint32_t word = 0;
+  for (unsigned k = 0; k < kWordBytes; ++k) {
+    word |= static_cast<std::uint32_t>(at(head + kWordBytes * lane + k)) << (8 * k);
+  }
+  const std::uint32_t words = (bytes - head) / kWordBytes, rest = head + kWordBytes * words;
+  auto* const target = reinterpret_cast<std::uint32_t*>(to + head);
+  for (std::uint32_t i = lane; i < words; i += 32) target[i] = word;
+  if (rest + lane < bytes) to[rest + lane] = at(rest + lane);
+}
+
+// A match: what is `offset` bytes before is there. By a warp.
+__device__ inline void match_by_warp(Byte* to, std::uint32_t offset, std::uint32_t bytes, unsigned lane) {
+  const Byte* const source = to - offset;
+  if (offset <= 16 && (offset & (offset - 1)) == 0) {
+    fill_by_warp(to, source, offset, bytes, lane);
+    return;
+  }
+  // Copied from a multiple of the offset before, so that a turn reads nothing that it writes.
+  constexpr std::uint32_t kLeast = kTurnBytes + 2 * kWordBytes;
+  const std::uint32_t distance = offset >= kLeast ? offset : (kLeast + offset - 1) / offset * offset;
+  std::uint32_t head = distance - offset + kWordBytes;
+  head += (kWordBytes - misaligned(to + head)) % kWordBytes;
+  if (head > bytes) head = bytes;
+  for (std::uint32_t i = lane; i < head; i += 32) to[i] = source[offset < head ? i % offset : i];
+  __syncwarp();
+  const std::uint32_t words = (bytes - head) / kWordBytes, rest = head + kWordBytes * words;
+  copy_words<true>(to + head, to + head - distance, words, lane);
+  if (rest + lane < bytes) to[rest + lane] = *(to + rest + lane - distance);
+}
+
+}  // namespace headrace::codec::gpu::lz77
