@@ -215,24 +215,26 @@ struct FletcherColumn {
 
 // Rows that are loaded side by side.
 constexpr std::uint32_t kRowsAtOnce = 8;
-constexpr std::uint32_t kRowsBytes = kRowsAtOnce * kChecksumRowBytes;
 
 // Bytes and how they are cut into words: columns end with the last word, so that the first row may begin before the
 // bytes; up to three bytes are left behind. Words are aligned where they are stored, or else where they are loaded.
-// What is loaded are aligned words, and bytes where such a word is not all inside.
+// What is loaded are aligned words, and bytes where such a word is not all inside. `padded`: where a word has one of
+// the bytes, all of it may be read.
 struct Columns {
   const unsigned char* src;
   unsigned char* to;
   std::uint32_t bytes, body;        // those in words
-  std::uint32_t turns, missing;     // of kRowsAtOnce rows; bytes before the first
+  std::uint32_t rows, missing;      // bytes before the first
   std::uint32_t lead, first, last;  // bytes before the first in its aligned word; those words, 0 before and behind
+  bool padded;
 
-  __device__ Columns(const unsigned char* from, std::uint32_t count, unsigned char* copy, const unsigned char* aligned)
-      : src(from), to(copy), bytes(count) {
+  __device__ Columns(const unsigned char* from, std::uint32_t count, unsigned char* copy, const unsigned char* aligned,
+                     bool may_read)
+      : src(from), to(copy), bytes(count), padded(may_read) {
     const auto past = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(aligned + count) & 3);
     body = past < count ? count - past : 0;
-    turns = (body + kRowsBytes - 1) / kRowsBytes;
-    missing = turns * kRowsBytes - body;
+    rows = (body + kChecksumRowBytes - 1) / kChecksumRowBytes;
+    missing = rows * kChecksumRowBytes - body;
     lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(src) & 3);
     first = lead != 0 || bytes < 4 ? by_bytes(0) : 0;
     last = (lead + bytes) % 4 != 0 ? by_bytes((lead + bytes) / 4) : 0;
@@ -264,38 +266,50 @@ struct Columns {
 
 template <bool kCopy, class Column>
 __device__ inline void add_rows(const Columns& columns, Column& column) {
-  const unsigned t = threadIdx.x;
-  for (std::uint32_t turn = 0; turn < columns.turns; ++turn) {
-    const std::uint32_t begin = turn * kRowsBytes;
-    const auto at = static_cast<std::int32_t>(begin + 4 * t) - static_cast<std::int32_t>(columns.missing);
-    const unsigned shift = kCopy ? static_cast<std::uint32_t>(at + static_cast<std::int32_t>(columns.lead)) & 3 : 0;
-    const std::uint32_t behind_end = shift != 0 ? 4 - shift : 0;  // of aligned words
-    std::uint32_t words[kRowsAtOnce];
-    if (begin >= columns.missing + shift && begin + kRowsBytes + behind_end <= columns.bytes + columns.missing) {
-      const auto* const from = reinterpret_cast<const std::uint32_t*>(columns.src + at - static_cast<int>(shift));
-      HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) words[k] = from[k * kChecksumThreads];
-      if (kCopy && shift != 0) {
-        std::uint32_t behind[kRowsAtOnce];
-        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
-          behind[k] = from[k * kChecksumThreads + 1];
-        }
-        HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
-          words[k] = __funnelshift_r(words[k], behind[k], 8 * shift);
-        }
-      }
-    } else {
+  const std::int32_t first_at = static_cast<std::int32_t>(4 * threadIdx.x) - static_cast<std::int32_t>(columns.missing);
+  const auto at = [first_at](std::uint32_t row) {
+    return first_at + static_cast<std::int32_t>(row * kChecksumRowBytes);
+  };
+  // Bytes from an aligned word on; the same for all of them.
+  const unsigned shift = kCopy ? static_cast<std::uint32_t>(first_at + static_cast<std::int32_t>(columns.lead)) & 3 : 0;
+  const bool beside = shift != 0 && !columns.padded;
+  const auto add_slowly = [&](std::uint32_t row) {
+    const std::uint32_t word = columns.word<!kCopy>(at(row));
+    if (kCopy && at(row) >= 0) *reinterpret_cast<std::uint32_t*>(columns.to + at(row)) = word;
+    column.add(word);
+  };
+  std::uint32_t row = 0;
+  for (; row < columns.rows && row * kChecksumRowBytes < columns.missing + (beside ? shift : 0); ++row) {
+    add_slowly(row);
+  }
+  // The aligned word behind the last row's last word may have none of the bytes.
+  const std::uint32_t end = beside && row < columns.rows ? columns.rows - 1 : columns.rows;
+  for (; row < end; row += kRowsAtOnce) {
+    const std::uint32_t here = end - row < kRowsAtOnce ? end - row : kRowsAtOnce;
+    const auto* const from = reinterpret_cast<const std::uint32_t*>(columns.src + at(row) - static_cast<int>(shift));
+    std::uint32_t words[kRowsAtOnce], behind[kRowsAtOnce];
+    HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+      if (k < here) words[k] = from[k * kChecksumThreads];
+    }
+    if (shift != 0) {
       HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
-        words[k] = columns.word<!kCopy>(at + static_cast<std::int32_t>(k * kChecksumRowBytes));
+        if (k < here) behind[k] = from[k * kChecksumThreads + 1];
+      }
+      HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+        if (k < here) words[k] = __funnelshift_r(words[k], behind[k], 8 * shift);
       }
     }
     if constexpr (kCopy) {
+      auto* const to = reinterpret_cast<std::uint32_t*>(columns.to + at(row));
       HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
-        const std::int32_t place = at + static_cast<std::int32_t>(k * kChecksumRowBytes);
-        if (place >= 0) *reinterpret_cast<std::uint32_t*>(columns.to + place) = words[k];
+        if (k < here) to[k * kChecksumThreads] = words[k];
       }
     }
-    HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) column.add(words[k]);
+    HEADRACE_CHECKSUM_UNROLL for (std::uint32_t k = 0; k < kRowsAtOnce; ++k) {
+      if (k < here) column.add(words[k]);
+    }
   }
+  for (row = end; row < columns.rows; ++row) add_slowly(row);
 }
 
 // The few bytes before the first word that is stored, and behind the last.
@@ -332,12 +346,13 @@ __device__ inline std::uint32_t xor_of_warp(std::uint32_t value) {
 }
 
 // Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy. By a thread block, of which
-// thread 0 is told. REQUIRES: for a CRC, its tables have been loaded.
+// thread 0 is told. `padded`: of an aligned word that has one of the bytes, all may be read. REQUIRES: for a CRC, its
+// tables have been loaded.
 template <bool kCopy>
 __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const unsigned char* src, std::uint32_t bytes,
-                                 unsigned char* to, ChecksumShared& shared, uint2& partial) {
+                                 unsigned char* to, ChecksumShared& shared, uint2& partial, bool padded = false) {
   const unsigned t = threadIdx.x;
-  const Columns columns(src, bytes, to, kCopy ? to : src);
+  const Columns columns(src, bytes, to, kCopy ? to : src, padded);
   if constexpr (kCopy) copy_ends(columns);
   const std::uint32_t left = columns.bytes - columns.body;  // up to three, which thread 0 adds
   if (kind == Checksum::kCrc32c || kind == Checksum::kCrc32) {

@@ -20,7 +20,7 @@ using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32,
-                   kFindBlocks = 8, kSumsBlocks = 6;
+                   kFindBlocks = 8, kSumsBlocks = 5;
 // Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
 // Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
 // multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
@@ -114,6 +114,8 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   job.exact = from.exact;
   job.most_searched = static_cast<std::uint32_t>(units) * kSearchedStreams;
   job.least_searched_bytes = kSearchedBytes;
+  job.most_pass_turns = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(deflate::kPassTurns + limits.src_bytes / deflate::kBatchBytesPerPassTurn, UINT32_MAX));
   layout.fill_in(job, from.scratch);
   const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
   const unsigned by_piece = blocks_for(layout.piece_count, kListThreads, units * 16);

@@ -32,7 +32,8 @@ __device__ inline void sums_body(const Job& job, const CrcTables& tables, Checks
     const Checksum kind = stream.kind == DeflateKind::kGzip ? Checksum::kCrc32 : Checksum::kAdler32;
     Byte* const out = stream.dst + piece.out;
     if (job.states[piece.stream].units == 0) {
-      checksum::sum_bytes<true>(kind, &tables, stream.src + piece.at, piece.bytes, out, shared, partial);
+      // LEN and NLEN are before it, the next block or the member's trailer behind.
+      checksum::sum_bytes<true>(kind, &tables, stream.src + piece.at, piece.bytes, out, shared, partial, true);
     } else {
       checksum::sum_bytes<false>(kind, &tables, out, piece.bytes, nullptr, shared, partial);
     }

@@ -122,7 +122,7 @@ __device__ inline void begin_body(const Job& job) {
     const std::uint32_t segments = __shfl_sync(kAllLanes, state.segments, 0);
     if (segments != 0 && stream.src_bytes >= job.least_searched_bytes) {
       const std::uint32_t start = __shfl_sync(kAllLanes, state.start, 0);
-      state.search_from = pass_stored(Input(stream.src, stream.src_bytes), start, lane);
+      state.search_from = pass_stored(Input(stream.src, stream.src_bytes), start, job.most_pass_turns, lane);
       // The first segment has its start.
       const std::uint32_t own = start / kSegmentBits + 1, from = state.search_from / kSegmentBits;
       const std::uint32_t skipped = from > own ? from : own;

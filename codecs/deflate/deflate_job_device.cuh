@@ -62,6 +62,7 @@ struct Job {
   lz77::Rounds rounds;
   std::uint32_t most_searched = 0;         // more streams are traced from their beginning, each by one warp
   std::uint32_t least_searched_bytes = 0;  // as are shorter ones
+  std::uint32_t most_pass_turns = ~0u;     // of a stream: see pass_stored()
   lz77::TileJob tiles;
   // In scratch.
   Totals* totals = nullptr;  // zeroed before

@@ -8,7 +8,8 @@ namespace headrace::codec::gpu::deflate {
 
 // Of a block that begins with a byte: its type, LEN and NLEN.
 inline constexpr std::uint32_t kStoredHeadBytes = 5;
-// Shorter blocks are not expected to have others of their length behind them.
+// Where two of one length follow one another, others are expected behind them, unless they are shorter than that. A
+// guess that fails costs as much as a block.
 inline constexpr std::uint32_t kAlikeBytes = 1024;
 
 struct StoredBlock {
@@ -41,14 +42,17 @@ __device__ inline std::uint32_t count_alike(const Input& input, std::uint32_t at
 }
 
 // Stored blocks are passed in turns: so many, and one more for each so many bytes. Bytes that are searched instead cost
-// less than turns that pass fewer.
-inline constexpr std::uint32_t kPassTurns = 8, kBytesPerPassTurn = 8192;
+// less than turns that pass fewer. And a turn takes as long as all thread blocks take to search so many bytes of the
+// batch, so it has no more turns than such parts.
+inline constexpr std::uint32_t kPassTurns = 8, kBytesPerPassTurn = 8192, kBatchBytesPerPassTurn = 256 << 10;
 
-// The bit behind stored blocks that begin at bit `begin`, or behind the first of them. A member's last block is the
-// last. By a warp. Whatever it says, blocks are followed as they are (deflate_trace_device.cuh).
-__device__ inline std::uint32_t pass_stored(const Input& input, std::uint32_t begin, unsigned lane) {
-  std::uint32_t at = begin;
-  for (std::uint32_t turn = 0; turn < kPassTurns + (at - begin) / 8 / kBytesPerPassTurn; ++turn) {
+// The bit behind stored blocks that begin at bit `begin`, or behind the first of them, in `most_turns` at most. A
+// member's last block is the last. By a warp. Whatever it says, blocks are followed as they are
+// (deflate_trace_device.cuh).
+__device__ inline std::uint32_t pass_stored(const Input& input, std::uint32_t begin, std::uint32_t most_turns,
+                                            unsigned lane) {
+  std::uint32_t at = begin, before = 0;
+  for (std::uint32_t turn = 0; turn < most_turns && turn < kPassTurns + (at - begin) / 8 / kBytesPerPassTurn; ++turn) {
     if (input.bytes * 8 - at < 3) return at;
     const std::uint32_t head = input.bits(at);
     if ((head >> 1 & 3) != 0) return at;
@@ -56,7 +60,9 @@ __device__ inline std::uint32_t pass_stored(const Input& input, std::uint32_t be
     if (block.reason != DecodeReason::kNone) return at;
     at = (block.at + block.bytes) * 8;
     if ((head & 1) != 0) return at;
-    if (block.bytes < kAlikeBytes) continue;
+    const bool again = block.bytes == before;
+    before = block.bytes;
+    if (block.bytes < kAlikeBytes || !again) continue;
     for (std::uint32_t count = 32; count == 32;) {
       count = count_alike(input, at / 8, block.bytes, lane);
       at += count * (kStoredHeadBytes + block.bytes) * 8;

@@ -111,9 +111,9 @@ TEST_F(DeflateStored, WhereverTheyLie) {
 
 // Around rows and turns of rows of the sums, and segments of the search.
 TEST_F(DeflateStored, SizesAroundBounds) {
-  for (const std::size_t around :
-       {std::size_t{codec::gpu::kChecksumRowBytes}, std::size_t{codec::gpu::checksum::kRowsBytes},
-        std::size_t{deflate::kSegmentBytes}}) {
+  for (const std::size_t around : {std::size_t{codec::gpu::kChecksumRowBytes},
+                                   codec::gpu::checksum::kRowsAtOnce * std::size_t{codec::gpu::kChecksumRowBytes},
+                                   std::size_t{deflate::kSegmentBytes}}) {
     for (std::size_t bytes = around - 20; bytes <= around + 4; bytes += bytes < around - 6 ? 3 : 1) {
       const Bytes plain = sample(bytes, Content::kRandom, static_cast<unsigned>(bytes));
       expect_right(stored_blocks(plain, {bytes}), plain, std::to_string(bytes));
@@ -270,13 +270,13 @@ TEST_F(DeflateStored, FalseStartsInThem) {
 
 // ---- pass_stored ----
 
-std::uint32_t passed(const Bytes& stream, std::size_t lead = 0) {
+std::uint32_t passed(const Bytes& stream, std::size_t lead = 0, std::uint32_t most_turns = ~0u) {
   GuardBuffer in(stream.size() + lead, Flush::kRight);
   std::copy(stream.begin(), stream.end(), in.data() + lead);
   std::array<std::uint32_t, 32> out{};
   testing::gpu::launch(1, 32, [&] {
     const deflate::Input input(reinterpret_cast<const unsigned char*>(in.data() + lead), stream.size());
-    out[threadIdx.x] = deflate::pass_stored(input, 0, threadIdx.x);
+    out[threadIdx.x] = deflate::pass_stored(input, 0, most_turns, threadIdx.x);
   });
   for (const std::uint32_t each : out) EXPECT_EQ(each, out[0]);
   EXPECT_EQ(out[0] % 8, 0u);
@@ -288,6 +288,16 @@ Bytes alike(std::size_t count, std::size_t each) {
   out.reserve(count * one.size());
   for (std::size_t i = 0; i < count; ++i) append(out, one);
   return out;
+}
+
+// A long stream alone is searched sooner than its blocks are followed one by one.
+TEST_F(DeflateStored, NoMoreTurnsThanTheBatchIsWorth) {
+  Bytes unlike;
+  for (std::size_t i = 0; i < 40; ++i) append(unlike, DeflateWriter().stored(false, Bytes(20'000 + i)).bytes());
+  EXPECT_EQ(passed(unlike), unlike.size());
+  EXPECT_EQ(passed(unlike, 0, 0), 0u);
+  EXPECT_EQ(passed(unlike, 0, 2), 2 * 20'005u + 1);
+  EXPECT_GE(passed(alike(40, 20'000), 0, 2), 34 * 20'005u);  // the second one's turn passes 32 more, again and again
 }
 
 TEST_F(DeflateStored, TinyBlocksAreNotPassedByTheHundredThousand) {

@@ -47,6 +47,7 @@ struct Tracer {
   const std::uint32_t first_block, first_cell;
   Bounds next{};
   std::uint32_t block_room = 0, cell_room = 0;
+  std::uint32_t stored_before = 0;  // bytes of the block before, if it is a stored one
   // Walks that may still follow one another. Where cells do not meet, a warp is as slow as one lane: streams made so
   // are for the CPU.
   std::uint32_t walks_left = kWalksAtFirst;
@@ -304,7 +305,9 @@ struct Tracer {
     run.member_bytes += block.bytes;
     run.member_pieces += block.pieces;
     if (last) return end_member(block.trailer_at, run);
-    if (block.kind == BlockKind::kStored && block.bytes >= kAlikeBytes) follow_alike(block.bytes, run);
+    const std::uint32_t stored = block.kind == BlockKind::kStored ? block.bytes : 0;
+    if (stored >= kAlikeBytes && stored == stored_before) follow_alike(stored, run);
+    stored_before = stored;
     return {};
   }
 

@@ -309,9 +309,9 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
   static codec::gpu::ChecksumShared shared;
   std::vector<std::size_t> lengths;
   for (std::size_t length = 0; length < 12; ++length) lengths.push_back(length);
-  for (const std::size_t around :
-       {std::size_t{codec::gpu::kChecksumRowBytes}, std::size_t{checksum::kRowsBytes},
-        3 * std::size_t{codec::gpu::kChecksumRowBytes}, 3 * std::size_t{checksum::kRowsBytes}}) {
+  for (const std::size_t rows : {std::size_t{1}, std::size_t{3}, std::size_t{checksum::kRowsAtOnce},
+                                 std::size_t{checksum::kRowsAtOnce + 2}, 3 * std::size_t{checksum::kRowsAtOnce}}) {
+    const std::size_t around = rows * codec::gpu::kChecksumRowBytes;
     for (std::size_t length = around - 4; length <= around + 8; ++length) lengths.push_back(length);
   }
   lengths.insert(lengths.end(), {65535, 65536, 131072});
@@ -333,11 +333,13 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
         std::copy(content.begin(), content.end(), src);
         std::fill_n(out.data(), out.size(), kOld);
         uint2 copied = make_uint2(1, 1), summed = copied;
+        const bool padded = (length / 2 + skews) % 2 == 0;  // the page has all of a word that has one of the bytes
         testing::gpu::launch(1, codec::gpu::kChecksumThreads, [&] {
           checksum::load_tables(tables, shared);
           const auto* const from = reinterpret_cast<const unsigned char*>(src);
           const auto bytes = static_cast<std::uint32_t>(length);
-          checksum::sum_bytes<true>(kind, &tables, from, bytes, reinterpret_cast<unsigned char*>(dst), shared, copied);
+          checksum::sum_bytes<true>(kind, &tables, from, bytes, reinterpret_cast<unsigned char*>(dst), shared, copied,
+                                    padded);
           checksum::sum_bytes<false>(kind, &tables, from, bytes, nullptr, shared, summed);
         });
         const auto what = [&] {
