@@ -95,6 +95,7 @@ __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream*
   }
   __syncthreads();
   const U32 lane = threadIdx.x % 32;
+  bool any = false;
   for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
     const U32 i = i0 + threadIdx.x;
     const Lz4Stream s = i < count ? streams[i] : Lz4Stream{};
@@ -107,13 +108,13 @@ __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream*
       one_run |= run && who == lane;
     }
     if (!counts) continue;
+    any = true;
     const U32 at = s.dst_bytes < smallest || s.dst_bytes > kLargestLz4 ? kSizeClasses : size_class(s.src_bytes);
     atomicAdd(&shared.src[at], static_cast<U64>(s.src_bytes));
     atomicAdd(&shared.dst[at], static_cast<U64>(s.dst_bytes));
     atomicMax(&shared.longest[at], time_alone(s, one_run, choice));
   }
-  __syncthreads();
-  least.src = cheapest(shared, choice);
+  if (__syncthreads_or(any ? 1 : 0) != 0) least.src = cheapest(shared, choice);
   return least;
 }
 

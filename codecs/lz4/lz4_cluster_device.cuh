@@ -193,12 +193,15 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
   const U32 rank = cluster::rank(), blocks = cluster::blocks();
   const U32 clusters = gridDim.x / blocks, own = blockIdx.x / blocks;
   turns = turns < kMostTurns ? turns : kMostTurns;
-  const U32 found = number_streams(shared.own, streams, count, clusters * turns, [&](U32 number, U32 i) {
-    if (number % clusters == own && number / clusters < kMostTurns) shared.mine[number / clusters] = i;
+  // Who has one of the longest in a turn has one of the last in the next.
+  const auto number_in = [&](U32 turn) { return turn * clusters + (turn % 2 == 0 ? own : clusters - 1 - own); };
+  const U32 found = number_longest_first(shared.own, streams, count, clusters * turns, [&](U32 number, U32 i) {
+    const U32 turn = number / clusters;
+    if (turn < kMostTurns && number == number_in(turn)) shared.mine[turn] = i;
   });
   if (found > clusters * turns) return;
   cluster::sync();  // all blocks have begun: their memory can be written to
-  for (U32 turn = 0; turn * clusters + own < found; ++turn) {
+  for (U32 turn = 0; turn < turns && number_in(turn) < found; ++turn) {
     const U32 i = shared.mine[turn];
     Lz4Stream stream = streams[i];
     if (rank == 0) {

@@ -326,6 +326,28 @@ __device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream
   return found;
 }
 
+// The same, but where there is no more than a stream a thread, the longer half of what they take comes first.
+template <class S, class Take>
+__device__ __forceinline__ U32 number_longest_first(Shared<S>& shared, const Lz4Stream* streams, U32 count, U32 most,
+                                                    const Take& take) {
+  constexpr U32 kLongShift = 16;  // of a sum of both kinds
+  static_assert(S::kThreads < 1u << kLongShift);
+  if (count / 4 > most || count > S::kThreads) return number_streams(shared, streams, count, most, take);
+  bool takes_it = false, is_long = false;
+  if (threadIdx.x < count) {
+    Lz4Stream stream = streams[threadIdx.x];
+    stream.kind = Lz4Kind::kBlock;
+    takes_it = takes<S>(stream);
+    is_long = stream.dst_bytes > S::kMost / 2;
+  }
+  U32 all;
+  const U32 before = sum_before(shared, !takes_it ? 0 : is_long ? 1u << kLongShift : 1u, all);
+  const U32 longs = all >> kLongShift, short_mask = (1u << kLongShift) - 1;
+  if (takes_it) take(is_long ? before >> kLongShift : longs + (before & short_mask), threadIdx.x);
+  __syncthreads();
+  return longs + (all & short_mask);
+}
+
 // A kernel's body: what it decodes is crossed out of the list, or noted there as begun. Batches of more than `few`
 // streams of its kind are left. A block that is through with a stream takes the next: the planes of a shuffled block
 // differ in length of work.

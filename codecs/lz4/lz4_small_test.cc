@@ -258,27 +258,26 @@ TEST_F(Lz4Small, EndsAsLiblz4HasThem) {
 }
 
 // A list as a batch has it: what is bad, too large or no block stands between others, and many blocks take turns.
-TEST(Lz4SmallBatch, TheOthersStayExact) {
+void expect_others_exact(std::size_t count) {
   std::mt19937 rng(3);
-  constexpr std::size_t kStreams = 37;
   std::vector<Bytes> plains, blocks, outputs;
-  for (std::size_t i = 0; i < kStreams; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     plains.push_back(sample(i == 5 ? 20'000 : 100 + rng() % 1900, i % 2 == 0 ? Content::kText : Content::kSmooth));
     blocks.push_back(compress_lz4(plains[i]));
     outputs.emplace_back(plains[i].size() + 8, std::byte{0x5A});
   }
   blocks[7].resize(blocks[7].size() - 1);
   std::vector<Lz4Stream> streams;
-  for (std::size_t i = 0; i < kStreams; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     streams.push_back({reinterpret_cast<const unsigned char*>(blocks[i].data()),
                        reinterpret_cast<unsigned char*>(outputs[i].data()) + 4,
                        static_cast<std::uint32_t>(blocks[i].size()), static_cast<std::uint32_t>(plains[i].size()),
                        static_cast<std::uint32_t>(i), i == 9 ? Lz4Kind::kNone : Lz4Kind::kBlock});
   }
-  // 36 are of a size that is taken; a cluster takes four of them at most.
+  // All but one are of a size that is taken; a cluster takes four of them at most.
   for (const bool clusters : {false, true})
     for (const unsigned grid : {1u, 2u, 5u, 8u, 9u, 64u}) {
-      std::vector<std::uint64_t> outcomes(kStreams, DecodeOutcome::kOk);
+      std::vector<std::uint64_t> outcomes(count, DecodeOutcome::kOk);
       outcomes[11] = 0;  // bad before
       for (Bytes& output : outputs) std::fill(output.begin(), output.end(), std::byte{0x5A});
       if (clusters) {
@@ -286,8 +285,8 @@ TEST(Lz4SmallBatch, TheOthersStayExact) {
       } else {
         decode_small<OneWarp>(streams, outcomes, grid, 1);
       }
-      EXPECT_EQ(small_decoded, clusters && grid < 9 ? 1 : kStreams - 3);  // 9 counts, 5, 7 and 11 do not
-      for (std::size_t i = 0; i < kStreams; ++i) {
+      EXPECT_EQ(small_decoded, clusters && 4 * grid < count - 1 ? 1 : count - 3);  // 9 counts, 5, 7 and 11 do not
+      for (std::size_t i = 0; i < count; ++i) {
         EXPECT_EQ(outcomes[i] == DecodeOutcome::kOk, i != 7 && i != 11) << i;
         const std::span<const std::byte> got = std::span(outputs[i]).subspan(4, plains[i].size());
         if (i != 7 && i != 9 && i != 11) {
@@ -299,6 +298,44 @@ TEST(Lz4SmallBatch, TheOthersStayExact) {
         }
       }
     }
+}
+
+TEST(Lz4SmallBatch, TheOthersStayExact) {
+  expect_others_exact(37);
+  expect_others_exact(31);  // no more than threads: longer ones first
+}
+
+TEST(Lz4SmallBatch, LongerOnesHaveTheFirstNumbers) {
+  constexpr std::uint32_t kCount = 30;
+  std::vector<Lz4Stream> streams(kCount);
+  static const unsigned char token = 0;
+  std::uint32_t taken = 0, longs = 0;
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const bool is_long = i % 7 == 3, counts = i % 5 != 1;
+    streams[i] = {&token, nullptr,
+                  1,      is_long ? OneWarp::kMost : OneWarp::kMost / 2,
+                  i,      counts ? Lz4Kind::kBlock : Lz4Kind::kNone};
+    if (!counts) streams[i].dst_bytes = 0;
+    taken += counts ? 1 : 0;
+    longs += counts && is_long ? 1 : 0;
+  }
+  for (const std::uint32_t most : {taken, taken + 9}) {
+    static codec::gpu::small::Shared<OneWarp> shared;
+    std::vector<std::uint32_t> by_number(taken, ~0u);
+    std::uint32_t found = 0;
+    testing::gpu::launch(1, OneWarp::kThreads, [&] {
+      const std::uint32_t all = codec::gpu::small::number_longest_first(
+          shared, streams.data(), kCount, most, [&](std::uint32_t number, std::uint32_t i) { by_number[number] = i; });
+      if (threadIdx.x == 0) found = all;
+    });
+    EXPECT_EQ(found, taken);
+    for (std::uint32_t number = 0; number < taken; ++number) {
+      ASSERT_LT(by_number[number], kCount);
+      EXPECT_EQ(streams[by_number[number]].dst_bytes == OneWarp::kMost, number < longs) << number;
+      const bool first_of_kind = number == 0 || number == longs;
+      EXPECT_TRUE(first_of_kind || by_number[number - 1] < by_number[number]) << number;
+    }
+  }
 }
 
 }  // namespace
