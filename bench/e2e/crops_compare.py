@@ -64,16 +64,18 @@ def prepare(path: pathlib.Path, frames: int) -> int:
     }
     (path / ".zarray").write_text(json.dumps(metadata))
     north, east = interpolation(ROWS, 61), interpolation(COLUMNS, 121).T
-    stored = 0
-    for frame in range(frames):
+
+    def make(frame: int) -> int:
         file = path / f"{frame}.0.0"
         if not file.exists():
             random = np.random.default_rng(frame)
             field = (north @ random.standard_normal((61, 121), dtype="f4") @ east) * 20
             field += random.standard_normal((ROWS, COLUMNS), dtype="f4") * np.float32(0.3)
             file.write_bytes(codec.encode(np.ascontiguousarray(field, "f4")))
-        stored += len(file.read_bytes())  # into the page cache
-    return stored
+        return len(file.read_bytes())  # into the page cache
+
+    with ThreadPoolExecutor() as pool:
+        return sum(pool.map(make, range(frames)))
 
 
 def open_headrace(path: pathlib.Path, verify: str) -> Read:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Batches for training in host memory, page cache warm: headrace.Loader beside loaders written over zarr and tensorstore.
+"""Batches for training, page cache warm: headrace.Loader beside loaders written over zarr and tensorstore, torch's and xbatcher.
 
-  loader_compare.py SCRATCHDIR [--frames 128] [--rounds 5] [--loaders a,b] [--json FILE]
+  loader_compare.py SCRATCHDIR [--device host] [--frames 128] [--rounds 5] [--loaders a,b] [--json FILE]
 
 The array is crops_compare.py's: FRAMES x 721 x 1440 float32 in chunks of a frame, Blosc lz4 with shuffle. Three workloads, an epoch each:
 
@@ -17,8 +17,14 @@ rounds' own quotients; loaders take turns.
   zarr-processes     a process for each CPU makes batches with zarr-python into shared memory, as torch's DataLoader works
   zarr-threads       a thread for each CPU does
   tensorstore        all reads of a batch are started, two batches ahead
+  torch              torch.utils.data.DataLoader: a worker for each CPU makes batches with zarr-python, two batches ahead each; workers stay
+  xbatcher           xbatcher.BatchGenerator over xarray and dask, a frame a dask chunk, a batch a thread ahead; not for crops, and in order
 
-Needs numpy, numcodecs, zarr, tensorstore and headrace. Exit code 1 where headrace is not four times as fast as the zarr loaders."""
+With --device cuda, batches end in device memory: headrace's are made there, those of the others are copied out of pinned memory, into
+which torch's DataLoader or a call of pin_memory() has put them. An epoch ends when the device has summed up its last batch.
+
+Needs numpy, numcodecs, zarr, tensorstore and headrace; torch and xbatcher with dask for their loaders, and torch for --device cuda.
+Exit code 1 where headrace is not four times as fast as the loaders over zarr."""
 
 from __future__ import annotations
 
@@ -59,8 +65,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def open_loader(path: pathlib.Path, name: str, seed: int) -> headrace.Loader:
-    return headrace.Loader(path, dims=["time", "lat", "lon"], seed=seed, **OPTIONS[name])
+def open_loader(path: pathlib.Path, name: str, seed: int, device: str = "host") -> headrace.Loader:
+    return headrace.Loader(path, dims=["time", "lat", "lon"], seed=seed, device=device, **OPTIONS[name])
 
 
 def boxes_of(name: str, seed: int) -> Callable[[int], Box]:
@@ -182,13 +188,90 @@ def with_tensorstore(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.
     return batches
 
 
+class ZarrBatches:
+    """What torch's workers take batches from: an index is the list of a batch's boxes."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = str(path)
+
+    def __getitem__(self, boxes: Boxes) -> Any:
+        import torch
+
+        if _array is None:
+            open_zarr(self.path)
+        return torch.from_numpy(make_batch(boxes))
+
+
+class Epoch(list[Boxes]):
+    """Torch's sampler: what it gives are a ZarrBatches' indexes. Its content changes between epochs, its workers stay."""
+
+
+def with_torch(path: pathlib.Path, pinned: bool) -> Callable[[list[Boxes]], Iterator[Any]]:
+    from torch.utils.data import DataLoader
+
+    sampler = Epoch()
+    loader: Any = DataLoader(
+        ZarrBatches(path), batch_size=None, sampler=sampler, num_workers=len(os.sched_getaffinity(0)), prefetch_factor=AHEAD,
+        persistent_workers=True, pin_memory=pinned, multiprocessing_context="spawn")
+
+    def batches(epoch: list[Boxes]) -> Iterator[Any]:
+        sampler[:] = epoch
+        return iter(loader)
+
+    return batches
+
+
+def with_xbatcher(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[Any]]:
+    import dask
+    import dask.array
+    import xarray as xr
+    import xbatcher
+
+    workers = len(os.sched_getaffinity(0))
+    dask.config.set(scheduler="threads", num_workers=workers)
+    open_zarr(str(path))
+    field = xr.DataArray(dask.array.from_array(_array, chunks=(1, ROWS, COLUMNS)), dims=["time", "lat", "lon"])
+
+    def batches(epoch: list[Boxes]) -> Iterator[Any]:
+        frames = shape_of(epoch[0][0])[0]
+        generator = xbatcher.BatchGenerator(
+            field, {"time": frames, "lat": ROWS, "lon": COLUMNS}, {"time": frames - 1} if frames > 1 else {},
+            preload_batch=False)
+        size = len(epoch[0])
+        windows = len(generator) // size * size
+
+        def made(first: int) -> np.ndarray[Any, Any]:
+            return np.stack(dask.compute(*(generator[i].data for i in range(first, first + size))))
+
+        # A thread makes the next batch, out of all workers' chunks, as xbatcher's guide has it for training.
+        with ThreadPoolExecutor(1) as ahead:
+            waiting: collections.deque[Any] = collections.deque()
+            for first in range(0, windows, size):
+                waiting.append(ahead.submit(made, first))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    return batches
+
+
 def run(make: Callable[[], Iterator[Any]]) -> tuple[float, int, float]:
     """Seconds of an epoch, from before anything is read; its samples, and the sum of some of their elements."""
     begin, samples, total = time.perf_counter(), 0, 0.0
     for batch in make():
         samples += batch.shape[0]
-        total += float(batch[:, 0, 0, 0].sum())
+        total += batch[:, 0, 0, 0].sum()
+    total = float(total)  # waits for the device
     return time.perf_counter() - begin, samples, total
+
+
+def device_name(device: str) -> str:
+    if device == "host":
+        return device
+    import torch
+
+    return str(torch.cuda.get_device_name(device))
 
 
 def main() -> int:
@@ -197,12 +280,27 @@ def main() -> int:
     parser.add_argument("--frames", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--loaders", default="zarr-processes,zarr-threads,tensorstore")
+    parser.add_argument("--device", default="host")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     path = args.scratch / f"loader-{args.frames}"
     stored = prepare(path, args.frames)
-    makers = {"zarr-processes": with_processes, "zarr-threads": with_threads, "tensorstore": with_tensorstore}
+    makers: dict[str, Callable[[pathlib.Path], Any]] = {
+        "zarr-processes": with_processes, "zarr-threads": with_threads, "tensorstore": with_tensorstore,
+        "torch": lambda path: with_torch(path, args.device != "host"), "xbatcher": with_xbatcher}
     others = {name: makers[name](path) for name in args.loaders.split(",") if name}
+
+    def placed(batches: Iterator[Any]) -> Iterator[Any]:
+        """Batches of the host, on the device."""
+        if args.device == "host":
+            yield from batches
+            return
+        import torch
+
+        for batch in batches:
+            tensor = batch if torch.is_tensor(batch) else torch.from_numpy(batch).pin_memory()
+            yield tensor.to(args.device, non_blocking=True)
+
     report: dict[str, Any] = {}
     least = float("inf")
     for name in ("frames", "windows", "crops"):
@@ -213,33 +311,42 @@ def main() -> int:
             epoch = [[box_of(sample) for sample in batch.samples] for batch in open_loader(path, name, number)]
 
             def headrace_batches(name: str = name, number: int = number) -> Iterator[Any]:
-                for batch in open_loader(path, name, number):
-                    yield np.from_dlpack(next(iter(batch.values())))
+                if args.device == "host":
+                    from_dlpack = np.from_dlpack
+                else:
+                    from torch import from_dlpack
+                for batch in open_loader(path, name, number, args.device):
+                    yield from_dlpack(next(iter(batch.values())))
 
-            names = list(rates)
+            names = [each for each in rates if each != "xbatcher" or name != "crops"]
             sums = {}
             for each in names[number % len(names):] + names[:number % len(names)]:
-                took, samples, total = run(headrace_batches if each == "headrace" else lambda each=each: others[each](epoch))
+                took, samples, total = run(headrace_batches if each == "headrace" else lambda each=each: placed(others[each](epoch)))
                 sums[each] = (samples, total)
                 if number > 0:  # the first round makes threads, processes and memory
                     rates[each].append(samples / took)
             expected = sums["headrace"][1] if name != "crops" else next(s for each, (_, s) in sums.items() if each != "headrace")
+            # Crops are elsewhere, and of windows that fill no batch xbatcher drops the last ones.
+            elsewhere = {"crops": "headrace", "windows": "xbatcher"}.get(name)
             for each, (samples, total) in sums.items():
                 assert samples == sums["headrace"][0], f"{name}: {each} gives {samples} samples"
-                assert name == "crops" and each == "headrace" or np.isclose(total, expected), f"{name}: {each} reads something else"
+                assert each == elsewhere or np.isclose(total, expected), f"{name}: {each} reads something else"
+        rates = {each: figures for each, figures in rates.items() if figures}
         lead = {each: statistics.median(map(truediv, rates["headrace"], rates[each])) for each in rates}
         report[name] = {each: {"samples_per_second": statistics.median(rates[each]), "lead_over": lead[each], "rounds": rates[each]}
                         for each in rates}
         for each in rates:
             print(f"{name:8s} {each:16s} {statistics.median(rates[each]):9.1f} samples/s, x {lead[each]:.2f}", flush=True)
-        least = min([least, *(lead[each] for each in rates if each.startswith("zarr"))])
-    print(f"headrace is at least {least:.2f} times as fast as the zarr loaders")
+        least = min([least, *(lead[each] for each in rates if each.startswith(("zarr", "torch", "xbatcher")))])
+    print(f"headrace is at least {least:.2f} times as fast as the loaders over zarr")
     if args.json:
         about = {
             "command": "loader_compare.py SCRATCHDIR " + " ".join(sys.argv[2:]).replace(str(args.json), "FILE"),
             "cpus": len(os.sched_getaffinity(0)), "machine": platform.machine(), "load_average": os.getloadavg(),
             "python": platform.python_version(), "array": [args.frames, ROWS, COLUMNS], "stored_bytes": stored,
-            "versions": {package: version(package) for package in ("zarr", "tensorstore", "numcodecs", "numpy") if package},
+            "device": device_name(args.device),
+            "versions": {package: version(package) for package in ("zarr", "tensorstore", "numcodecs", "numpy", *others)
+                         if package in ("zarr", "tensorstore", "numcodecs", "numpy", "torch", "xbatcher")},
             "workloads": report,
         }
         args.json.write_text(json.dumps(about, indent=1) + "\n")

@@ -2,7 +2,7 @@
 """An array behind a web server of the same machine, read into a GPU: how much of what curl gets from the server arrives.
 
   remote_gpu.py SCRATCHDIR --headrace build/cuda/bin/headrace [--nginx nginx] [--device cuda] [--gigabytes 4] [--connections 16,64]
-                [--rounds 3] [--seconds 5] [--before HEADRACE] [--json FILE]
+                [--rounds 3] [--seconds 5] [--before HEADRACE] [--kvikio PYTHON] [--json FILE]
 
 `headrace gen` writes one array of float32 fields, Blosc lz4 with shuffle, in chunks of 4 MB; nginx serves the folder, whose files are
 in the page cache. With each number of connections, in turns, --rounds times:
@@ -10,6 +10,8 @@ in the page cache. With each number of connections, in turns, --rounds times:
   curl       --parallel, one process a CPU but no more than connections: the same objects, thrown away
   gpu        `headrace bench --zarr URL --device DEVICE`: the array into device memory, decoded there
   before     the same by another build of headrace, where --before names one
+  kvikio     kvikIO's RemoteFile by that interpreter, which needs CuPy: a thread a connection reads object after object, whose sizes it
+             is told, into device memory; nothing is decoded
   cached     the same with a cache on disk that has everything: a session asks for the versions, and then reads the disk
   local      the same of the folder itself, without a server
 
@@ -40,6 +42,45 @@ http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000
 """
 
 
+# Told connections and seconds; and on its input a URL and a size a line.
+KVIKIO = """
+import itertools, json, resource, sys, threading, time
+import cupy, kvikio, kvikio.defaults
+connections, seconds = int(sys.argv[1]), float(sys.argv[2])
+kvikio.defaults.set({"num_threads": connections})
+objects = [(url, int(size)) for url, size in (line.split() for line in sys.stdin)]
+turns, stop, counts = itertools.count(), threading.Event(), [0] * connections
+def work(mine):
+    memory = cupy.empty(max(size for _, size in objects), "u1")
+    while not stop.is_set():
+        url, size = objects[next(turns) % len(objects)]
+        with kvikio.RemoteFile.open_http(url, size) as file:
+            counts[mine] += file.read(memory[:size])
+def now():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return time.perf_counter(), sum(counts), used.ru_utime + used.ru_stime
+threads = [threading.Thread(target=work, args=(i,)) for i in range(connections)]
+for thread in threads: thread.start()
+time.sleep(2)
+begin = now()
+time.sleep(seconds)
+end = now()
+stop.set()
+for thread in threads: thread.join()
+took, bytes_, cpu = (b - a for a, b in zip(begin, end))
+print(json.dumps({"seconds": took, "bytes": bytes_, "cpu": cpu}))
+"""
+
+
+def kvikio(python: str, urls: list[str], sizes: list[int], connections: int, seconds: float) -> dict[str, float]:
+    done = subprocess.run([python, "-c", KVIKIO, str(connections), str(seconds)], capture_output=True, text=True,
+                          input="".join(f"{url} {size}\n" for url, size in zip(urls, sizes, strict=True)))
+    if done.returncode != 0:
+        raise SystemExit(f"remote_gpu: kvikio: {done.stderr}")
+    out: dict[str, float] = json.loads(done.stdout)
+    return out
+
+
 def client_cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -51,7 +92,7 @@ def measured(run: Any) -> dict[str, float]:
     out = run()
     seconds = out.get("seconds", time.perf_counter() - begun)
     gigabytes = out["bytes"] / 1e9
-    return {"stored_gb_s": gigabytes / seconds, "cpu_s_per_gb": (client_cpu() - cpu) / out.get("all_bytes", out["bytes"]) * 1e9}
+    return {"stored_gb_s": gigabytes / seconds, "cpu_s_per_gb": out.get("cpu", client_cpu() - cpu) / out.get("all_bytes", out["bytes"]) * 1e9}
 
 
 def curl(urls: list[str], sizes: int, connections: int, seconds: float) -> dict[str, float]:
@@ -102,6 +143,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--before", help="another headrace to compare with")
+    parser.add_argument("--kvikio", help="an interpreter that has kvikio and cupy")
     parser.add_argument("--json", type=pathlib.Path)
     given = parser.parse_args()
     root = given.scratch.resolve()
@@ -151,6 +193,9 @@ def main() -> None:
                 }
                 if given.before:
                     ways["before"] = lambda: read(base, given.before)
+                if given.kvikio:
+                    ways["kvikio"] = lambda c=connections: kvikio(
+                        given.kvikio, urls, [path.stat().st_size for path in objects], c, given.seconds)
                 rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
                 for _ in range(given.rounds):
                     for name, way in ways.items():
@@ -160,7 +205,7 @@ def main() -> None:
                     rates = [one["stored_gb_s"] for one in runs]
                     row[name] = {"stored_gb_s": round(statistics.median(rates), 3), "least": round(min(rates), 3), "most": round(max(rates), 3),
                                  "cpu_s_per_gb": round(statistics.median(one["cpu_s_per_gb"] for one in runs), 3)}
-                    if name != "curl":
+                    if name not in ("curl", "kvikio"):
                         row[name]["decoded_gb_s"] = round(statistics.median(rates) * decoded / sizes, 2)
                 row["gpu_of_curl"] = round(row["gpu"]["stored_gb_s"] / row["curl"]["stored_gb_s"], 3)
                 row["cached_of_local"] = round(row["cached"]["stored_gb_s"] / row["local"]["stored_gb_s"], 3)
