@@ -12,7 +12,7 @@
 
 #include "tests/support/guard_buffer.h"
 #include "tests/support/lz77_on_cpu.h"
-#include "tests/support/lz77_streams.h"
+#include "tests/support/lz77_test_streams.h"
 
 namespace headrace::test {
 namespace {

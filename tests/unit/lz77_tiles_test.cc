@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/lz77_on_cpu.h"
-#include "tests/support/lz77_streams.h"
+#include "tests/support/lz77_test_streams.h"
 
 namespace headrace::test {
 namespace {
