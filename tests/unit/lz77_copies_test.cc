@@ -48,7 +48,7 @@ void expect_written(const std::vector<Byte>& expected, std::uint32_t lead, const
   std::fill(memory.begin(), memory.end(), kUntouched);
   Byte* const to = memory.data() + kBeside / 16 * 16 + lead;
   testing::gpu::launch(1, 32, [&] { write(to, lz77::lane_id()); });
-  ASSERT_EQ(std::memcmp(to, expected.data(), expected.size()), 0);
+  ASSERT_TRUE(std::equal(expected.begin(), expected.end(), to));
   for (Byte* at = memory.data(); at < to; ++at) ASSERT_EQ(*at, kUntouched) << at - to;
   for (Byte* at = to + expected.size(); at < memory.data() + memory.size(); ++at) ASSERT_EQ(*at, kUntouched) << at - to;
 }
@@ -57,7 +57,7 @@ TEST(Lz77Copies, ReadTheSourceAndWriteTheTargetAlone) {
   for (const std::uint32_t bytes : lengths()) {
     const Bytes plain = random_bytes(bytes, bytes);
     std::vector<Byte> expected(bytes);
-    std::memcpy(expected.data(), plain.data(), bytes);
+    std::transform(plain.begin(), plain.end(), expected.begin(), [](std::byte b) { return static_cast<Byte>(b); });
     // Up to the end of a page, and from the beginning of one: what is read beside it is a fault.
     for (const bool at_end : {true, false}) {
       const GuardBuffer source(plain, at_end ? Flush::kRight : Flush::kLeft);
