@@ -303,7 +303,7 @@ TEST_F(DeflateStored, NoMoreTurnsThanTheBatchIsWorth) {
 TEST_F(DeflateStored, TinyBlocksAreNotPassedByTheHundredThousand) {
   for (const std::size_t each : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{1023}}) {
     const std::size_t bytes = passed(alike(each > 1 ? 3000 : 200'000, each));
-    EXPECT_LE(bytes, 2 * deflate::kPassTurns * (5 + each)) << each;
+    EXPECT_LE(bytes, std::size_t{2} * deflate::kPassTurns * (5 + each)) << each;
     EXPECT_GE(bytes, deflate::kPassTurns * (5 + each)) << each;
   }
   // A few tiny ones between do not stop it; lengths that alternate neither, if they are worth it.

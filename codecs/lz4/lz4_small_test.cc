@@ -285,7 +285,8 @@ void expect_others_exact(std::size_t count) {
       } else {
         decode_small<OneWarp>(streams, outcomes, grid, 1);
       }
-      EXPECT_EQ(small_decoded, clusters && 4 * grid < count - 1 ? 1 : count - 3);  // 9 counts, 5, 7 and 11 do not
+      EXPECT_EQ(small_decoded,
+                clusters && std::size_t{4} * grid < count - 1 ? 1 : count - 3);  // 9 counts, 5, 7 and 11 do not
       for (std::size_t i = 0; i < count; ++i) {
         EXPECT_EQ(outcomes[i] == DecodeOutcome::kOk, i != 7 && i != 11) << i;
         const std::span<const std::byte> got = std::span(outputs[i]).subspan(4, plains[i].size());

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "tests/support/codec_testing.h"
 #include "tests/support/guard_buffer.h"
 #include "tests/support/lz77_on_cpu.h"
 #include "tests/support/lz77_test_streams.h"
@@ -21,7 +22,7 @@ namespace lz77 = codec::gpu::lz77;
 using lz77::Byte;
 using Random = Lz77Stream::Random;
 
-constexpr std::uint32_t kBeside = 24;  // bytes around what is written, which stay as they are
+constexpr std::size_t kBeside = 32;  // bytes around what is written, which stay as they are
 constexpr Byte kUntouched{0xEE};
 
 std::vector<std::uint32_t> lengths() {
@@ -46,7 +47,7 @@ void expect_written(const std::vector<Byte>& expected, std::uint32_t lead, const
   alignas(16) static std::array<Byte, 16384> memory;
   ASSERT_LE(expected.size() + lead + 2 * kBeside, memory.size());
   std::fill(memory.begin(), memory.end(), kUntouched);
-  Byte* const to = memory.data() + kBeside / 16 * 16 + lead;
+  Byte* const to = memory.data() + kBeside + lead;
   testing::gpu::launch(1, 32, [&] { write(to, lz77::lane_id()); });
   ASSERT_TRUE(std::equal(expected.begin(), expected.end(), to));
   for (Byte* at = memory.data(); at < to; ++at) ASSERT_EQ(*at, kUntouched) << at - to;
@@ -110,7 +111,7 @@ TEST(Lz77Copies, AMatchRepeatsItself) {
         for (std::uint32_t i = 0; i < bytes; ++i) {
           ASSERT_EQ(to[i], static_cast<Byte>(before[i % offset])) << i;
         }
-        for (std::uint32_t i = 0; i < kBeside; ++i) ASSERT_EQ(to[bytes + i], kUntouched);
+        for (std::size_t i = 0; i < kBeside; ++i) ASSERT_EQ(to[bytes + i], kUntouched);
         ASSERT_EQ(std::memcmp(begin, before.data(), offset), 0);
       }
     }
