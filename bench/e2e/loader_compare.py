@@ -39,7 +39,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from importlib.metadata import version
 from multiprocessing import shared_memory
@@ -147,19 +147,24 @@ def with_processes(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.nd
     return batches
 
 
+def kept_ahead(started: Iterable[Any], count: int) -> Iterator[Any]:
+    """The same in order, each once `count` more have been started behind it, or all."""
+    waiting: collections.deque[Any] = collections.deque()
+    for job in started:
+        waiting.append(job)
+        if len(waiting) > count:
+            yield waiting.popleft()
+    yield from waiting
+
+
 def with_threads(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.ndarray[Any, Any]]]:
     workers = len(os.sched_getaffinity(0))
     open_zarr(str(path))
     pool = ThreadPoolExecutor(workers)
 
     def batches(epoch: list[Boxes]) -> Iterator[np.ndarray[Any, Any]]:
-        waiting: collections.deque[Any] = collections.deque()
-        for boxes in epoch:
-            waiting.append(pool.submit(make_batch, boxes))
-            if len(waiting) > workers * AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        for job in kept_ahead((pool.submit(make_batch, boxes) for boxes in epoch), workers * AHEAD):
+            yield job.result()
 
     return batches
 
@@ -174,16 +179,8 @@ def with_tensorstore(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.
         return [array[box].read() for box in boxes]
 
     def batches(epoch: list[Boxes]) -> Iterator[np.ndarray[Any, Any]]:
-        waiting: collections.deque[Any] = collections.deque()
-        for boxes in epoch:
-            waiting.append(begin(boxes))
-            if len(waiting) > AHEAD:
-                yield finished(waiting)
-        while waiting:
-            yield finished(waiting)
-
-    def finished(waiting: Any) -> np.ndarray[Any, Any]:
-        return np.stack([read.result() for read in waiting.popleft()])
+        for reads in kept_ahead(map(begin, epoch), AHEAD):
+            yield np.stack([read.result() for read in reads])
 
     return batches
 
@@ -202,14 +199,10 @@ class ZarrBatches:
         return torch.from_numpy(make_batch(boxes))
 
 
-class Epoch(list[Boxes]):
-    """Torch's sampler: what it gives are a ZarrBatches' indexes. Its content changes between epochs, its workers stay."""
-
-
 def with_torch(path: pathlib.Path, pinned: bool) -> Callable[[list[Boxes]], Iterator[Any]]:
     from torch.utils.data import DataLoader
 
-    sampler = Epoch()
+    sampler: list[Boxes] = []  # indexes of ZarrBatches: other ones each epoch, while the workers stay
     loader: Any = DataLoader(
         ZarrBatches(path), batch_size=None, sampler=sampler, num_workers=len(os.sched_getaffinity(0)), prefetch_factor=AHEAD,
         persistent_workers=True, pin_memory=pinned, multiprocessing_context="spawn")
@@ -245,13 +238,8 @@ def with_xbatcher(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[Any]]:
 
         # A thread makes the next batch, out of all workers' chunks, as xbatcher's guide has it for training.
         with ThreadPoolExecutor(1) as ahead:
-            waiting: collections.deque[Any] = collections.deque()
-            for first in range(0, windows, size):
-                waiting.append(ahead.submit(made, first))
-                if len(waiting) > AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+            for job in kept_ahead((ahead.submit(made, first) for first in range(0, windows, size)), AHEAD):
+                yield job.result()
 
     return batches
 
