@@ -236,7 +236,7 @@ def with_xbatcher(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[Any]]:
         def made(first: int) -> np.ndarray[Any, Any]:
             return np.stack(dask.compute(*(generator[i].data for i in range(first, first + size))))
 
-        # A thread makes the next batch, out of all workers' chunks, as xbatcher's guide has it for training.
+        # A thread makes the next batches; dask's threads decode their chunks.
         with ThreadPoolExecutor(1) as ahead:
             for job in kept_ahead((ahead.submit(made, first) for first in range(0, windows, size)), AHEAD):
                 yield job.result()
