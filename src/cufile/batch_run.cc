@@ -23,7 +23,7 @@ void BatchRun::give_up_room(unsigned count) {
 
 void BatchRun::end(BatchEntry& entry, CUfileStatus_t status, std::int64_t result) noexcept {
   entry.ended = true;
-  // Before the event: whoever has seen it may close the file.
+  // Before the event, since whoever sees the event may close the file.
   entry.file = FileTable::Use();
   std::lock_guard lock(mutex_);
   events_.push_back({entry.cookie, status, static_cast<std::size_t>(result)});
@@ -68,7 +68,7 @@ Outcome logged(BatchJob& job, const Status& status) noexcept {
   EventLog& log = job.driver->log;
   try {
     if (log.wants(Severity::kError)) log.write(Severity::kError, status.to_string());
-  } catch (const std::bad_alloc&) {  // the code says it, too
+  } catch (const std::bad_alloc&) {  // the status code is returned as well
   }
   return outcome_of(status);
 }
@@ -83,13 +83,14 @@ void finish(BatchJob& job, BatchEntry& entry, const Outcome& out, const PathByte
   job.batch->end(entry, out.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, out.ok() ? out.value : -out.error);
 }
 
-// All entries of one kind of memory as requests of one queue. What came short is left for another look at its file.
+// Submits all entries of one kind of memory to one queue. Short reads are added to `again`, because the file's size has
+// to be read again.
 Status run_group(BatchJob& job, std::size_t first, std::vector<std::size_t>& again) {
   BatchEntry& leader = job.entries[first];
   const int key = queue_key(leader.target.place);
   HEADRACE_TRY_ASSIGN(auto queue, job.driver->queues->lend(*leader.file->session, leader.target.place));
   std::size_t pending = 0;
-  // From the first request on nothing may throw: what is pending must be waited for.
+  // Nothing may throw after the first request: pending requests must be waited for.
   std::vector<std::uint64_t> wanted(job.entries.size());
   again.reserve(job.entries.size());
   PathBytes seen = PathBytes::of(queue->counters());

@@ -13,10 +13,10 @@
 namespace headrace::cufile {
 namespace {
 
-// As with files, a handle is no address.
+// As with files, a handle is not an address.
 constexpr std::uintptr_t kFirstHandle = std::uintptr_t{7} << 43, kHandleStep = 16;
 
-// A caller is known to pass the address of a smaller object: nothing in it is refused, and no wait is beyond an hour.
+// Callers are known to pass the address of a smaller object, so no value is rejected and no wait exceeds an hour.
 std::chrono::nanoseconds read_timeout(const struct timespec* timeout) noexcept {
   struct timespec copy;
   std::memcpy(&copy, timeout, sizeof copy);
@@ -69,7 +69,7 @@ CUfileOpError BatchTable::submit(Driver& driver, CUfileBatchHandle_t handle, uns
     job.driver = &driver;
     job.submitted_ns = base::now_ns();
     job.entries.resize(count);
-    // Nothing runs unless all can be submitted; what is wrong with the memory or the opcode shows when it runs.
+    // Nothing runs unless all entries can be submitted; bad memory or opcodes fail when they run.
     for (unsigned i = 0; i < count; ++i) {
       const CUfileIOParams_t& asked = entries[i];
       BatchEntry& entry = job.entries[i];
@@ -128,7 +128,7 @@ bool BatchTable::destroy(CUfileBatchHandle_t handle) {
     batches_.erase(found);
   }
   batch->cancel();
-  batch->wait_until_idle();  // afterwards nothing touches the program's memory
+  batch->wait_until_idle();  // after this, nothing touches the program's memory
   return true;
 }
 
@@ -143,12 +143,12 @@ void BatchTable::end_all() noexcept {
   }
   for (const auto& [handle, batch] : all) batch->cancel();
   work_.notify_all();
-  for (std::thread& thread : threads) thread.join();  // what is queued is carried out, or cancelled, first
+  for (std::thread& thread : threads) thread.join();  // queued jobs are executed or cancelled first
   std::lock_guard lock(mutex_);
   stopping_ = false;
 }
 
-// One more thread for each job that finds none idle, up to `wanted`.
+// Starts one more thread if a job finds none idle, up to `wanted`.
 void BatchTable::start_threads(unsigned wanted) {
   constexpr unsigned kUnsaid = 4, kMost = 16;
   wanted = wanted == 0 ? kUnsaid : std::min(wanted, kMost);

@@ -1,7 +1,7 @@
-// Batches: lists of requests that are submitted together and reaped as they complete.
+// BatchTable: batches, which are lists of requests that are submitted together and reaped as they complete.
 //
 // Threads: every call from any thread.
-// Owns:    a few threads, started by the first submit, that carry batches out; they end with the driver's last close.
+// Owns:    a few threads that execute batches, started by the first submit; they end with the driver's last close.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +30,7 @@ class BatchTable {
   CUfileOpError get_status(CUfileBatchHandle_t handle, unsigned least, unsigned* count, CUfileIOEvents_t* events,
                            const struct timespec* timeout);
   CUfileOpError cancel(CUfileBatchHandle_t handle);
-  // Cancels what has not begun and waits for the rest.
+  // Cancels entries that have not started and waits for the rest.
   bool destroy(CUfileBatchHandle_t handle);
   void end_all() noexcept;
 

@@ -1,8 +1,8 @@
-// BufferTable: registered memory by its first address. I/O never needs it; it spares looking an address up and holds
-// the program to what it registered.
+// BufferTable: registered memory by its first address. I/O works without registration; registering saves the lookup of
+// an address, and bounds the program's accesses to what it registered.
 //
-// Threads: every call from any thread; find() takes a shared lock of one of many shards, none while nothing is
-// registered.
+// Threads: every call from any thread; find() takes a shared lock of one of many shards, and none while nothing is
+//          registered.
 #pragma once
 
 #include <array>

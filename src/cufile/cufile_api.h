@@ -1,4 +1,4 @@
-// The public C interface as its implementation sees it: exported, and without CUDA's headers.
+// The public C interface as the implementation includes it: exported, and without CUDA's headers.
 #pragma once
 
 #define CUFILE_WITHOUT_CUDA_H
@@ -10,11 +10,11 @@
 
 namespace headrace::cufile {
 
-inline constexpr int kVersion = 1150;  // whose sizes of structures and answers are given
+inline constexpr int kVersion = 1150;  // the cuFile version whose structure sizes and return codes are reproduced
 
 inline CUfileError_t answer(CUfileOpError code) noexcept { return {code, static_cast<CUresult>(0)}; }
 
-// Nothing throws across the C interface.
+// Lets no exception cross the C interface.
 template <class Function>
 CUfileError_t guarded(Function function) noexcept {
   try {

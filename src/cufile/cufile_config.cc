@@ -118,7 +118,7 @@ void take_environment(Config& config) {
 
 }  // namespace
 
-// io_batchsize and max_direct_io_size_kb have the ranges that were observed; the others are this library's own.
+// io_batchsize and max_direct_io_size_kb have the ranges observed in cuFile; the other ranges are this library's own.
 const std::array<SizeParameter, kSizes> kSizeParameters = {{
     {"profile", "cufile_stats", 0, 1, 0},
     {"execution", "max_io_queue_depth", 128, 1, 1024},
@@ -203,7 +203,7 @@ Status parse_config(std::string_view text, Config& config) {
 }
 
 Status load_config(Config& config) {
-  // Not of set-user-id programs: there the environment belongs to somebody else.
+  // Not in set-user-id programs, whose environment is controlled by another user.
   const char* named = ::secure_getenv("CUFILE_ENV_PATH_JSON");
   std::string path = named != nullptr && named[0] != '\0' ? named : kSystemConfig;
   char here[PATH_MAX];

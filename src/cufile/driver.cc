@@ -15,7 +15,7 @@ CUfileOpError code_of(const Status& status) noexcept {
     case Code::kResourceExhausted:
       return CU_FILE_NOMEM_ERROR;
     case Code::kInvalidArgument:
-      return CU_FILE_DRIVER_INVALID_PROPS;  // an engine that does not exist, more threads than allowed
+      return CU_FILE_DRIVER_INVALID_PROPS;  // an unknown engine, more threads than allowed
     case Code::kPermission:
       return CU_FILE_PERMISSION_DENIED;
     default:
@@ -29,7 +29,7 @@ Driver& Driver::get() {
   Driver* driver = g_driver.load(std::memory_order_acquire);
   if (driver != nullptr) return *driver;
   static const int registered = [] {
-    (void)base::fork_generation();  // its handler goes first
+    (void)base::fork_generation();  // register its fork handler first
     return pthread_atfork(nullptr, nullptr, [] { g_driver.store(nullptr, std::memory_order_release); });
   }();
   (void)registered;
@@ -139,7 +139,7 @@ CUfileError_t cuFileDriverClose_v2(void) {
   return guarded([] { return Driver::get().close(); });
 }
 
-// The name of before closes were counted, for programs that ask for it by name.
+// The old name, from before closes were counted, for programs that look it up by name.
 CUfileError_t cuFileDriverClose(void) { return cuFileDriverClose_v2(); }
 
 long cuFileUseCount(void) { return Driver::get().uses(); }

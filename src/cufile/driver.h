@@ -1,7 +1,7 @@
 // Driver: all state of the library in this process.
 //
-// It is never destroyed: calls may come from other threads and destructors while the process ends. A forked child gets
-// a new one, closed; handles of its parent are not registered there.
+// It is never destroyed, since calls may come from other threads and destructors while the process exits. A forked
+// child gets a new, closed Driver, in which handles of the parent are not registered.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -29,14 +29,14 @@ class Driver {
   static Driver& get();
 
   CUfileOpError open();         // counted
-  CUfileOpError ensure_open();  // counts only if it was closed
+  CUfileOpError ensure_open();  // counts only if the driver was closed
   CUfileOpError close();
   long uses() const noexcept { return uses_.load(std::memory_order_relaxed); }
   // Null while closed.
   std::shared_ptr<Session> session();
 
-  // Calls `function(config, staged)` under the lock, with what is staged where nothing is in use yet, else null. The
-  // configuration is that in use, or what opening now would give.
+  // Calls `function(config, staged)` under the lock. If a configuration is in use, `config` is that and `staged` is
+  // null; else `config` is what opening now would use, and `staged` holds the program's values.
   template <class Function>
   CUfileOpError with_config(Function function) {
     std::lock_guard lock(mutex_);
@@ -46,8 +46,8 @@ class Driver {
     apply(staged_, config);
     return function(config, &staged_);
   }
-  // The same after loading the configuration, which is fixed from then until the driver closes. `configured` is it
-  // without what the program staged.
+  // Calls `function(running, configured)` after loading the configuration, which is fixed from then until the driver
+  // closes. `configured` is the configuration without the program's values.
   template <class Function>
   CUfileOpError with_loaded(Function function) {
     std::lock_guard lock(mutex_);
@@ -64,8 +64,8 @@ class Driver {
   IoStatistics statistics;
   EventLog log;
   const std::shared_ptr<ThreadQueues> queues = std::make_shared<ThreadQueues>();
-  SlabArray gpu_slabs;           // as set; outlives the driver's closing; under with_config
-  std::map<int, int> p2p_flags;  // by kind of file system; under with_loaded
+  SlabArray gpu_slabs;           // as set; survives closing the driver; access under with_config
+  std::map<int, int> p2p_flags;  // by kind of file system; access under with_loaded
 
  private:
   CUfileOpError load();

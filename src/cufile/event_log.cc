@@ -43,7 +43,7 @@ void EventLog::write(Severity severity, std::string_view what) noexcept {
     if (fd < 0) return;
     [[maybe_unused]] const ssize_t written = ::write(fd, line.data(), line.size());
     ::close(fd);
-  } catch (...) {  // a line less
+  } catch (...) {  // the line is lost
   }
 }
 

@@ -1,6 +1,6 @@
-// The log: lines in a file that the configuration names, and nowhere else.
+// EventLog: appends lines to the log file that the configuration names.
 //
-// Nothing is written unless a file or a folder was asked for; one that cannot be written to is given up silently.
+// Nothing is written unless a file or folder was configured; if it cannot be written to, the line is dropped silently.
 //
 // Threads: every call from any thread.
 #pragma once

@@ -3,8 +3,8 @@
 namespace headrace::cufile {
 namespace {
 
-// Bits 43 to 46 mark a handle; below lie 19 bits of generation, 20 of index, and four that are 0. The whole is a
-// plausible positive address, for callers that print it or keep it as a signed number.
+// Bits 43 to 46 mark a handle; below them are 19 bits of generation, 20 of index and four zeros. The value is a
+// plausible positive address, for callers that print it or store it as a signed number.
 constexpr std::uint64_t kMark = 6, kIndexBits = 20, kGenerationMask = (std::uint64_t{1} << 19) - 1;
 
 CUfileHandle_t make_handle(std::size_t index, std::uint64_t generation) {
@@ -36,7 +36,7 @@ CUfileOpError FileTable::add(OpenFile file, CUfileHandle_t& handle) {
   if (by_descriptor_.count(file.descriptor) != 0) return CU_FILE_HANDLE_ALREADY_REGISTERED;
   if (free_.empty()) {
     if (slots_ == kChunk * kChunks) return CU_FILE_NOMEM_ERROR;
-    free_.reserve(slots_ + 1);  // room for all, so that giving one back cannot fail
+    free_.reserve(slots_ + 1);  // room for all, so that returning one cannot fail
     if (slots_ % kChunk == 0) chunks_[slots_ / kChunk].store(new Slot[kChunk], std::memory_order_release);
     free_.push_back(slots_++);
   }
@@ -73,9 +73,9 @@ void FileTable::release(std::size_t index) noexcept {
   if ((before & kUsers) == 1 && (before & kOpen) == 0) empty_slot(index, at);
 }
 
-// Called once, by whoever takes away the last of "open" and the users.
+// Called once, by whichever thread removes the last of the open flag and the users.
 void FileTable::empty_slot(std::size_t index, Slot& at) noexcept {
-  const OpenFile gone = std::move(at.file);  // closed when all is done
+  const OpenFile gone = std::move(at.file);  // closed at the end of the function
   at.file = OpenFile();
   at.word.store(((at.word.load(std::memory_order_relaxed) >> 32) + 1) << 32, std::memory_order_release);
   std::lock_guard lock(mutex_);

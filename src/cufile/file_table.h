@@ -1,9 +1,9 @@
 // FileTable: registered files by handle.
 //
-// A handle is no address: it names a slot and the generation of what is in it, so that one that was closed, or never
-// was one, is told apart without touching memory it might point to.
+// A handle is not an address: it names a slot and the generation of its content. So a closed or invalid handle is
+// detected without accessing memory that it might point to.
 //
-// Threads: every call from any thread; acquire() and release() take no lock.
+// Threads: every call from any thread; acquire() and release() are lock-free.
 // Owns:    the files; a closed one lives until its last user has released it.
 #pragma once
 
@@ -25,7 +25,7 @@ class Session;
 
 struct OpenFile {
   std::shared_ptr<os::FileHandle> file;
-  std::shared_ptr<Session> session;  // kept while the file is in use
+  std::shared_ptr<Session> session;  // kept alive while the file is in use
   int descriptor = -1;               // the caller's
 };
 
@@ -63,7 +63,7 @@ class FileTable {
     FileTable* table_ = nullptr;
     std::size_t slot_ = 0;
   };
-  // CU_FILE_HANDLE_NOT_REGISTERED: it was one; CU_FILE_INVALID_VALUE: it never was.
+  // CU_FILE_HANDLE_NOT_REGISTERED: it was a handle once; CU_FILE_INVALID_VALUE: it never was one.
   CUfileOpError acquire(CUfileHandle_t handle, Use& use) noexcept;
   bool empty() const noexcept { return open_.load(std::memory_order_relaxed) == 0; }
 

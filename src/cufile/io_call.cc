@@ -37,7 +37,7 @@ bool same_device(const device::MemoryPlace& a, const device::MemoryPlace& b) noe
   return b.kind == Kind::kDevice && queue_key(a) == queue_key(b);
 }
 
-// Whether device memory ends before `last`. Memory mapped piece by piece is looked at where it ends.
+// Whether [first, last] is inside one allocation; for memory mapped piecewise, whether both ends are on the device.
 bool within(const device::MemoryPlace& place, const std::byte* first, const std::byte* last) noexcept {
   if (place.base == nullptr || (first >= place.base && last < place.base + place.bytes)) return true;
   if (place.whole) return false;
@@ -48,12 +48,12 @@ bool within(const device::MemoryPlace& place, const std::byte* first, const std:
 
 namespace {
 
-// What can be said without asking a device; `known`: the range is that of a registered buffer.
+// Checks that need no device; `known`: the range is in a registered buffer.
 Outcome check_memory(const Driver& driver, const void* base, std::size_t size, off_t offset, Target& target,
                      bool& known) {
   known = false;
   if (base == nullptr) return failed_errno(EINVAL);
-  if (offset < 0) return failed(CU_FILE_INTERNAL_ERROR);  // as recorded
+  if (offset < 0) return failed(CU_FILE_INTERNAL_ERROR);  // as recorded from cuFile
   const auto skip = static_cast<std::size_t>(offset);
   const auto start = reinterpret_cast<std::uintptr_t>(base);
   target.memory = reinterpret_cast<std::byte*>(start + skip);
@@ -96,7 +96,7 @@ Outcome check_file(const OpenFile& file, std::size_t size, off_t file_offset, bo
   if (file_offset < 0) return failed(CU_FILE_INVALID_VALUE);
   if (size > static_cast<std::uint64_t>(INT64_MAX - file_offset)) return failed(CU_FILE_INVALID_VALUE);
   if (size == 0) return moved(0);
-  if (write && !file.file->writable()) return failed_errno(EIO);  // as 1.15 does; 1.17 gives the code of reads
+  if (write && !file.file->writable()) return failed_errno(EIO);  // as cuFile 1.15 does; 1.17 returns the code of reads
   if (!write && !file.file->readable()) return failed(CU_FILE_INVALID_FILE_OPEN_FLAG);
   return moved(0);
 }
@@ -110,7 +110,7 @@ Outcome readable_bytes(const OpenFile& file, std::size_t size, off_t file_offset
 
 Outcome move_bytes(Driver& driver, const OpenFile& file, const Target& target, std::size_t size, off_t file_offset,
                    bool write, PathBytes& paths) {
-  constexpr int kTries = 4;  // a file may be cut short between the look at its size and the read
+  constexpr int kTries = 4;  // a file may be truncated between reading its size and its bytes
   for (int attempt = 0;; ++attempt) {
     std::uint64_t bytes = size;
     if (!write) {
@@ -183,7 +183,7 @@ Outcome transfer_list(Driver& driver, CUfileHandle_t handle, const CUfileIOVec_t
   if (const Outcome out = use_file(driver, handle, file); !out.ok()) return out;
   if (flags != 0 || file_offset < 0) return failed(CU_FILE_INVALID_VALUE);
   if (count != 0 && iov == nullptr) return failed_errno(EINVAL);
-  // All is checked before anything moves.
+  // Check everything before moving anything.
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (iov[i].len > static_cast<std::uint64_t>(INT64_MAX) - total) return failed(CU_FILE_INVALID_VALUE);
@@ -212,7 +212,7 @@ Outcome transfer_list(Driver& driver, CUfileHandle_t handle, const CUfileIOVec_t
     if (out.ok()) done += static_cast<std::uint64_t>(out.value);
     if (out.ok() && static_cast<std::uint64_t>(out.value) < iov[i].len) break;  // the end of the file
   }
-  // As readv() does: what was moved counts, and the failure shows at the next call.
+  // As readv() does: bytes already moved are returned, and the next call reports the failure.
   if (out.ok() || done > 0) out = moved(done);
   driver.statistics.transfer(write ? Op::kWrite : Op::kRead, write, out.ok(), done, base::now_ns() - started, gpu,
                              aligned, sum);

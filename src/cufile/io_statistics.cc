@@ -14,7 +14,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 void add(std::atomic<std::uint64_t>& counter, std::uint64_t value) noexcept { counter.fetch_add(value, kRelaxed); }
 
-// Eight buckets an octave: a percentile is right within an eighth.
+// Eight buckets per octave, so a percentile is accurate to an eighth.
 std::size_t time_bucket(std::uint64_t ns, std::size_t buckets) noexcept {
   if (ns < 8) return static_cast<std::size_t>(ns);
   const unsigned octave = static_cast<unsigned>(std::bit_width(ns)) - 4;

@@ -1,7 +1,7 @@
-// Counts of calls, bytes and times: those of cuFile's statistics, collected while a program asks for them, and our own
-// by path, collected always.
+// IoStatistics: counts of calls, bytes and times. cuFile's own statistics are collected while a program has started
+// them; headrace's, by path, always.
 //
-// Threads: every call from any thread; no lock, and threads seldom share a cache line.
+// Threads: every call from any thread; lock-free, and threads rarely share a cache line.
 #pragma once
 
 #include <headrace/file.h>
@@ -28,29 +28,30 @@ enum class Op : std::uint8_t {
   kBatchSetUp,
   kBatchCancel,
   kBatchDestroy,
-  kBatchEntry,  // of one in a batch
-  kAsync,       // of one on a stream
+  kBatchEntry,  // one entry of a batch
+  kAsync,       // one operation on a stream
   kCount
 };
 
-// Bytes by the way they took, as FileStats has them.
+// Bytes by path, as in FileStats.
 struct PathBytes {
   std::uint64_t direct = 0, buffered = 0, mapped = 0, written_direct = 0, written_buffered = 0, bus = 0;
   static PathBytes of(const FileStats& stats) noexcept;
   PathBytes operator-(const PathBytes& earlier) const noexcept;
 };
 
-inline constexpr int kHostMemory = -1;  // in place of a GPU's number
+inline constexpr int kHostMemory = -1;  // instead of a GPU's number
 
 class IoStatistics {
  public:
   void count(Op op, bool ok, std::uint64_t nanoseconds = 0) noexcept;
-  // A read or write, alone (kRead, kWrite), in a batch or on a stream. One that failed is counted by count().
+  // Counts a read or write: a single one (kRead, kWrite), in a batch or on a stream. Failed ones are counted by
+  // count().
   void transfer(Op kind, bool write, bool ok, std::uint64_t bytes, std::uint64_t nanoseconds, int gpu, bool aligned,
                 const PathBytes& paths) noexcept;
   void registered(int gpu, std::int64_t bytes, bool ok) noexcept;
 
-  // cuFile's own interface. CU_FILE_INVALID_VALUE for a level that does not exist or is not on.
+  // cuFile's own interface. CU_FILE_INVALID_VALUE for a level that does not exist or is not enabled.
   CUfileOpError set_level(int level) noexcept;
   int level() const noexcept { return level_.load(std::memory_order_relaxed); }
   CUfileOpError start() noexcept;
@@ -60,8 +61,8 @@ class IoStatistics {
   CUfileOpError get(CUfileStatsLevel2_t* out) const noexcept;
   CUfileOpError get(CUfileStatsLevel3_t* out) const noexcept;
 
-  // Since the library was loaded, as lines of a name and a value: calls that succeeded and failed, bytes by path, and
-  // percentiles of the time that reads and writes took.
+  // Totals since the library was loaded, as lines of a name and a value: calls that succeeded and failed, bytes by
+  // path, and percentiles of the durations of reads and writes.
   std::string report() const;
 
  private:
@@ -73,11 +74,11 @@ class IoStatistics {
         write_ns{0}, unaligned_reads{0}, unaligned_writes{0}, mmap{0}, mmap_errors{0}, mmap_free{0};
     std::atomic<std::int64_t> registered_bytes{0};
   };
-  // One set is always counted, the other between start and stop.
+  // One set is always counted, the other between start() and stop().
   struct Set {
     std::array<Counter, kOps> ok{}, failed{}, ns{};
-    Counter read_bytes{0}, write_bytes{0};              // of kRead and kWrite
-    Counter batch_read_bytes{0}, batch_write_bytes{0};  // of kBatchEntry
+    Counter read_bytes{0}, write_bytes{0};              // for kRead and kWrite
+    Counter batch_read_bytes{0}, batch_write_bytes{0};  // for kBatchEntry
     Counter async_read_bytes{0}, async_write_bytes{0};
     std::array<Counter, kSizeBuckets> read_sizes{}, write_sizes{};
     void clear() noexcept;
@@ -100,7 +101,7 @@ class IoStatistics {
   std::atomic<std::uint64_t> started_ns_{0}, collected_ns_{0};
 };
 
-// Whether the GPU was used, as far as these counters tell.
+// Whether these counters show that the GPU was used.
 bool anything_counted(const CUfilePerGpuStats_t& gpu) noexcept;
 
 }  // namespace headrace::cufile

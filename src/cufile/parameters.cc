@@ -19,7 +19,7 @@ bool known(Enum parameter, std::size_t count) noexcept {
   return static_cast<std::size_t>(parameter) < count;
 }
 
-// Sets what is staged, if nothing is in use yet.
+// Changes the staged values, unless a configuration is in use.
 template <class Function>
 CUfileError_t stage(Function function) {
   return guarded([&] {
@@ -40,7 +40,7 @@ bool read_slabs(const size_t* sizes, const size_t* counts, int length, SlabArray
   return true;
 }
 
-// Only into arrays of exactly its length.
+// Requires arrays of exactly the right length.
 CUfileOpError write_slabs(const SlabArray& slabs, size_t* sizes, size_t* counts, int length) {
   if (sizes == nullptr || counts == nullptr || length <= 0) return CU_FILE_INVALID_VALUE;
   if (static_cast<std::size_t>(length) != slabs.sizes_kb.size()) return CU_FILE_INVALID_VALUE;
@@ -53,7 +53,7 @@ unsigned clamp_to_unsigned(std::size_t value) noexcept {
   return static_cast<unsigned>(std::min<std::size_t>(value, UINT32_MAX));
 }
 
-// Programs set these limits to whatever they need; nothing here depends on them, so every sensible one is accepted.
+// Programs set these limits to whatever they need. Nothing depends on them here, so every sensible value is accepted.
 constexpr std::size_t kMostLimitKb = std::size_t{1} << 38;
 bool sensible_limit(std::size_t kb) noexcept { return kb != 0 && kb % 4 == 0 && kb <= kMostLimitKb; }
 
@@ -67,7 +67,7 @@ CUfileError_t set_limit(std::size_t parameter, std::size_t kb) {
   });
 }
 
-// Says which GPU each is, of those that something was counted for.
+// Fills in the UUIDs of the GPUs for which anything was counted.
 void name_gpus(CUfileStatsLevel3_t& stats) {
   const char* const kind = device::kind_in_use();
   if (kind == nullptr) return;
@@ -92,7 +92,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
     return Driver::get().with_loaded([&](Config& config, Config& configured) {
       CUfileDrvProps_t out;
       std::memset(&out, 0, sizeof out);
-      // Versions and file systems are those of the kernel driver, which is not used: 0.
+      // Versions and file systems describe the kernel driver, which is not used: 0.
       out.nvfs.poll_thresh_size = config.sizes[CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB];
       out.nvfs.max_direct_io_size = config.sizes[CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB];
       out.nvfs.dcontrolflags =
@@ -104,7 +104,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
       out.per_buffer_cache_size = clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB]);
       out.max_device_pinned_mem_size =
           clamp_to_unsigned(config.sizes[CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB]);
-      // Of the configuration, as recorded, whatever the program staged.
+      // From the configuration, regardless of values that the program set, as recorded from cuFile.
       out.max_batch_io_size = clamp_to_unsigned(configured.sizes[CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE]);
       out.max_batch_io_timeout_msecs = clamp_to_unsigned(configured.sizes[CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS]);
       *props = out;
@@ -159,7 +159,7 @@ CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char
     if (desc_str == nullptr || len <= 0 || !known(param, kStrings)) return CU_FILE_INVALID_VALUE;
     return Driver::get().with_config([&](const Config& config, StagedConfig*) {
       const std::string& text = config.strings[param];
-      // As recorded: of these only the log file has to have been set.
+      // As recorded from cuFile: only the log file is an error if it was not set.
       if (param == CUFILE_PARAM_ENV_LOGFILE_PATH && !config.names_log_file) return CU_FILE_INVALID_VALUE;
       if (text.size() >= static_cast<std::size_t>(len)) return CU_FILE_INVALID_VALUE;
       std::memcpy(desc_str, text.c_str(), text.size() + 1);
@@ -277,7 +277,7 @@ CUfileError_t cuFileDriverGetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUf
   });
 }
 
-// Nothing is routed by topology here, so there is none to export: the form of a file without one.
+// Nothing is routed by topology here, so there is none to export. Writes a file without a topology.
 CUfileError_t cuFileExportPCIeTopology(const char* filename) {
   return guarded([&] {
     constexpr std::string_view kText = "// Topology file for cuFile. headrace routes nothing by topology.\nnull";

@@ -13,10 +13,10 @@ namespace {
 using Kind = device::MemoryPlace::Kind;
 
 CUfileOpError register_file(Driver& driver, CUfileHandle_t* handle, const CUfileDescr_t* descriptor) {
-  // The driver opens whatever the arguments are.
+  // The driver opens even if the arguments are invalid.
   if (const CUfileOpError code = driver.ensure_open(); code != CU_FILE_SUCCESS) return code;
   if (handle == nullptr || descriptor == nullptr) return CU_FILE_INVALID_VALUE;
-  // A file system in user space is served through its own RDMA transport only, which this library does not have.
+  // A user-space file system is reached only through its own RDMA transport, which this library does not have.
   if (descriptor->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD) return CU_FILE_IO_NOT_SUPPORTED;
   const int fd = descriptor->handle.fd;
   struct stat st;
@@ -27,7 +27,7 @@ CUfileOpError register_file(Driver& driver, CUfileHandle_t* handle, const CUfile
   OpenFile file;
   file.descriptor = fd;
   file.session = driver.session();
-  if (file.session == nullptr) return CU_FILE_DRIVER_CLOSING;  // by another thread, just now
+  if (file.session == nullptr) return CU_FILE_DRIVER_CLOSING;  // another thread has just closed the driver
   file.file = std::make_shared<os::FileHandle>();
   if (const Status status = os::FileHandle::adopt(fd, *file.file); !status.ok()) {
     driver.log.write(Severity::kError, status.to_string());

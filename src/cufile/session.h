@@ -1,4 +1,4 @@
-// Session: what exists while the driver is open: the configuration in use, the threads and engines, the devices.
+// Session: what exists while the driver is open: the configuration in use, threads, engines and devices.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -24,7 +24,7 @@ class Session {
   std::uint64_t id() const noexcept { return id_; }
   const Config& config() const noexcept { return config_; }
   const std::shared_ptr<transfer::Resources>& resources() const noexcept { return resources_; }
-  // The device whose memory that is; the host for all memory that the CPU reaches.
+  // The device that owns the memory; the host device for all memory that the CPU can address.
   Result<std::shared_ptr<device::Device>> device(const device::MemoryPlace& place);
 
  private:
@@ -36,7 +36,7 @@ class Session {
   std::unordered_map<int, std::shared_ptr<device::Device>> devices_;  // guarded by mutex_; by queue_key()
 };
 
-// Host memory, or a number for each device.
+// One value for host memory, another for each device.
 int queue_key(const device::MemoryPlace& place) noexcept;
 
 }  // namespace headrace::cufile

@@ -52,7 +52,7 @@ CUfileOpError StreamOperation::queue(std::unique_ptr<StreamOperation> operation,
   } else {
     (void)operation.release();
   }
-  // Where not all could be queued, what was will still look at the operation: it stays.
+  // If queueing fails half way, queued calls still use the operation, so it must live on.
   const Status status =
       staged ? self.queue_staged(*device, stream) : device->call_host(stream, &on_whole, self.steps_.data());
   if (status.ok()) return CU_FILE_SUCCESS;
@@ -74,7 +74,7 @@ Status StreamOperation::queue_staged(Device& device, void* stream) {
   return device.call_host(stream, &on_finish, steps_.data());
 }
 
-// What the program has stored by now counts.
+// Reads the program's values, as they are at this time.
 void StreamOperation::begin() noexcept {
   const auto fixed = [&](unsigned flag) { return (arguments_.fixed & flag) != 0; };
   if (running_.fetch_add(1) != 0) {
@@ -90,7 +90,7 @@ void StreamOperation::begin() noexcept {
   outcome_ = failed(CU_FILE_INVALID_VALUE);
   if (size_ <= most_) outcome_ = check_file(*file_, size_, file_offset_, write_);
   if (outcome_.ok()) outcome_ = resolve_at(driver_, place_, arguments_.base, size_, offset, target_);
-  // As recorded: what blocking calls call a range is a size here.
+  // As recorded from cuFile: where blocking calls report a bad range, streams report a bad size.
   if (outcome_.value == -CU_FILE_INVALID_MAPPING_RANGE) outcome_ = failed(CU_FILE_INVALID_MAPPING_SIZE);
   ended_ = !outcome_.ok();
 }

@@ -1,15 +1,16 @@
-// StreamOperation: one read or write that happens when a stream gets to it.
+// StreamOperation: one read or write that runs when a stream reaches it.
 //
-// Host memory takes one call on the stream. Device memory is staged: calls that read the file into pinned memory (or
-// write it from there) take turns on the stream with kernels that move the bytes by a list in the same memory, so that
-// no thread has to call the device while the stream waits, and a graph can run it all again.
+// Host memory takes one host call on the stream. Device memory is staged: host calls that read the file into pinned
+// memory (or write it from there) alternate on the stream with kernels that move the bytes according to a list in the
+// same memory. So no thread has to call the device while the stream waits, and a graph can run the operation again.
 //
-// What the caller's pointers point to is read by the first call on the stream; how many calls there are is settled by
-// the size at the time of queueing.
+// The first host call reads the values behind the caller's pointers; the number of host calls is fixed by the size at
+// queueing time.
 //
-// Threads: made and queued by one; then the stream's calls, one after the other. Executables of one graph share the
-//          operation: where they run at the same time the result is an error, and no other memory is touched.
-// Owns:    itself once it is queued: the last call on the stream deletes it, unless a graph may run it again.
+// Threads: made and queued by one thread; then used by the stream's host calls, one after another. Executables of one
+//          graph share the operation: if they run at the same time the result is an error, and no other memory is
+//          touched.
+// Owns:    itself once it is queued: the last host call deletes it, unless a graph may run it again.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ struct StreamArguments {
   const off_t* file_offset = nullptr;
   const off_t* offset = nullptr;
   ssize_t* result = nullptr;
-  unsigned fixed = 0;  // CU_FILE_STREAM_FIXED_*: read at the time of queueing
+  unsigned fixed = 0;  // CU_FILE_STREAM_FIXED_*: values read at queueing time
 };
 
 class StreamOperation {
@@ -38,7 +39,7 @@ class StreamOperation {
   StreamOperation(const StreamOperation&) = delete;
   StreamOperation& operator=(const StreamOperation&) = delete;
 
-  // `device`: whose stream it is.
+  // `device`: the stream's.
   static CUfileOpError queue(std::unique_ptr<StreamOperation> operation, const std::shared_ptr<device::Device>& device,
                              void* stream);
 
@@ -49,9 +50,9 @@ class StreamOperation {
     std::size_t chunk;
   };
   Status queue_staged(device::Device& device, void* stream);
-  void begin() noexcept;  // the first call on the stream
+  void begin() noexcept;  // the first host call on the stream
   std::size_t chunk_bytes(std::size_t chunk) const noexcept;
-  void list_pieces(std::size_t chunk, std::size_t bytes) noexcept;  // what the kernel is to move
+  void list_pieces(std::size_t chunk, std::size_t bytes) noexcept;  // the list that the kernel works on
   void move_chunk(std::byte* memory, std::size_t bytes) noexcept;   // between file and host memory
   void finish() noexcept;
 
@@ -65,16 +66,16 @@ class StreamOperation {
   FileTable::Use file_;
   const StreamArguments arguments_;
   const bool write_;
-  const std::size_t most_;  // bytes, at the time of queueing
+  const std::size_t most_;  // bytes, at queueing time
   const off_t fixed_file_offset_, fixed_offset_;
   const device::MemoryPlace place_;
   bool kept_ = false;  // for a graph
   StreamSlab slab_;
-  std::span<device::Piece> list_;  // in the slab, behind the bytes
-  std::vector<PartCall> steps_;    // one a chunk
+  std::span<device::Piece> list_;  // in the slab, after the bytes
+  std::vector<PartCall> steps_;    // one per chunk
   std::atomic<int> running_{0};
-  std::atomic<bool> shared_{false};  // by runs at the same time; until the last of them has ended
-  // Of one run
+  std::atomic<bool> shared_{false};  // several runs overlap; until the last of them has ended
+  // State of one run
   Target target_;
   std::size_t size_ = 0;
   off_t file_offset_ = 0;

@@ -45,12 +45,12 @@ void StreamTable::retire(std::shared_ptr<Session> session) noexcept {
   if (std::find(retired_.begin(), retired_.end(), session) != retired_.end()) return;
   try {
     retired_.push_back(std::move(session));
-  } catch (const std::bad_alloc&) {  // let go of here, if this was the last owner
+  } catch (const std::bad_alloc&) {  // released here if this was the last owner
   }
 }
 
 void StreamTable::end_retired() noexcept {
-  std::vector<std::shared_ptr<Session>> gone;  // ended without the lock
+  std::vector<std::shared_ptr<Session>> gone;  // destroyed without the lock
   std::lock_guard lock(mutex_);
   gone.swap(retired_);
 }
@@ -72,7 +72,7 @@ Result<StreamSlab> StreamTable::take_slab(const std::shared_ptr<device::Device>&
   return StreamSlab{device, memory, wanted};
 }
 
-// Called on the stream, where the device must not be called: memory is not freed here. There is as much of it as
+// Called on the stream, where the device must not be called, so memory is not freed here. There is as much of it as
 // operations were in flight at a time.
 void StreamTable::give_slab(StreamSlab slab) noexcept {
   std::lock_guard lock(mutex_);
@@ -89,7 +89,7 @@ void StreamTable::keep(std::unique_ptr<StreamOperation> operation) {
 
 namespace {
 
-// The device to whose stream the operation goes. A null stream is the host's while the program uses no other device.
+// The device whose stream gets the operation. A null stream is the host's while the program uses no other device.
 Result<std::shared_ptr<device::Device>> device_of(Session& session, const void* base, CUstream stream) {
   device::MemoryPlace place = device::locate_memory(base);
   if (place.kind != device::MemoryPlace::Kind::kHost) return session.device(place);
@@ -98,7 +98,8 @@ Result<std::shared_ptr<device::Device>> device_of(Session& session, const void* 
     if (stream == nullptr) return session.device(place);
     return Status(Code::kUnsupported, Layer::kApi, "a stream was given, but there is no device in use");
   }
-  place.kind = device::MemoryPlace::Kind::kDevice;  // in whose context the stream is does not matter for host memory
+  // Which device's context the stream is in does not matter for host memory.
+  place.kind = device::MemoryPlace::Kind::kDevice;
   place.device_kind = kind;
   return session.device(place);
 }
@@ -120,7 +121,7 @@ CUfileOpError queue_operation(Driver& driver, CUfileHandle_t handle, const Strea
     return device.status().code() == Code::kUnsupported ? CU_FILE_ASYNC_NOT_SUPPORTED : CU_FILE_CUDA_DRIVER_ERROR;
   }
   arguments.fixed = driver.streams.flags(stream);
-  if (*arguments.size == 0) *arguments.result = 0;  // as recorded, known before the stream gets there
+  if (*arguments.size == 0) *arguments.result = 0;  // as recorded from cuFile: known before the stream gets there
   auto operation = std::make_unique<StreamOperation>(driver, std::move(file), arguments, write);
   return StreamOperation::queue(std::move(operation), *device, stream);
 }

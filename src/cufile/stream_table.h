@@ -1,4 +1,4 @@
-// StreamTable: streams a program has registered, and the reads and writes queued on streams.
+// StreamTable: streams that a program has registered, and state of the operations queued on streams.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -17,7 +17,7 @@ namespace headrace::cufile {
 class Session;
 class StreamOperation;
 
-// Pinned memory that operations on streams stage through, kept for the next ones.
+// Pinned memory that stream operations stage through; reused by later ones.
 struct StreamSlab {
   std::shared_ptr<device::Device> device;
   std::byte* memory = nullptr;
@@ -31,20 +31,21 @@ class StreamTable {
   CUfileOpError add(CUstream stream, unsigned flags);
   CUfileOpError remove(CUstream stream);
   unsigned flags(CUstream stream);
-  void clear() noexcept;  // of registrations; what is queued goes on
+  void clear() noexcept;  // clears registrations; queued operations continue
 
   Result<StreamSlab> take_slab(const std::shared_ptr<device::Device>& device, std::size_t bytes);
   void give_slab(StreamSlab slab) noexcept;
-  // Lets go of a session later, on a thread that may call the device: the last owner ends queues and threads.
+  // Releases a session later, on a thread that may call the device: releasing the last owner destroys queues and
+  // threads.
   void retire(std::shared_ptr<Session> session) noexcept;
   void end_retired() noexcept;
-  // For good: a graph may run it again at any time.
+  // Keeps the operation for ever: a graph may run it again at any time.
   void keep(std::unique_ptr<StreamOperation> operation);
 
  private:
   std::mutex mutex_;
   std::unordered_map<CUstream, unsigned> streams_;          // guarded by mutex_
-  std::vector<std::shared_ptr<Session>> retired_;           // guarded by mutex_; of operations that have ended
+  std::vector<std::shared_ptr<Session>> retired_;           // guarded by mutex_; sessions of operations that have ended
   std::vector<StreamSlab> slabs_;                           // guarded by mutex_
   std::vector<std::unique_ptr<StreamOperation>> captured_;  // guarded by mutex_
 };

@@ -19,7 +19,7 @@ struct ThreadQueueSet {
   std::uint64_t fork_generation = base::fork_generation();
 };
 
-// Gives a thread's set back when it ends. In a forked child the sets are the parent's: nothing is touched.
+// Returns a thread's set when the thread ends. In a forked child the sets belong to the parent, so nothing is touched.
 struct ThreadLaneHolder {
   const ThreadQueues* all = nullptr;  // only to compare
   std::weak_ptr<ThreadQueues> owner;
@@ -45,7 +45,7 @@ ThreadQueueSet* ThreadQueues::own_set() {
   if (holder.all == this && holder.fork_generation == base::fork_generation()) return holder.set;
   std::lock_guard lock(mutex_);
   if (spare_.empty()) {
-    base::grow_to(spare_, sets_.size() + 1);  // room for all, so that giving one back cannot fail
+    base::grow_to(spare_, sets_.size() + 1);  // room for all, so that returning one cannot fail
     sets_.push_back(std::make_unique<ThreadQueueSet>());
     spare_.push_back(sets_.back().get());
   }
@@ -96,8 +96,8 @@ ThreadQueues::Lent::~Lent() {
   if (lock_.owns_lock()) end_call(*all_, *set_, std::move(lock_));
 }
 
-// A file that was closed during the call was in use, and could not be let go of then. One that is closed between the
-// look and the unlocking finds the set locked: hence the second look.
+// Files closed during the call were in use and could not be released then. A file closed between the check and the
+// unlock finds the set locked, hence the second check.
 void ThreadQueues::end_call(ThreadQueues& all, ThreadQueueSet& set, std::unique_lock<std::mutex> lock) noexcept {
   for (;;) {
     const std::uint64_t closed = all.closed_.load();

@@ -1,9 +1,9 @@
-// ThreadQueues: the movers that carry blocking calls, one for each thread and kind of memory.
+// ThreadQueues: the movers that execute blocking calls, one for each thread and kind of memory.
 //
-// A queue has staging memory and an I/O engine that belong to one thread, so it is kept from call to call. What threads
-// leave behind when they end is taken over by the next new one.
+// A queue has staging memory and an I/O engine that belong to one thread, so it is kept from call to call. When a
+// thread ends, the next new one takes over its queues.
 //
-// Threads: with() and its like from any thread; a thread's calls do not nest.
+// Threads: lend() from any thread; a thread's calls do not nest.
 #pragma once
 
 #include <headrace/status.h>
@@ -25,7 +25,7 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
  public:
   ThreadQueues();
   ~ThreadQueues();
-  // The calling thread's queue of `session` for memory at `place`, for as long as the object lives.
+  // Lends the calling thread's queue of `session` for memory at `place`, for the lifetime of the object.
   class Lent {
    public:
     Lent(Lent&&) = default;
@@ -44,9 +44,9 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
   };
   Result<Lent> lend(Session& session, const device::MemoryPlace& place);
 
-  // A file was closed: no queue keeps it open from now on, or from the end of its call.
+  // A file was closed: queues release it now, or at the end of their current call.
   void files_closed() noexcept;
-  // Destroys the queues of a session; waits for calls under way.
+  // Destroys the queues of a session; waits for running calls.
   void end_session(std::uint64_t session) noexcept;
 
  private:
@@ -55,7 +55,7 @@ class ThreadQueues : public std::enable_shared_from_this<ThreadQueues> {
   void give_back(ThreadQueueSet* set) noexcept;
   static void end_call(ThreadQueues& all, ThreadQueueSet& set, std::unique_lock<std::mutex> lock) noexcept;
 
-  std::atomic<std::uint64_t> closed_{0};  // how many times files were closed
+  std::atomic<std::uint64_t> closed_{0};  // number of files closed so far
   std::mutex mutex_;
   std::vector<std::unique_ptr<ThreadQueueSet>> sets_;  // guarded by mutex_
   std::vector<ThreadQueueSet*> spare_;                 // guarded by mutex_

@@ -24,7 +24,7 @@ void write_file(const char* folder, const char* suffix, std::string_view text) n
   }
 }
 
-// Not for set-user-id programs: there the environment belongs to somebody else.
+// Not in set-user-id programs, whose environment is controlled by another user.
 const char* report_folder() noexcept {
   const char* folder = ::secure_getenv("HEADRACE_CUFILE_REPORT");
   return folder != nullptr && folder[0] == '/' ? folder : nullptr;
@@ -45,7 +45,7 @@ __attribute__((constructor)) void note_loaded() {
   }
 }
 
-// Other threads may still be in calls: everything that is read here is atomic.
+// Other threads may still be in calls, so only atomics are read here.
 __attribute__((destructor)) void note_usage() {
   const char* folder = report_folder();
   if (folder == nullptr) return;

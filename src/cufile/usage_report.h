@@ -1,13 +1,13 @@
-// What `headrace cufile-run` asks for: with HEADRACE_CUFILE_REPORT=FOLDER a process notes there that it has loaded this
-// library, and when it exits, what it did with it.
+// The report for `headrace cufile-run`: with HEADRACE_CUFILE_REPORT=FOLDER, a process records there that it has loaded
+// this library and, when it exits, how it used it.
 #pragma once
 
 #include <string>
 
 namespace headrace::cufile {
 
-// The file this code was loaded from; and another libcufile in the process, whose functions a program may have got
-// instead; "" if there is none.
+// own_library(): the file that this code was loaded from. other_library(): another libcufile in the process, whose
+// functions the program may be calling instead; "" if there is none.
 std::string own_library();
 std::string other_library();
 

@@ -1,4 +1,4 @@
-// The inside of headrace::Context.
+// The implementation of headrace::Context.
 #pragma once
 
 #include <headrace/context.h>

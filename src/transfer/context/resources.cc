@@ -13,11 +13,11 @@ namespace {
 constexpr std::size_t kSmallestSlab = std::size_t{256} << 10;
 // Enough for the engine's whole depth in megabyte pieces; touching and pinning more would only delay the first read.
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20;
-// A network has its rate times its delay under way, 12 GB/s and 150 ms at most.
+// A network needs its bandwidth-delay product in flight, 12 GB/s times 150 ms at most.
 constexpr std::size_t kLargestStoreSlab = std::size_t{2} << 30;
-// Of half of the budget: the other half alone may be too little for the buffers of a few large chunks.
+// Left over from half of the budget: the other half alone may be too little for the buffers of a few large chunks.
 constexpr std::size_t kKeptFromStores = std::size_t{64} << 20;
-// Of waves of many small chunks, each a file of its own, that stay open until they have been copied.
+// For waves of many small chunks, each in a file of its own, which stay open until they have been copied.
 constexpr std::uint64_t kOpenFiles = 8192;
 
 Status bad_option(std::string message) { return Status(Code::kInvalidArgument, Layer::kTransfer, std::move(message)); }
@@ -54,8 +54,8 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
 
   std::shared_ptr<Resources> resources(new Resources(options));
   resources->fork_generation_ = base::fork_generation();
-  // Registered pages cannot be reclaimed: a quarter of the memory for a process, until half the machine's is pinned, or
-  // half of what a control group has for its page cache is mapped.
+  // Registered pages cannot be reclaimed. So a process registers up to a quarter of the memory, as long as less than
+  // half of the machine's memory is pinned and less than half of the control group's page cache is mapped.
   MappedBudget mapped{.bytes = options.mapped_budget_bytes};
   if (mapped.bytes == 0) {
     os::MemoryGroups groups;
@@ -65,7 +65,7 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   }
   resources->mapped_ = std::make_unique<MappedCache>(mapped, resources->near_);
   os::reserve_open_files(kOpenFiles);
-  // An engine that was asked for by name must work; "auto" is settled at the first read that needs one.
+  // A named engine must work; "auto" is resolved by the first read that needs an engine.
   if (options.engine != "auto") {
     HEADRACE_TRY_ASSIGN(auto* service, resources->io());
     (void)service;
@@ -129,7 +129,7 @@ std::unique_ptr<WorkerMemory> Resources::take_worker_memory() {
 }
 
 void Resources::give_worker_memory(std::unique_ptr<WorkerMemory> memory) noexcept {
-  // Reads of different arrays grow different buffers: together they stay within the budget of one read.
+  // Reads of different arrays grow different buffers; all kept memory together stays within the budget of one read.
   const std::uint64_t bytes = memory->capacity();
   if (memory->beyond.bytes() != 0) return;
   std::lock_guard lock(mutex_);

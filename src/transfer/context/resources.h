@@ -1,4 +1,4 @@
-// Resources: what all reads of one Context share. The inside of headrace::Context.
+// Resources: what all reads of one Context share; the implementation of headrace::Context.
 //
 // Threads: every call from any thread.
 // Owns:    worker pool, I/O service (started by the first cold read), staging slots, worker memory.
@@ -43,11 +43,11 @@ class Resources {
   NearThreads& near() noexcept { return *near_; }
   PlacementPriors& placement() noexcept { return placement_; }
 
-  // Of a read whose stored bytes are neither planned nor charged: several of them fit the I/O service's slab.
+  // Limit for parking bytes that the read neither planned nor charged: several of them fit the I/O service's slab.
   std::uint64_t most_parked_bytes() const noexcept { return slab_bytes() / 4; }
-  // Of the I/O service's memory what users' stores read into: that bounds what is under way to them.
+  // The I/O service's memory for reads of users' stores, which bounds the bytes in flight from them.
   std::size_t store_slab_bytes() const noexcept;
-  // Starts the service at its first use.
+  // Starts the service on first use.
   Result<IoService*> io();
   // kForked in a child of the process that made this.
   Status check_usable() const;
@@ -57,7 +57,7 @@ class Resources {
 
  private:
   explicit Resources(const ContextOptions& options);
-  std::size_t slab_bytes() const noexcept;  // of the I/O service
+  std::size_t slab_bytes() const noexcept;  // of the I/O service's slab for files
 
   ContextOptions options_;
   const std::shared_ptr<base::MemoryBudget> stored_memory_;

@@ -43,7 +43,7 @@ Status make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes sl
   return {};
 }
 
-// Pinning memory takes milliseconds, of which the most can be waited for together.
+// Pinning memory takes milliseconds, most of which can overlap.
 Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs, Slots& slots, std::size_t from,
                 const std::function<void()>& meanwhile) {
   std::vector<Status> statuses(slots.size());

@@ -1,6 +1,6 @@
 // Staging: pinned slabs, device slabs and streams, kept between reads.
 //
-// Pinning memory takes milliseconds, so a slab once made is lent to one wave after another and given back by event.
+// Pinning memory takes milliseconds, so slabs are reused from wave to wave and from read to read.
 //
 // Threads: every call from any thread.
 // Owns:    everything it lends; the budget bounds how much exists at a time.
@@ -25,8 +25,8 @@ struct StagingSlot {
   std::span<std::byte> pinned, on_device;
   std::unique_ptr<device::Stream> stream;
   std::unique_ptr<device::Event> event;
-  std::unique_ptr<device::Event> copied;  // recorded for the trace alone, where decoding follows the copy
-  bool used = false;                      // by a wave that was launched: what is made at first use is there
+  std::unique_ptr<device::Event> copied;  // recorded only for a trace, where decoding follows the copy
+  bool used = false;                      // a launched wave has used it, so its first-use initialisation is done
   ~StagingSlot();
 };
 
@@ -35,9 +35,9 @@ class StagingPool {
   struct Bytes {
     std::size_t pinned = 0, device = 0;
   };
-  // As many slots with slabs of at least these sizes, what is free first; others are made, several at a time, and in
-  // that time meanwhile() is called, by another thread. What is free on the device and too small is freed before, as
-  // far as it is more than `keep`.
+  // Returns `count` slots with slabs of at least these sizes. Free slots are used first; the others are made in
+  // parallel, while another thread calls meanwhile(). Before that, free slots of the device that are too small are
+  // destroyed, except for as much as `keep` allows.
   Result<std::vector<std::unique_ptr<StagingSlot>>> take(const std::shared_ptr<device::Device>& device, Bytes slabs,
                                                          std::size_t count, Bytes keep,
                                                          const std::function<void()>& meanwhile);

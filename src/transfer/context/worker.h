@@ -1,6 +1,6 @@
-// Worker: one worker's private memory and counters for one read.
+// Worker: the private memory and counters of one worker for one read.
 //
-// Threads: used by the one worker that holds it.
+// Threads: only the worker that holds it.
 #pragma once
 
 #include <headrace/stats.h>
@@ -22,9 +22,9 @@ namespace headrace::transfer {
 
 struct WorkerMemory {
   os::PageBuffer encoded, decoded, temporary[2];
-  os::PageBuffer packed;  // of objects that their store unpacks
-  os::PageBuffer part;    // of a chunk whose bytes others share
-  base::Charge beyond;    // for what is stored longer than the read was planned for
+  os::PageBuffer packed;  // for objects that their store unpacks
+  os::PageBuffer part;    // for a part of a chunk whose bytes other tasks share
+  base::Charge beyond;    // charge for stored bytes beyond the planned size
 
   std::uint64_t capacity() const noexcept {
     std::uint64_t bytes = 0;
@@ -35,9 +35,9 @@ struct WorkerMemory {
   }
 };
 
-// What the device takes out of a file's mapping; gathered by a claim, then handed to its wave.
+// What the device copies from a file's mapping; gathered during a claim, then handed to its wave.
 struct MappedShare {
-  // Of a task's bytes as they are read, those from `within` on.
+  // A piece of a task's stored bytes, placed `within` bytes after their start.
   struct TaskBytes {
     std::uint32_t task;
     std::span<const std::byte> src;
@@ -45,11 +45,11 @@ struct MappedShare {
   };
   struct Read {
     std::uint32_t group;
-    std::uint64_t end, length;  // of the file's bytes that were used
+    std::uint64_t end, length;  // of the range of the file that was used
   };
   std::vector<TaskBytes> pieces;
   std::vector<Read> reads;
-  std::vector<std::shared_ptr<MappedWindow>> windows;  // of the pieces: kept until the wave is through
+  std::vector<std::shared_ptr<MappedWindow>> windows;  // of the pieces: kept until the device has finished the wave
   void clear() noexcept {
     pieces.clear();
     reads.clear();
@@ -58,24 +58,24 @@ struct MappedShare {
 };
 
 struct Worker {
-  std::uint32_t number = 0;               // of the read's, from 0
+  std::uint32_t number = 0;               // number among the read's workers, from 0
   std::unique_ptr<WorkerMemory> memory;   // lent by the context, returned after the read
-  std::shared_ptr<const ChunkForm> form;  // that the workspace is for
+  std::shared_ptr<const ChunkForm> form;  // the form that the workspace is for
   codec::Chain::Workspace workspace;
   TaskDetail detail;
-  const Task* described = nullptr;     // the task that `detail` is about
+  const Task* described = nullptr;     // the task that `detail` describes
   std::vector<std::uint32_t> cold;     // groups of the current claim that are not in the page cache
-  std::vector<ReadJob*> jobs;          // the current claim of finished jobs
-  std::vector<std::uint32_t> resumed;  // and the wave of each that is through
-  std::vector<ReadJob*> again;         // those of them that are asked for again
+  std::vector<ReadJob*> jobs;          // the current batch of completed jobs
+  std::vector<std::uint32_t> resumed;  // the wave of each job whose group is finished
+  std::vector<ReadJob*> again;         // jobs of the batch that have more to read
   MappedShare mapped;
   std::vector<std::shared_ptr<MappedWindow>> windows;  // of the current group
-  std::shared_ptr<MappedFile> unmapped;  // the current group's file, if a mapping may pay for the next read
+  std::shared_ptr<MappedFile> unmapped;  // the current group's file, if mapping it may pay for later reads
   std::string path;
-  unsigned uncut = 0;  // chunks in a row of which no part could be read
+  unsigned uncut = 0;  // number of successive chunks of which no part could be read
   Stats stats;
 
-  // Allocates where it is another form. Throws std::bad_alloc.
+  // Allocates if the form has changed. Throws std::bad_alloc.
   void use(const std::shared_ptr<const ChunkForm>& of) {
     if (form == of) return;
     form.reset();

@@ -87,11 +87,11 @@ void ColdReads::cancel(IoService& service) noexcept {
 }
 
 void ColdReads::on_io_done(std::span<ReadJob* const> jobs) noexcept {
-  // Once the lock is gone a worker may end the read and free this.
+  // A worker may end the read and free this object as soon as the lock is released.
   const WorkerPool::Notifier notifier = notifier_;
   {
     std::lock_guard lock(mutex_);
-    // Never more than the capacity reserved when the jobs were started.
+    // Cannot allocate: start() reserved the capacity.
     came_.insert(came_.end(), jobs.begin(), jobs.end());
     in_flight_ -= jobs.size();
     came_count_.store(came_.size(), std::memory_order_release);

@@ -1,8 +1,8 @@
-// ColdReads: ranges of files and stores that the I/O service reads for one read, from when they are handed over until a
-// worker takes what has come.
+// ColdReads: the reads of files and stores that one read has given to the I/O service, from submission until a worker
+// takes the completed ones.
 //
-// Threads: every call from any number of threads, each with jobs of its own.
-// Owns:    nothing; jobs are their wave's, and live until they were taken and released.
+// Threads: every call from any number of threads, each with its own jobs.
+// Owns:    nothing; jobs belong to their wave, and live until they have been taken and released.
 #pragma once
 
 #include <atomic>
@@ -21,28 +21,28 @@ namespace headrace::transfer {
 
 class ColdReads final : public IoSink {
  public:
-  // `notifier` is told whenever something has come.
+  // `notifier` is called whenever reads complete.
   ColdReads(Router& router, WorkerPool::Notifier notifier);
 
-  // A descriptor for direct reads of `source`, the object `key`, where job.direct asks for one and it can be had:
-  // `own` then holds it in place of what it held. Elsewhere the engine reads through the page cache by its own means.
+  // Opens `source`, the object `key`, for direct reads if job.direct asks for that and it is possible; `own` then holds
+  // the new descriptor instead of its old one. Otherwise the engine reads through the page cache.
   void open_direct(ReadJob& job, store::Store& store, std::string_view key, const store::ByteSource& source,
                    store::ByteSource& own) const;
-  // All or none: throws std::bad_alloc before any job is taken.
+  // Takes all jobs or none: std::bad_alloc is thrown before any job is queued.
   void start(IoService& service, std::span<ReadJob* const> jobs);
 
   bool any_came() const noexcept { return came_count_.load(std::memory_order_acquire) != 0; }
-  // Some of what has come: the more workers there are, the fewer, at most out.capacity(). Replaces what `out` held.
+  // Takes some completed reads: fewer the more workers there are, and at most out.capacity(). Overwrites `out`.
   void take(std::vector<ReadJob*>& out, std::size_t workers);
   std::size_t in_flight() const;
-  // Nothing is in flight, and what came was taken.
+  // Nothing is in flight, and all completed reads have been taken.
   bool idle() const;
 
-  // Some file systems open a file past the page cache and refuse to read it so: reads such a job through the cache, and
-  // has the file opened so no more. Waits for the disk.
+  // Some file systems allow opening a file with O_DIRECT but reject the reads. Reads such a job through the page cache,
+  // and prevents later direct reads of the file. Waits for the disk.
   void read_refused(ReadJob& job) const;
 
-  // What stores read, now and later, is not wanted any more: it comes as kCancelled, or as it has been read.
+  // Cancels reads by stores, current and later ones: each completes as kCancelled, or as read if it was too late.
   void cancel(IoService& service) noexcept;
 
   void on_io_done(std::span<ReadJob* const> jobs) noexcept override;
@@ -52,9 +52,9 @@ class ColdReads final : public IoSink {
   Router& router_;
   const WorkerPool::Notifier notifier_;
   mutable std::mutex mutex_;
-  std::vector<ReadJob*> came_;           // guarded by mutex_; has room for all that are in flight
+  std::vector<ReadJob*> came_;           // guarded by mutex_; has capacity for all in flight
   std::size_t in_flight_ = 0;            // guarded by mutex_
-  std::atomic<std::size_t> came_count_;  // of came_
+  std::atomic<std::size_t> came_count_;  // came_.size()
   std::atomic<bool> cancelled_{false};
 };
 

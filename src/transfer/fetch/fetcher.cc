@@ -9,7 +9,7 @@
 namespace headrace::transfer {
 namespace {
 
-// An engine speaks of places in the file; of an object that lies within one, what is wanted is the place in the object.
+// An engine reports offsets in the file; for an object inside a file, errors name offsets in the object.
 Status within_object(Status status, std::uint64_t begin, const ReadJob& job) {
   if (begin == 0) return status;
   return Status(status.code(), status.layer(), status.message())

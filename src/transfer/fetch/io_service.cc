@@ -19,13 +19,13 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kMaxBatch = 256;  // requests started, completions taken at a time
+constexpr std::size_t kMaxBatch = 256;  // requests started and completions taken at a time
 
 }  // namespace
 
 class IoService::Impl {
  public:
-  // What jobs are given pieces of.
+  // The memory that jobs get pieces of.
   struct Area {
     explicit Area(std::size_t bytes) : map(bytes), size(bytes) {}
     std::span<std::byte> whole() const noexcept { return {slab.data(), static_cast<std::size_t>(size)}; }
@@ -33,7 +33,7 @@ class IoService::Impl {
     os::PageBuffer slab;
     SlabMap map;  // guarded by mutex
     const std::uint64_t size;
-    bool dedicated_in_use = false;  // guarded by mutex: one read larger than the slab at a time
+    bool dedicated_in_use = false;  // guarded by mutex: only one read larger than the slab at a time
     os::PageBuffer dedicated;       // guarded by dedicated_in_use
   };
 
@@ -64,7 +64,7 @@ class IoService::Impl {
   std::size_t next_waiting = 0;   // guarded by mutex
   bool stopping = false;          // guarded by mutex
   RegisterLater registering;      // the thread's own
-  // The thread's own, made before it starts: where memory is short the service fails to start and not while it runs.
+  // The thread's own, made before it starts: if memory is short, the service fails to start, not while running.
   std::optional<io::RequestQueue> queue;
   std::vector<io::Request> requests;
   std::vector<io::RequestResult> completions;
@@ -75,10 +75,10 @@ class IoService::Impl {
   std::thread thread;
 };
 
-// Gives the job a place to read into, or a status; false while there is none. Mutex held.
+// Gives the job a place to read into, or a failed status. False: no place is free. REQUIRES: mutex held.
 bool IoService::Impl::place(ReadJob& job) {
   job.alignment = job.direct ? os::direct_alignment(job.fd).offset_bytes : 1;
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // widening wraps nothing below
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // widening cannot overflow below this
   if (job.offset > kMostBytes || job.length > kMostBytes) {
     job.status = Status(Code::kInvalidArgument, Layer::kTransfer, "the range is beyond any file")
                      .with_range(job.offset, job.length);
@@ -107,7 +107,7 @@ bool IoService::Impl::place(ReadJob& job) {
   return true;
 }
 
-// Jobs that cannot be started are added to `done`.
+// Starts waiting jobs. Those that cannot be started are added to `done`.
 void IoService::Impl::start_jobs() {
   requests.clear();
   from_stores.clear();
@@ -142,7 +142,7 @@ void IoService::Impl::start_jobs() {
       requests.push_back(request);
       if (!job.dedicated) registering.read(range.length_bytes);
     }
-    if (next_waiting * 2 >= waiting.size()) {  // also empties a list that is through; amortised
+    if (next_waiting * 2 >= waiting.size()) {  // also clears a finished list; amortised
       waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(next_waiting));
       next_waiting = 0;
     }
@@ -159,7 +159,7 @@ void IoService::Impl::start_jobs() {
     }
     return;
   }
-  queue->push(requests, true);  // run() waits at once
+  queue->push(requests, true);  // run() waits next
 }
 
 void IoService::Impl::run() {
@@ -196,7 +196,7 @@ void IoService::Impl::run() {
   queue.reset();  // an engine is used by one thread only
 }
 
-// One call for each run of jobs with the same sink.
+// One call per run of jobs with the same sink.
 void IoService::Impl::report() {
   for (std::size_t begin = 0; begin < done.size();) {
     IoSink* sink = done[begin]->sink;
@@ -214,7 +214,7 @@ Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& opt
   engine_options.depth = options.depth;
   engine_options.one_thread = true;
   std::string refused;
-  const NearThreads::StartsThreads starting;  // the engine's too
+  const NearThreads::StartsThreads starting;  // for the engine's threads too
   HEADRACE_TRY_ASSIGN(auto engine, io::make_engine(options.engine, engine_options, &refused));
   auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options);
   impl->near = options.near;

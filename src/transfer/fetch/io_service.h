@@ -1,13 +1,13 @@
-// IoService: the one thread that owns a Context's I/O engine, and starts what users' stores read.
+// IoService: the thread that owns a Context's I/O engine, and that starts reads by users' stores.
 //
-// Workers hand over a batch of jobs at a time; the service gives each a piece of a slab, submits them
-// together and reports each as it completes. A job that finds the slab full waits its turn, which is the back-pressure
-// that bounds memory. Files and users' stores have a slab each: what a network has under way is more than a disk
-// needs, and is not registered with an engine. Direct reads are widened to the alignment the descriptor asks for.
+// Workers submit batches of jobs. The service gives each job a piece of a slab, submits the jobs together and reports
+// each as it completes. A job that finds the slab full waits, which is the back-pressure that bounds memory. Files and
+// users' stores have separate slabs: a network needs more bytes in flight than a disk, and the stores' slab is not
+// registered with an engine. Direct reads are widened to the alignment that the descriptor requires.
 //
-// Threads: every call from any thread; IoSink is called on the service's thread, and on those of users' stores.
-// Owns:    engine, slabs, thread. A job and its sink stay the caller's and must live until on_io_done and, for the
-//          bytes, until release().
+// Threads: every call from any thread; IoSink is called on the service's thread and on threads of users' stores.
+// Owns:    engine, slabs, thread. Jobs and sinks belong to the caller: they must live until on_io_done(), and a job
+//          whose bytes are used until release().
 #pragma once
 
 #include <headrace/status.h>
@@ -27,31 +27,31 @@ namespace headrace::transfer {
 class IoSink {
  public:
   virtual ~IoSink() = default;
-  // All jobs of `jobs` are complete; called with no lock held.
+  // All jobs of `jobs` are complete. Called with no lock held.
   virtual void on_io_done(std::span<ReadJob* const> jobs) noexcept = 0;
-  // Its jobs are not wanted any more. A lock may be held.
+  // Whether its jobs have been cancelled. May be called with a lock held.
   virtual bool cancelled() const noexcept { return false; }
 };
 
 struct ReadJob {
   // In
   int fd = -1;
-  StoreRead* read = nullptr;  // a store's, and not a file's: `data` and `status` are then left to Fetcher::finish()
+  StoreRead* read = nullptr;  // set for a store's read: `data` and `status` are then left to Fetcher::finish()
   bool direct = false;        // fd was opened with O_DIRECT
   std::uint64_t offset = 0, length = 0;
-  std::span<std::byte> place;  // of a store's: where it is read to; empty: memory of the service's own
+  std::span<std::byte> place;  // for a store's read: the destination; empty: memory of the service
   IoSink* sink = nullptr;
   std::uint64_t user = 0;
   // Out
-  std::span<const std::byte> data;  // `length` bytes, until release(), where the status is OK
-  std::uint64_t read_bytes = 0;     // what crossed from the file, alignment included
-  double seconds = 0;               // in flight: from when it had its place in memory
+  std::span<const std::byte> data;  // `length` bytes, valid until release(), if the status is OK
+  std::uint64_t read_bytes = 0;     // bytes read from the file, alignment included
+  double seconds = 0;               // time in flight, from when it got its place in memory
   Status status;
   // The service's own
   std::span<std::byte> slot;
   std::uint64_t aligned_offset = 0;
   std::uint32_t alignment = 1;
-  std::uint64_t start_ns = 0;  // when it was given its place in memory
+  std::uint64_t start_ns = 0;  // when it got its place in memory
   bool dedicated = false;
 
   std::span<std::byte> memory() const noexcept { return place.empty() ? slot : place; }
@@ -61,8 +61,8 @@ struct IoServiceOptions {
   std::string engine = "auto";
   unsigned depth = 64;
   std::size_t slab_bytes = std::size_t{64} << 20;
-  std::size_t store_slab_bytes = std::size_t{64} << 20;  // of what users' stores read; made at the first such job
-  std::shared_ptr<NearThreads> near = nullptr;           // that the thread follows
+  std::size_t store_slab_bytes = std::size_t{64} << 20;  // for reads by users' stores; allocated by the first such job
+  std::shared_ptr<NearThreads> near = nullptr;           // whose CPU binding the thread follows
 };
 
 class IoService {
@@ -71,15 +71,15 @@ class IoService {
   ~IoService();
 
   const io::EngineInfo& engine() const noexcept;
-  // What the engine can do, and what became of registering the slab.
+  // What the engine can do, and the outcome of registering the slab.
   std::string engine_features() const;
   const std::string& refused_engines() const noexcept;  // one line each, "" if the first choice worked
 
-  // All or none: throws std::bad_alloc before any job is taken.
+  // Takes all jobs or none: std::bad_alloc is thrown before any job is queued.
   void submit(std::span<ReadJob* const> jobs);
   void release(std::span<ReadJob* const> jobs) noexcept;
-  // Of a sink that is cancelled(): jobs of stores end as soon as their stores let them, and without having been started
-  // where they wait. Files are read.
+  // For a sink that is cancelled(): stops its jobs of stores as soon as the stores allow it; those still waiting are
+  // never started. Reads of files go on.
   void cancel(IoSink& sink) noexcept;
 
  private:

@@ -1,11 +1,11 @@
-// RegisterLater: when a slab is registered with an engine.
+// RegisterLater: decides when to register a slab with an engine.
 //
-// Registering makes and pins every page, 12 to 48 ms for 64 MiB, which a process that reads a few bytes would wait for
-// in vain; not to do it costs each read the pinning of its own pages. So it is done once as many bytes have been read
-// into the slab as it has: together that costs at most about twice what the better of the two would have. An engine
-// that cannot register late does it before its first submit.
+// Registering pins every page, which takes 12 to 48 ms for 64 MiB and is wasted in a process that reads only a few
+// bytes. Without it, each read pins its own pages. So the slab is registered once as many bytes have been read into it
+// as it holds; the total cost is then at most about twice the cheaper alternative's. An engine that cannot register
+// late registers before its first submit.
 //
-// Threads: the one that uses the engine.
+// Threads: the thread that uses the engine.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,13 @@ namespace headrace::transfer {
 class RegisterLater {
  public:
   void read(std::uint64_t bytes) noexcept { read_bytes_ += bytes; }
-  // Before each submit, from the first one on. `slab`: empty until there is one.
+  // Call before each submit. `slab`: empty until it exists.
   void before_submit(io::Engine& engine, std::span<std::byte> slab) {
     const bool first = !begun_;
     begun_ = true;
     if (done_ || slab.empty()) return;
     if (engine.info().registers_late ? read_bytes_ < slab.size() : !first) return;
-    done_ = true;  // once, also where it fails: an optimisation
+    done_ = true;  // once even if it fails, since it is an optimisation
     trace::Span span(trace::Stage::kRegister, slab.size());
     try {
       (void)engine.register_buffers({&slab, 1});

@@ -1,7 +1,7 @@
-// SlabMap: which parts of a staging slab are taken.
+// SlabMap: which parts of a staging slab are allocated.
 //
-// First-fit over a sorted list of free extents. The list has room for as many as there can be: after construction
-// nothing allocates.
+// First-fit over a sorted list of free extents. The list's capacity covers the worst case, so nothing allocates after
+// construction.
 //
 // Threads: one at a time.
 #pragma once

@@ -28,7 +28,7 @@ Status cancelled() noexcept {
 
 void StoreReads::give_up(StoreRead& read) noexcept { read.range.status = cancelled(); }
 
-// Notes reads of one store as started; false: they are not wanted any more. Throws std::bad_alloc, and has noted none.
+// Registers reads of one store as started. False: they are cancelled. Throws std::bad_alloc before registering any.
 bool StoreReads::admit(std::span<StoreRead* const> reads, std::uint64_t& cancels) {
   std::lock_guard lock(mutex_);
   cancels = cancels_;
@@ -43,7 +43,7 @@ bool StoreReads::admit(std::span<StoreRead* const> reads, std::uint64_t& cancels
   return true;
 }
 
-// One call for each run of reads of one sink, which are of one store.
+// One call per run of reads with the same sink and store.
 void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
   while (!reads.empty()) {
     const StoreRead& first = *reads.front();
@@ -89,7 +89,7 @@ void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
       for (StoreRead* read : run) read->range.status = failure;
       done(starting_);
     }
-    // Those that were to be cancelled before the store had them are named again.
+    // A cancel() before the store had these reads missed them, so it is repeated.
     bool again = false;
     {
       std::lock_guard lock(mutex_);
@@ -130,7 +130,7 @@ void StoreReads::cancel() noexcept {
   let_go();
 }
 
-// A call into a store has returned.
+// Called when a call into a store has returned.
 void StoreReads::let_go() noexcept {
   StoreRead* ended = nullptr;
   {
@@ -156,7 +156,7 @@ void StoreReads::done(std::span<RangeRead* const> reads) noexcept {
   report(ended);
 }
 
-// One call for each run of jobs with one sink. Once the last is told, all of this may be gone.
+// One call per run of jobs with the same sink. After the last call this object may be gone.
 void StoreReads::report(StoreRead* first) noexcept {
   constexpr std::size_t kMost = 64;
   const std::uint64_t now = first != nullptr ? base::now_ns() : 0;

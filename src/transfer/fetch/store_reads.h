@@ -1,7 +1,7 @@
-// StoreReads: ranges that a user's stores read, from when they are handed over until the stores say that they ended.
+// StoreReads: reads by users' stores, from submission until the stores report completion.
 //
-// Threads: every call from any thread. Sinks are told on whatever thread a store answers on, with no lock held.
-// Owns:    nothing; a read is its wave's, and lives until its job was taken from the sink.
+// Threads: every call from any thread. Sinks are called on whatever thread a store answers on, with no lock held.
+// Owns:    nothing; a read belongs to its wave, and lives until its job has been taken from the sink.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -17,26 +17,25 @@ namespace headrace::transfer {
 
 struct ReadJob;
 
-// What a job asks of a store instead of a file.
+// A job's request to a store instead of a file.
 struct StoreRead {
-  RangeRead range;  // of the job's offset; user: this
+  RangeRead range;  // at the job's offset; its `user` points to this StoreRead
   ByteStore* store = nullptr;
   std::string key, version;  // that `range` refers to
-  bool whole = false;        // all of an object of unknown size; the job's length is room for it
+  bool whole = false;        // requests a whole object of unknown size; the job's length is the room for it
   ReadJob* job = nullptr;
-  // StoreReads' own
+  // Used by StoreReads only
   std::size_t place = 0;
   StoreRead* next = nullptr;
 };
 
 class StoreReads final : public RangeListener {
  public:
-  // Starts reads whose jobs have their place in memory. Those that cannot be started, or are not wanted any more, end
-  // at once.
+  // Starts reads whose jobs have their place in memory. Reads that cannot be started or are cancelled end at once.
   void start(std::span<StoreRead* const> reads) noexcept;
-  // Asks the stores to give up what sinks do not want any more (IoSink::cancelled()).
+  // Asks the stores to cancel the reads of sinks that are cancelled().
   void cancel() noexcept;
-  // Ends a read that was not started: kCancelled.
+  // Ends a read that was not started, as kCancelled.
   static void give_up(StoreRead& read) noexcept;
 
   void done(std::span<RangeRead* const> reads) noexcept override;
@@ -46,12 +45,13 @@ class StoreReads final : public RangeListener {
   void let_go() noexcept;
   static void report(StoreRead* first) noexcept;
 
-  std::vector<RangeRead*> starting_;  // of the one thread that starts
+  std::vector<RangeRead*> starting_;  // used by the starting thread only
   std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<StoreRead*> started_;
-  StoreRead* held_ = nullptr;  // ended while a store was being called, linked by `next`
-  std::size_t calls_ = 0;      // into stores: until they return nothing is reported, so that nothing they use is freed
+  StoreRead* held_ = nullptr;  // ended during a call into a store, linked by `next`
+  // Calls into stores in progress; nothing is reported meanwhile, so that nothing they use is freed.
+  std::size_t calls_ = 0;
   std::uint64_t cancels_ = 0;
 };
 

@@ -71,7 +71,7 @@ bool CopyLane::launch(void* native_stream) {
   ++in_flight_;
   filling_ = (filling_ + 1) % batches_.size();
   if (status.ok()) return true;
-  // Part of it may have been queued: nothing is given back before that is over.
+  // Part of it may have been queued: wait for that before anything is released.
   if (device_->record(*batch.event, stream).ok()) (void)device_->synchronize(*batch.event);
   batch.status = std::move(status);
   return true;

@@ -1,10 +1,10 @@
-// CopyLane: batches of copies between host and device in one direction, used in turn on two streams. A batch is one
-// copy call and one event; when the event has passed, take_passed() gives it back.
+// CopyLane: batches of copies between host and device in one direction, on two alternating streams. A batch is one copy
+// call and one event; take_passed() returns it when the event has passed.
 //
 // Nothing allocates once batches have been as large as the workload needs.
 //
 // Threads: one at a time.
-// Owns:    streams and events. What batches point to is their users', and lives until they were taken.
+// Owns:    streams and events. What batches point to belongs to their users, and lives until the batch has been taken.
 #pragma once
 
 #include <headrace/status.h>
@@ -21,19 +21,19 @@
 namespace headrace::transfer {
 
 struct CopyBatch {
-  struct Share {  // of a request: pieces from a mapping
+  struct Share {  // pieces of one request from a mapping
     std::uint32_t request = 0;
     std::uint64_t pieces = 0;
-    std::uint64_t end = 0;  // of the file, as far as they reach
+    std::uint64_t end = 0;  // the end of the pieces in the file
   };
-  std::uint64_t number = 0;  // of those of its lane, from 1; 0: nothing was put into it
+  std::uint64_t number = 0;  // number among its lane's batches, from 1; 0: nothing was added
   std::uint64_t bytes = 0;
   std::vector<device::Piece> pieces;
   std::vector<FilePart*> parts;
   std::vector<Share> shares;
   std::vector<std::shared_ptr<MappedWindow>> windows;
-  Status status;  // of what was launched
-  // The lane's own
+  Status status;  // of the launch
+  // Used by the lane only
   bool in_flight = false;
   std::uint64_t launched_ns = 0;  // 0 unless a trace is recorded
   std::unique_ptr<device::Event> event;
@@ -45,7 +45,7 @@ struct CopyBatch {
   bool empty() const noexcept { return parts.empty() && shares.empty(); }
   // Large enough that waiting for more gains nothing.
   bool full() const noexcept;
-  // Worth sending off while others keep the device busy.
+  // Worth launching even while other batches keep the device busy.
   bool worth_a_copy() const noexcept;
 };
 
@@ -54,24 +54,24 @@ class CopyLane {
   enum class Direction : std::uint8_t { kToDevice, kToHost };
   explicit CopyLane(Direction direction) noexcept : direction_(direction) {}
 
-  // `parts`: most that a batch can have. Throws std::bad_alloc.
+  // `parts`: upper bound for a batch. Throws std::bad_alloc.
   Status open(std::shared_ptr<device::Device> device, std::size_t parts);
   bool is_open() const noexcept { return !batches_.empty(); }
   // REQUIRES: nothing in flight.
   void close() noexcept;
 
-  // The batch that is being filled; null while all are in flight. `begins`: it is a new one.
+  // The batch to fill; null while all are in flight. `begins`: it is a new one.
   CopyBatch* filling(bool& begins) noexcept;
   // REQUIRES: is_open().
   const CopyBatch& filling() const noexcept { return batches_[filling_]; }
-  // Sends it off, behind what is queued on `native_stream` if that is not null. False: it is empty, or all are in
-  // flight.
+  // Launches the batch being filled, after the work queued on `native_stream` if that is not null. False: it is empty,
+  // or all batches are in flight.
   bool launch(void* native_stream);
-  // The oldest in flight if the device is through with it: to be taken apart and given to recycle().
+  // The oldest batch in flight if the device has finished it: the caller handles its contents and calls recycle().
   CopyBatch* take_passed();
   void recycle(CopyBatch& batch) noexcept;
   std::size_t in_flight() const noexcept { return in_flight_; }
-  // Asks the device for the oldest a few times. REQUIRES: in_flight() > 0.
+  // Queries the oldest batch's event a few times. REQUIRES: in_flight() > 0.
   bool passes_soon() const;
 
  private:

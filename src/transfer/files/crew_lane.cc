@@ -5,7 +5,7 @@
 namespace headrace::transfer {
 namespace {
 
-// So much is read from the page cache by the queue's thread in the time that a hand-over of many parts takes.
+// The queue's thread reads this much from the page cache in the time that handing over many parts takes.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{8} << 10, kMostHereBytes = std::uint64_t{128} << 10;
 
 }  // namespace
@@ -24,7 +24,7 @@ void CrewLane::start(std::uint64_t lone_bytes, std::vector<FilePart*>& arrived) 
   const bool lone =
       added_.size() == 1 && crew_->outstanding() == 0 && added_[0]->length <= lone_bytes && !added_[0]->bring;
   std::erase_if(added_, [&](FilePart* part) {
-    // Small parts that the page cache has, and those that read-ahead brings there.
+    // Small parts that are in the page cache, or that read-ahead brings there.
     const bool small = part->small || (part->may_go_cold && part->length <= kSmallBytes);
     if (!lone && (!small || here_bytes > kMostHereBytes)) return false;
     crew_->perform(*part);

@@ -68,7 +68,7 @@ void DirectLane::add(FilePart& part, int fd, const os::WidenedRange& range, std:
 
 bool DirectLane::start(bool wait_follows, std::span<std::byte> slab) {
   if (added_.empty()) return false;
-  if (!reaches_device()) registering_.before_submit(*engine_, slab);  // else most bytes do not go through the slab
+  if (!reaches_device()) registering_.before_submit(*engine_, slab);  // else most bytes bypass the slab
   queue_->reserve(added_.size());
   queue_->push(added_, wait_follows);
   added_.clear();

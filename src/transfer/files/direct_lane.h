@@ -1,8 +1,9 @@
-// DirectLane: what a queue reads and writes past the page cache, by an I/O engine of its own that is made for the first
-// of it.
+// DirectLane: a queue's reads and writes that bypass the page cache, by an I/O engine of its own that is made on first
+// use.
 //
 // Threads: one at a time, the queue's; wake() by any.
-// Owns:    engine and its queue. Parts and their memory are the queue's, and live until reap() has named them.
+// Owns:    the engine and its queue. Parts and their memory belong to the queue, and live until reap() has returned
+//          them.
 #pragma once
 
 #include <chrono>
@@ -25,28 +26,28 @@ namespace headrace::transfer {
 
 class DirectLane {
  public:
-  // Room for `parts` under way. Throws std::bad_alloc.
+  // Makes room for `parts` in flight. Throws std::bad_alloc.
   void reserve(std::size_t parts);
-  // Whether there is an engine. Makes it, where that was not tried before; why there is none becomes a note.
-  // `to_device`, if not null: parts may lie in its memory, where the engine reaches it.
+  // Whether there is an engine. The first call makes it; a failure is recorded as a note. `to_device`: if not null,
+  // parts may lie in its memory where the engine supports that.
   bool open(const std::string& engine, unsigned depth, device::Device* to_device, Notes& notes) noexcept;
-  // Ends the engine; the next open() makes another, perhaps on another thread. REQUIRES: nothing in flight.
+  // Destroys the engine; the next open() makes another, perhaps on another thread. REQUIRES: nothing in flight.
   void close() noexcept;
 
-  // Whether parts may lie in the device's memory. REQUIRES: open() was true.
+  // Whether parts may lie in the device's memory. REQUIRES: open() returned true.
   bool reaches_device() const noexcept { return engine_->info().reaches_device_memory; }
 
-  // `range` of the file that `fd` has open holds the part, and memory range.lead_bytes before part.host is the
-  // place for it. REQUIRES: open() was true.
+  // Adds a part. `range` is the part widened to the alignment, in the file open as `fd`; it is transferred to or from
+  // memory that begins range.lead_bytes before part.host. REQUIRES: open() returned true.
   void add(FilePart& part, int fd, const os::WidenedRange& range, std::uint32_t alignment_bytes);
-  // Starts what was added. `wait_follows`: the reap() that comes next may do it in the same call. False: there is
-  // nothing.
+  // Starts the added parts. `wait_follows`: the caller calls reap() next, which may submit and wait in one system call.
+  // False: nothing was added.
   bool start(bool wait_follows, std::span<std::byte> slab);
-  // Appends to `out` what has ended, with status and bytes; waits for the first for up to `timeout`.
+  // Appends completed parts to `out`, with status and bytes; waits up to `timeout` for the first.
   std::size_t reap(std::vector<FilePart*>& out, std::chrono::nanoseconds timeout);
-  std::size_t in_flight() const noexcept { return in_flight_; }  // with those that were added
+  std::size_t in_flight() const noexcept { return in_flight_; }  // including added parts
   std::uint64_t reaped_ns() const noexcept { return reaped_ns_; }
-  // Ends the reap() that waits on the queue's thread.
+  // Makes reap() return if it waits on the queue's thread.
   void wake() const { engine_->wake(); }
 
   std::string name() const { return engine_ != nullptr ? engine_->info().name : std::string(); }

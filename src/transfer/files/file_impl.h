@@ -1,4 +1,4 @@
-// The insides of headrace::File and headrace::FileQueue.
+// The implementations of headrace::File and headrace::FileQueue.
 #pragma once
 
 #include <headrace/file.h>
@@ -11,7 +11,7 @@
 
 namespace headrace {
 
-// The program's claim on a file; queues may keep it open for longer.
+// The program's claim on a file; queues may keep the file open for longer.
 class File::Impl {
  public:
   explicit Impl(std::shared_ptr<os::FileHandle> file) noexcept : handle(std::move(file)) {}

@@ -11,7 +11,7 @@
 namespace headrace::transfer {
 namespace {
 
-// A worker takes as much at a time as keeps it from the lock for a while, and leaves the rest to others.
+// A worker claims enough bytes to stay off the lock for a while, and leaves the rest to others.
 constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
 constexpr std::size_t kMostClaimed = 16;
 constexpr std::uint64_t kAwakeNs = 200'000;
@@ -60,14 +60,14 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
   }
 }
 
-// All CPUs at once get less out of memory than three quarters of them, where there are many.
+// Where there are many CPUs, all of them together get less memory bandwidth than three quarters of them.
 std::size_t FileCrew::most_working() const noexcept {
   const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
   return cpus >= kCpusToLeaveSome ? std::size_t{cpus} * 3 / 4 : ~std::size_t{0};
 }
 
-// A thread that sleeps takes tens of microseconds to wake, as long as a part takes to be read: some stay awake for a
-// moment. False: nothing came.
+// Waking a sleeping thread takes tens of microseconds, as long as reading a part, so some threads spin for a moment.
+// False: no part arrived.
 bool FileCrew::spin() {
   if (quiet.load(std::memory_order_relaxed)) return false;
   const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
@@ -146,13 +146,13 @@ Workload::Progress FileCrew::work() {
     {
       std::lock_guard lock(mutex_);
       done_.insert(done_.end(), claimed, claimed + count);
-      // Under the lock: the queue, which has what is called, may be gone as soon as it has collected these.
+      // Under the lock: once the queue has collected these parts, it may be destroyed, and the callback with it.
       if (notify_elsewhere.load(std::memory_order_acquire)) elsewhere();
     }
     some_done_->notify_one();
   }
   working_.fetch_sub(1);
-  // What came while this thread was leaving, and was still counted on.
+  // Parts may have arrived while this thread was leaving but still counted as working.
   if (!closed && waiting_.load() != 0) pool_.notify();
   return closed ? Progress::kFinished : Progress::kIdle;
 }

@@ -1,4 +1,4 @@
-// FilePart: one transfer between a file and host memory, and the crew of pool threads that makes the buffered ones.
+// FilePart: one transfer between a file and host memory; and FileCrew, the pool threads that perform the buffered ones.
 //
 // Threads: FileCrew::submit and collect belong to the queue's thread; work() runs on any number of workers.
 #pragma once
@@ -25,26 +25,27 @@ struct FilePart {
   enum class Kind : std::uint8_t { kBuffered, kDirect, kPath };
   Kind kind = Kind::kBuffered;
   bool write = false;
-  bool may_go_cold = false;  // give up as soon as a page is missing: the caller reads it past the page cache instead
+  bool may_go_cold = false;  // stop as soon as a page is missing: the caller then reads it with O_DIRECT instead
   bool went_cold = false;    // out
   bool small = false;        // for the queue's own thread
-  bool straight = false;     // kDirect: the engine reads into the device's memory, and the slot is for when it cannot
-  bool bring = false;        // ask for the whole granule around it to be brought into the page cache, without waiting
+  bool straight = false;     // kDirect: the engine reads into device memory; the slot is the fallback
+  bool bring = false;        // ask the kernel, without waiting, to read the whole granule around it into the page cache
   std::uint32_t request = 0;
   os::FileHandle* handle = nullptr;
   const char* path = nullptr;  // kPath
   std::uint64_t offset = 0, length = 0;
   std::byte* memory = nullptr;  // the caller's
-  std::byte* host = nullptr;    // where the bytes are in host memory: in the slot, or the caller's memory itself; of a
-                                // straight read the caller's, and not in host memory
-  std::byte* slot = nullptr;    // null: in place
+  // Where the bytes are in host memory: the slot, or the caller's memory itself. For a straight read the caller's
+  // memory, which is not host memory.
+  std::byte* host = nullptr;
+  std::byte* slot = nullptr;  // null: in place
   std::uint64_t slot_bytes = 0;
-  std::uint64_t started_ns = 0;  // direct, 0 unless a trace is recorded
+  std::uint64_t started_ns = 0;  // for direct parts; 0 unless a trace is recorded
   // Out
   Status status;
   std::uint64_t file_bytes = 0;  // that were read or written
   std::uint64_t system_calls = 0;
-  std::shared_ptr<MappedWindow> window;  // kPath: the device takes the bytes from here
+  std::shared_ptr<MappedWindow> window;  // kPath: the device copies the bytes from here
   std::shared_ptr<MappedFile> unmapped;  // kPath: could be mapped the next time
 };
 
@@ -53,24 +54,24 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   FileCrew(WorkerPool& pool, MappedCache* mapped, std::shared_ptr<device::Device> device, std::size_t threads,
            std::size_t capacity);
 
-  // Wakes threads for these parts; nothing allocates.
+  // Wakes threads for these parts; does not allocate.
   void submit(std::span<FilePart* const> parts);
-  // Moves what is done into `out`, which has room for all there can be; with `wait`, sleeps until something is or
-  // `timeout` has passed.
+  // Moves completed parts into `out`, whose capacity must suffice for all parts; with `wait`, sleeps until one
+  // completes or `timeout` has passed.
   void collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout);
-  // Carries out one part that no worker has begun, on the queue's thread; false if there is none.
+  // Performs one part that no worker has started, on the queue's thread; false if there is none.
   bool help();
-  // While the flag is set, a worker that has put something among the done calls the function: the queue's thread sleeps
-  // where some_done_ does not reach it.
+  // While the flag is set, a worker that completes parts calls the function, because the queue's thread sleeps where
+  // some_done_ does not reach it.
   std::atomic<bool> notify_elsewhere{false};
   std::function<void()> elsewhere;
-  // No thread stays awake for nothing: on virtual machines that takes CPU time from the disk.
+  // Stops idle threads from spinning: on virtual machines that takes CPU time from the disk.
   std::atomic<bool> quiet{false};
   // REQUIRES: nothing outstanding. Lets the pool drop the crew.
   void close();
   std::size_t outstanding() const noexcept { return outstanding_; }
 
-  // Carries out one part on the calling thread.
+  // Performs one part on the calling thread.
   void perform(FilePart& part) const;
 
   Progress work() override;
@@ -82,14 +83,14 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   void read_blocking(FilePart& part, int fd) const;
 
   WorkerPool& pool_;
-  MappedCache* const mapped_;  // null: the mapped path is not wanted
+  MappedCache* const mapped_;  // null: the mapped path is disabled
   const std::shared_ptr<device::Device> device_;
   const unsigned usable_cpus_;
   const std::size_t threads_;
-  std::atomic<std::size_t> working_{0}, spinning_{0};  // threads; those that are awake for nothing
-  std::atomic<std::size_t> waiting_{0};                // parts nobody has taken
+  std::atomic<std::size_t> working_{0}, spinning_{0};  // threads in work(), and those of them that spin
+  std::atomic<std::size_t> waiting_{0};                // parts that no thread has taken
   bool added_ = false;
-  std::size_t outstanding_ = 0;  // the queue's thread's own
+  std::size_t outstanding_ = 0;  // used by the queue's thread only
   std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> some_done_;
   std::vector<FilePart*> todo_;  // guarded by mutex_; from next_ on

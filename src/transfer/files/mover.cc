@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::size_t kLeastSlabBytes = std::size_t{4} << 20;
 constexpr std::size_t kLongList = 4096;
-constexpr std::uint64_t kSpinNs = 100'000;  // before the first nap: waking takes nearly as long
+constexpr std::uint64_t kSpinNs = 100'000;  // spinning before the first nap: waking takes nearly as long
 constexpr auto kNap = std::chrono::microseconds(20);
-// How often the engine is asked while there is something else to do. What arrives while a batch is under way waits for
-// its end in most cases: there one question, and so one system call, is to bring as much as possible.
+// How often the engine is polled while there is other work. Parts that arrive while a batch is in flight mostly wait
+// for its end anyway, so polling less often collects more of them per system call.
 constexpr std::uint64_t kPollEngineNs = 20'000, kPollBesideBatchNs = 100'000;
 constexpr std::uint64_t kLongestNapNs = 800'000;
 
@@ -93,7 +93,7 @@ FileStats Mover::stats() const {
   out.system_calls += direct_.system_calls();
   out.notes = router_.notes().text();
   out.system_calls += router_.system_calls();
-  if (!resources_->check_usable().ok()) return out;  // the locks behind the rest may be held by a thread of the parent
+  if (!resources_->check_usable().ok()) return out;  // a thread of the parent may hold the locks behind the rest
   if (const std::string mapped = resources_->mapped().note(); !mapped.empty()) out.notes += mapped + "\n";
   if (const std::string near = resources_->near().note(); !near.empty()) out.notes += near + "\n";
   return out;
@@ -115,7 +115,7 @@ Status Mover::add(const std::shared_ptr<os::FileHandle>& file, std::span<const F
   HEADRACE_TRY(resources_->check_usable());
   HEADRACE_TRY(check_cancelled());
   const Index index = requests_.next();
-  router_.begin_round();  // what was found out before this request came says nothing of the file now
+  router_.begin_round();  // what the router has learnt before this request may no longer hold for the file
   FileRequest& request = requests_[index];
   if (write && staged_ && !out_.is_open()) HEADRACE_TRY(out_.open(device_, parts_.capacity()));
   const bool first = requests_.waiting().empty() && ranges.size() > kLongList;
@@ -132,7 +132,7 @@ Status Mover::add(const std::shared_ptr<os::FileHandle>& file, std::span<const F
   request.bytes = bytes;
   requests_.begin(index);
   if (!first) return {};
-  // A long list is begun from the caller's memory; what is left is copied while the device is at work.
+  // A long list is started from the caller's memory; the rest is copied while the device is working.
   (void)progress();
   const auto left = requests_[index].list.subspan(std::min(requests_[index].next, ranges.size()));
   try {
@@ -152,7 +152,7 @@ Status Mover::add_paths(std::span<const PathRange> ranges, std::uint64_t tag) {
     if (range.path == nullptr || (range.memory == nullptr && range.bytes != 0)) {
       return invalid("a range without a path or memory");
     }
-    // One piece of the slab each.
+    // Each range is one piece of the slab.
     if (staged_ && range.bytes > options_.staging_bytes / 2) {
       return invalid("larger than half of staging_bytes: open it as a File").with_key(range.path);
     }
@@ -199,13 +199,13 @@ std::size_t Mover::wait(std::span<FileCompletion> out, std::size_t at_least, std
   return count;
 }
 
-// Until so many have ended or the time is up.
+// Works until `at_least` requests have ended or the time is up.
 void Mover::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
   const std::uint64_t start = base::now_ns();
   const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0));
   const std::uint64_t deadline = span > ~start ? ~std::uint64_t{0} : start + span;
   std::uint64_t busy_ns = start;
-  std::optional<trace::Span> waiting;  // from when nothing could go on until something could
+  std::optional<trace::Span> waiting;  // from when nothing could progress until something could
   waiting_ = true;
   for (;;) {
     const bool any = progress();
@@ -222,7 +222,7 @@ void Mover::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
       continue;
     }
     if (!waiting.has_value()) waiting.emplace(trace::WaitFor{awaited()});
-    // The shortest way to notice the end of a batch while nothing else is under way.
+    // The fastest way to notice the end of a batch while nothing else is in flight.
     const bool only_batches =
         in_.in_flight() > 0 && out_.in_flight() == 0 && direct_.in_flight() == 0 && crew_.outstanding() == 0;
     if (now - busy_ns < kSpinNs && only_batches && in_.passes_soon()) continue;
@@ -232,7 +232,7 @@ void Mover::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
   start_engine(false);
 }
 
-// kCancelled once the token was asked: no request goes on from here.
+// kCancelled once the token was triggered; all requests then fail.
 Status Mover::check_cancelled() {
   if (!options_.cancel || (!cancelled_ && !options_.cancel->asked())) return {};
   Status status(Code::kCancelled, Layer::kTransfer, "the transfer was cancelled");
@@ -241,7 +241,7 @@ Status Mover::check_cancelled() {
   return status;
 }
 
-// One turn of everything that can go on without waiting; false if nothing did.
+// Makes all progress that is possible without waiting; false if there was none.
 bool Mover::progress() {
   if (options_.cancel && !cancelled_) (void)check_cancelled();
   const std::uint64_t turn = requests_.turn();
@@ -251,7 +251,8 @@ bool Mover::progress() {
   any = take_arrived() || any;
   issue();
   any = any || requests_.turn() != turn;
-  // A batch that the device could already be working on is held back only while it is small and others keep it busy.
+  // Launches the batch being filled, unless it is small, other batches keep the device busy and more parts are in
+  // flight.
   for (CopyLane* lane : {&in_, &out_}) {
     if (!lane->is_open()) continue;
     const bool others = lane->in_flight() > 0 && (direct_.in_flight() > 0 || crew_.outstanding() > 0);
@@ -269,7 +270,7 @@ bool Mover::take_passed(CopyLane& lane) {
   return any;
 }
 
-// Takes what crew and engine have done.
+// Collects what crew and engine have completed.
 bool Mover::collect() {
   bool any = crew_.collect(false, {}, arrived_, stats_.system_calls);
   const std::uint64_t apart = in_.in_flight() + out_.in_flight() > 0 ? kPollBesideBatchNs : kPollEngineNs;
@@ -277,7 +278,7 @@ bool Mover::collect() {
   return any;
 }
 
-// Until a part finds no batch to join.
+// Handles arrived parts until one finds no batch to join.
 bool Mover::take_arrived() {
   std::size_t taken = 0;
   while (taken < arrived_.size() && arrive(*arrived_[taken])) ++taken;
@@ -291,7 +292,7 @@ bool Mover::reap_engine(std::chrono::nanoseconds timeout) {
   return count > 0;
 }
 
-// What a thread that has nothing to do waits for.
+// What a thread without work waits for.
 trace::Stage Mover::awaited() const noexcept {
   if (direct_.in_flight() == 0 && crew_.outstanding() == 0) return trace::Stage::kCopy;
   return out_.in_flight() > 0 ? trace::Stage::kWrite : trace::Stage::kRead;
@@ -303,11 +304,11 @@ void Mover::idle(std::uint64_t deadline_ns, std::uint64_t busy_ns) {
   const bool batches = in_.in_flight() + out_.in_flight() > 0;
   if (direct_.in_flight() > 0 && batches && now - busy_ns < kSpinNs) {
     start_engine(false);
-    base::relax();  // the device is done soon: no call that waits for the disk would be
+    base::relax();  // the device finishes sooner than a call that waits for the disk would return
   } else if (direct_.in_flight() > 0) {
     crew_.sleeps_elsewhere(true);
-    // Beside a batch or the crew the engine is not all there is to wait for; the longer it takes, the less a look
-    // helps.
+    // With a batch or the crew also in flight, the nap has to be short. The longer the wait has lasted, the longer a
+    // nap may be.
     std::uint64_t most = 500'000'000;
     if (batches) most = std::min(now - busy_ns, kLongestNapNs);
     if (crew_.outstanding() > 0) most = std::min<std::uint64_t>(most, 50'000);

@@ -1,22 +1,22 @@
-// Mover: bytes between files and device memory, under headrace::FileQueue and the cuFile library. Requests become
+// Mover: moves bytes between files and device memory, for headrace::FileQueue and the cuFile library. Requests become
 // parts, parts become batches of copies.
 //
-// A range goes one of three ways. Mapped: a piece of the batch that is being filled, taken by the device out of a
-// registered window. Buffered: parts read by the crew into the slab. Direct: parts read by the mover's own engine into
-// the slab. Whatever lies in the slab joins the next batch; when a batch has passed its slots are free and its requests
-// a step further. Writes go the other way round.
+// A range takes one of three paths. Mapped: it becomes a piece of the batch being filled, which the device copies from
+// a registered window. Buffered: the crew reads parts into the slab. Direct: the mover's own engine reads parts into
+// the slab. Parts in the slab join the next batch; when a batch has passed, its slots are free and its requests have
+// progressed. Writes go the other way round.
 //
-// Its sources call downwards only: mover.cc (requests in, completions out, one turn of progress), mover_issue.cc (a
-// request becomes parts and pieces), mover_parts.cc (a part begins, arrives and ends), then the lanes, which give back
-// what has ended and call nobody above.
+// The source files call downwards only: mover.cc (takes requests, returns completions, makes progress), mover_issue.cc
+// (splits a request into parts and pieces), mover_parts.cc (starts and ends parts), then the lanes, which return what
+// has completed and never call upwards.
 //
-// Nothing allocates once lists, batches and parts have been as large as the workload needs. Identity of a file is asked
-// once before and once after a batch that takes bytes from its mapping.
+// Nothing allocates once lists, batches and parts have been as large as the workload needs. A file's identity is
+// queried once before and once after a batch that takes bytes from its mapping.
 //
-// Threads: one at a time; requests need not be waited for by the thread that made them, and that may have ended. Files
-//          that are kept are closed by any thread.
-//          In a forked child all that was under way ends as kForked, and nothing is begun.
-// Owns:    slab, streams, engine, batches. Files, windows and the context are kept alive while they are needed.
+// Threads: one at a time. A request may be waited for by another thread than the one that made it, which may have
+//          ended. Any thread may close files that are kept.
+//          In a forked child everything in flight ends as kForked, and nothing is started.
+// Owns:    slab, streams, engine, batches. Keeps files, windows and the context alive while it needs them.
 #pragma once
 
 #include <headrace/file.h>
@@ -59,9 +59,9 @@ class Mover {
   FileStats stats() const;
   // stats() without texts, and without the system calls of engine and router.
   const FileStats& counters() const noexcept { return stats_; }
-  // Lets go of files that no pending request needs; otherwise the last ones that were used are kept.
+  // Releases files that no pending request needs; otherwise the most recently used ones are kept.
   void drop_idle_files() noexcept { files_.drop_idle(); }
-  // Lets another thread use the mover from now on. REQUIRES: nothing pending.
+  // Allows another thread to use the mover from now on. REQUIRES: nothing pending.
   void leave_thread();
 
  private:
@@ -114,11 +114,12 @@ class Mover {
   CrewLane crew_;
   DirectLane direct_;
   CopyLane in_{CopyLane::Direction::kToDevice}, out_{CopyLane::Direction::kToHost};
-  std::unique_ptr<device::Stream> caller_stream_;  // both made when they are first needed
+  std::unique_ptr<device::Stream> caller_stream_;  // both made when first needed
   std::unique_ptr<device::Event> caller_stream_event_;
-  bool cancelled_ = false;        // options_.cancel was asked, and the requests know
-  bool straight_failed_ = false;  // of this device or its files: reads go through the slab from then on
-  bool waiting_ = false;          // in wait(): what was added to direct_ is started by the call that waits for it
+  bool cancelled_ = false;  // options_.cancel was triggered, and all requests have failed
+  // A straight read failed, because of the device or a file: reads go through the slab from then on.
+  bool straight_failed_ = false;
+  bool waiting_ = false;  // in wait(): parts added to direct_ are started by the call that waits for them
   NearThreads::Use near_use_;
   FileStats stats_;
 };

@@ -1,4 +1,4 @@
-// Mover: a way is chosen for each range of a request, which is cut into parts and pieces.
+// Mover: chooses a path for each range of a request, and splits the range into parts and pieces.
 #include <algorithm>
 #include <new>
 
@@ -8,11 +8,12 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;    // parts begin and end at multiples of it
-constexpr std::uint64_t kInlineBytes = std::uint64_t{64} << 10;  // a lone read up to this is not worth a hand-over
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;  // parts begin and end at multiples of it
+// A single read up to this size is not worth a hand-over.
+constexpr std::uint64_t kInlineBytes = std::uint64_t{64} << 10;
 
-// Whole pages in the middle of a written range may go past the page cache; the ends go through it. They share no page:
-// a page written both ways would carry old bytes of one over new ones of the other.
+// Whole pages in the middle of a written range may bypass the page cache; the ends go through it. They share no page:
+// if a page were written both ways, old bytes of one write could overwrite new bytes of the other.
 struct WriteSpan {
   std::uint64_t middle, middle_end, end;
 
@@ -44,12 +45,12 @@ void Mover::issue() {
     if (!all && !request.stopped) break;
     requests_.first_is_issued();
   }
-  // One small read with nothing else to do is done here: waking a thread takes longer.
+  // A single small read with nothing else to do is done on this thread, since waking another takes longer.
   crew_.start(options_.caller_reads && waiting_ ? kBlockBytes : kInlineBytes, arrived_);
   if (!waiting_) start_engine(false);
 }
 
-// True once all of it is under way.
+// True once all of the request is in flight.
 bool Mover::issue_ranges(Index index) {
   FileRequest& request = requests_[index];
   RoutedFile& file = files_[request.file];
@@ -68,7 +69,7 @@ bool Mover::issue_ranges(Index index) {
       const Route next =
           router_.choose(file, offset, range.bytes - request.next_byte, beside, batch != nullptr ? &windows : nullptr);
       std::byte* const memory = range.memory + request.next_byte;
-      if (batch != nullptr && next.way == Way::kMapped) {  // windows are a batch's
+      if (batch != nullptr && next.way == Way::kMapped) {  // windows belong to a batch
         if (!skips_.copy) batch->pieces.push_back({next.mapped, memory, static_cast<std::size_t>(next.bytes)});
         if (batch->shares.empty() || batch->shares.back().request != index) batch->shares.push_back({index, 0, 0});
         CopyBatch::Share& share = batch->shares.back();
@@ -84,11 +85,11 @@ bool Mover::issue_ranges(Index index) {
       }
       const std::uint64_t length = std::min(next.bytes, base::align_up(offset + 1, kBlockBytes) - offset);
       bool direct = next.way == Way::kDirect;
-      // A read that may have to go past the page cache needs room for whole blocks around it.
+      // A read that may have to bypass the page cache needs room for whole blocks around it.
       const std::uint64_t slack = direct || !next.sure ? 2 * PartPool::kUnit : 0;
       FilePart* const part = take_part(index, staged_ ? base::align_up(length + slack, PartPool::kUnit) : 0);
       if (part == nullptr) return false;
-      // Asked once, now that it has a slot.
+      // Asked only once, now that the part has a slot.
       if (direct) direct = !router_.keep_cached(file, offset, length, part->bring);
       part->kind = direct ? FilePart::Kind::kDirect : FilePart::Kind::kBuffered;
       part->handle = file.handle.get();

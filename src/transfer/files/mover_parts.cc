@@ -1,4 +1,4 @@
-// Mover: parts and batches, from where they begin to where they end.
+// Mover: the life of parts and batches, from start to end.
 #include <cerrno>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 
 namespace headrace::transfer {
 
-// Null while all are under way.
+// Null while all batches are in flight.
 CopyBatch* Mover::filling(CopyLane& lane) {
   bool begins = false;
   CopyBatch* const batch = lane.filling(begins);
@@ -24,10 +24,10 @@ void Mover::launch(CopyLane& lane) {
   if (!skips_.copy) stats_.bus_bytes += bytes;
 }
 
-// The part's host memory is ready to be read into, or holds what is to be written.
+// Starts a part whose host memory is ready to be read into, or holds the bytes to write.
 void Mover::start_part(FilePart& part) {
   if (skips_.io) {
-    // Of what is named by a path nobody has made sure that a batch has room.
+    // Sizes named by a path are unchecked, so the batch may have no room for the part.
     part.kind == FilePart::Kind::kPath ? arrived_.push_back(&part) : (void)arrive(part);
   } else if (part.kind == FilePart::Kind::kDirect) {
     start_direct(part);
@@ -43,18 +43,18 @@ bool Mover::open_direct() noexcept {
   return false;
 }
 
-// Whether the engine is to read into the device's memory itself.
+// Whether the engine should read into the device's memory directly.
 bool Mover::goes_straight(FileRequest& request) {
   if (!staged_ || skips_.copy || skips_.io || straight_failed_ || !open_direct() || !direct_.reaches_device())
     return false;
   if (options_.native_stream != nullptr && !request.stream_passed) {
-    if (!wait_for_caller_stream().ok()) return false;  // a copy will say why
+    if (!wait_for_caller_stream().ok()) return false;  // a copy will report why
     request.stream_passed = true;
   }
   return true;
 }
 
-// Copies wait for the caller's stream on the device, but no engine does.
+// Copies wait for the caller's stream on the device; an engine cannot.
 Status Mover::wait_for_caller_stream() {
   if (caller_stream_event_ == nullptr) {
     HEADRACE_TRY_ASSIGN(caller_stream_, device_->create_stream());
@@ -83,7 +83,7 @@ void Mover::start_direct(FilePart& part) {
   const os::WidenedRange range = os::widen(part.offset, part.length, alignment.offset_bytes);
   bool possible = fd >= 0;
   if (possible && part.slot == nullptr && (range.length_bytes != part.length || !aligned(part.host))) {
-    // In place on a host device, but not as the disk wants it: through a piece of a slab.
+    // In place on a host device, but not aligned as the disk requires: use a slot of the slab.
     possible = parts_.lend_slot(part, range.length_bytes);
     if (possible) {
       part.host = part.slot + range.lead_bytes;
@@ -107,8 +107,8 @@ void Mover::start_engine(bool wait_follows) {
   if (direct_.start(wait_follows, parts_.slab())) crew_.set_quiet(true);
 }
 
-// Of a straight read that failed: it is made again through its slot, since the device, its driver and limits of both
-// may be to blame. What the disk refuses fails there as well.
+// Repeats a failed straight read through its slot, since the device, its driver or their limits may be the cause. If
+// the disk is, the read fails again.
 bool Mover::retry_through_slot(FilePart& part) {
   const Code code = part.status.code();
   if (!part.straight || part.status.ok() || code == Code::kShort || code == Code::kCancelled) return false;
@@ -123,7 +123,7 @@ bool Mover::retry_through_slot(FilePart& part) {
   return true;
 }
 
-// Of a part that came back without its bytes: whether it was begun again in another way.
+// Whether a part that came back without its bytes was started again on another path.
 bool Mover::try_another_way(FilePart& part) {
   if (retry_through_slot(part)) return true;
   if (part.went_cold) {
@@ -151,7 +151,7 @@ bool Mover::try_another_way(FilePart& part) {
   return true;
 }
 
-// The part's bytes were read or written, or it has failed. False: they wait for a batch that they can join.
+// Handles a part that was read, written or has failed. False: it waits for a batch to join.
 bool Mover::arrive(FilePart& part) {
   if (try_another_way(part)) return true;
   const bool direct = part.kind == FilePart::Kind::kDirect;
@@ -225,7 +225,8 @@ void Mover::finish_batch(CopyLane& lane, CopyBatch& batch) {
   lane.recycle(batch);
 }
 
-// A file that is now shorter than what was taken from its mapping was cut meanwhile: its old bytes are not passed on.
+// A file that is now shorter than the bytes taken from its mapping was truncated meanwhile: its stale bytes are not
+// delivered.
 void Mover::check_shares(const CopyBatch& batch) {
   const os::FileHandle* asked = nullptr;
   std::uint64_t size = 0;

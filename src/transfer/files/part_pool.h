@@ -1,10 +1,10 @@
-// PartPool: the parts that a queue has under way, and the slab of host memory that those of them lie in which are not
-// read or written in place.
+// PartPool: the parts of a queue in flight, and the slab of host memory for those that are not read or written in
+// place.
 //
-// After open() nothing allocates, but the slab of a device that copies nothing out of it, with its first use.
+// Nothing allocates after open(), except the slab of a host device, which is allocated on first use.
 //
 // Threads: one at a time.
-// Owns:    parts and slab, until close(); without that the slab stays, as it must in a forked child.
+// Owns:    parts and slab, until close(); without close() the slab is leaked, as it must be in a forked child.
 #pragma once
 
 #include <headrace/status.h>
@@ -32,10 +32,10 @@ class PartPool {
   void close() noexcept;
 
   std::size_t capacity() const noexcept { return parts_.size(); }
-  // A part of the request with a slot of so many bytes, a multiple of kUnit; 0: without one. Null: there is no part or
-  // no room left.
+  // A part for the request with a slot of `slot_bytes`, a multiple of kUnit; 0: without a slot. Null: no part or no
+  // room is left.
   FilePart* take(std::uint32_t request, std::uint64_t slot_bytes) noexcept;
-  // A slot of at least so many bytes for a part that was taken without. False: there is no room.
+  // Gives a part without a slot one of at least `bytes`. False: no room is left.
   bool lend_slot(FilePart& part, std::uint64_t bytes);
   void release_slot(FilePart& part) noexcept;
   void give_back(FilePart& part) noexcept;
@@ -46,7 +46,7 @@ class PartPool {
   std::shared_ptr<device::Device> device_;  // null: the slab is unpinned_
   std::size_t slab_bytes_ = 0;
   std::byte* slab_ = nullptr;
-  os::PageBuffer unpinned_;  // pages are made as they are used
+  os::PageBuffer unpinned_;  // pages are allocated when touched
   std::optional<SlabMap> slots_;
   std::vector<FilePart> parts_;
   std::vector<FilePart*> free_;

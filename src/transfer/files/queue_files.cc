@@ -29,8 +29,7 @@ void QueueFiles::drop_idle() noexcept {
   idle_.clear();
 }
 
-// The state of a file, which is not idle any more.
-// The entry of a file, which is not idle any more.
+// Finds or makes the entry of a file, and takes it off the idle list.
 QueueFiles::Index QueueFiles::entry_of(const std::shared_ptr<os::FileHandle>& file) {
   const auto held = lock();
   if (const auto known = by_handle_.find(file.get()); known != by_handle_.end()) {
@@ -59,7 +58,7 @@ QueueFiles::Index QueueFiles::entry_of(const std::shared_ptr<os::FileHandle>& fi
 void QueueFiles::release(Index index) noexcept {
   Entry& state = files_[index];
   if (--state.requests != 0) return;
-  state.handle->end_claim();  // without the lock, which it may take itself
+  state.handle->end_claim();  // without the lock: it may call close_oldest()
   bool unclaimed = false;
   {
     const auto held = lock();
@@ -74,12 +73,12 @@ void QueueFiles::release(Index index) noexcept {
   if (unclaimed) os::Descriptors::of_process().idle();
 }
 
-// In a forked child the lock may be held for ever, and nobody else closes what is kept.
+// In a forked child the lock may be held for ever, and no other thread closes kept files.
 std::unique_lock<std::mutex> QueueFiles::lock() noexcept {
   return resources_.check_usable().ok() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
 }
 
-// REQUIRES: the lock. What the program has not let go of is not closed: it would stay open.
+// REQUIRES: the lock. Skips files that the program still holds, since dropping them would not close them.
 std::vector<QueueFiles::Index>::iterator QueueFiles::oldest_unclaimed() noexcept {
   return std::find_if(idle_.begin(), idle_.end(), [&](Index index) { return !files_[index].handle->claimed(); });
 }
@@ -100,7 +99,7 @@ bool QueueFiles::close_oldest() noexcept {
   return last;
 }
 
-// REQUIRES: the lock, and that no request needs it.
+// REQUIRES: the lock, and that no request uses the file.
 void QueueFiles::let_go(Index index) noexcept {
   Entry& state = files_[index];
   state.node = by_handle_.extract(state.handle.get());

@@ -1,11 +1,11 @@
-// QueueFiles: the files that a queue's requests read and write, and the last few that no request needs any more.
+// QueueFiles: the files that a queue's requests use, and the last few that no request uses any more.
 //
-// Those are kept because what was found out about them is used again. Files that the program has let go of are the
-// library's, and closed where somebody needs a descriptor.
+// Those are kept because what the router has learnt about them is useful again. Files that the program has released
+// belong to the library, which closes them when a descriptor is needed.
 //
-// Threads: acquire(), release() and [] by one at a time, the queue's; the rest by any, meanwhile too. A file that a
-//          request needs stays where it is.
-//          In a forked child nothing waits for a lock, which a thread of the parent may hold for ever.
+// Threads: acquire(), release() and [] by one thread at a time, the queue's; the rest by any, concurrently. A file that
+//          a request uses stays at its index.
+//          In a forked child no lock is taken, since a thread of the parent may hold it for ever.
 // Owns:    a share of each file.
 #pragma once
 
@@ -28,17 +28,17 @@ class QueueFiles final : private os::DescriptorKeeper {
 
   explicit QueueFiles(const Resources& resources) noexcept : resources_(resources) {}
   ~QueueFiles();
-  // From now on what no request needs may be closed for others. Throws std::bad_alloc.
+  // Lets idle files be closed for others from now on. Throws std::bad_alloc.
   void begin() { os::Descriptors::of_process().add(*this); }
 
-  // For one request more. Throws std::bad_alloc, and has then changed nothing.
+  // Adds a request that uses the file. If it throws std::bad_alloc, nothing has changed.
   Index acquire(const std::shared_ptr<os::FileHandle>& file);
-  // One request less needs the file.
+  // A request no longer uses the file.
   void release(Index index) noexcept;
-  // Lets go of all that no request needs.
+  // Releases all files that no request uses.
   void drop_idle() noexcept;
 
-  // REQUIRES: acquired. Until the next acquire().
+  // REQUIRES: acquired. The reference is valid until the next acquire().
   RoutedFile& operator[](Index index) noexcept { return files_[index]; }
   const RoutedFile& operator[](Index index) const noexcept { return files_[index]; }
 
@@ -46,8 +46,8 @@ class QueueFiles final : private os::DescriptorKeeper {
   using ByHandle = std::unordered_map<const os::FileHandle*, Index>;
   struct Entry : RoutedFile {
     std::size_t requests = 0;
-    std::uint64_t idle_since_ns = 0;  // while no request needs it
-    ByHandle::node_type node;         // of by_handle_, while it names no file: used again
+    std::uint64_t idle_since_ns = 0;  // while no request uses it
+    ByHandle::node_type node;         // of by_handle_, kept for reuse while the entry names no file
   };
 
   std::uint64_t oldest_ns() noexcept override;
@@ -58,11 +58,11 @@ class QueueFiles final : private os::DescriptorKeeper {
   std::vector<Index>::iterator oldest_unclaimed() noexcept;
 
   const Resources& resources_;
-  std::mutex mutex_;  // taken with the lock of Descriptors held; guards which files there are and which are idle
+  std::mutex mutex_;  // taken with the lock of Descriptors held; guards which files exist and which are idle
   std::vector<Entry> files_;
   ByHandle by_handle_;
-  std::vector<Index> free_;  // name no file
-  std::vector<Index> idle_;  // no request needs them, longest idle first; a few
+  std::vector<Index> free_;  // entries without a file
+  std::vector<Index> idle_;  // not used by any request, longest idle first; a few
 };
 
 }  // namespace headrace::transfer

@@ -9,9 +9,9 @@ namespace headrace::transfer {
 RequestList::Index RequestList::next() {
   if (free_.empty()) {
     const auto index = static_cast<Index>(requests_.size());
-    // Room in every list that a request can be in, so that none of them allocates later.
+    // Reserve in every list that a request can be in, so that none of them allocates later.
     base::grow_to(free_, requests_.size() + 1);
-    base::grow_to(ended_, 2 * (requests_.size() + 1));  // those that were taken stay until they are half of it
+    base::grow_to(ended_, 2 * (requests_.size() + 1));  // taken entries stay until they are half of the list
     requests_.emplace_back();
     free_.push_back(index);
   }
@@ -59,7 +59,7 @@ void RequestList::step(Index index, std::uint64_t count) noexcept {
 void RequestList::fail(Index index, Status status) noexcept {
   FileRequest& request = requests_[index];
   if (request.status.ok()) request.status = std::move(status);
-  request.stopped = true;  // what has not begun is not begun any more
+  request.stopped = true;  // nothing more of it is started
 }
 
 void RequestList::end_if_done(Index index) noexcept {
@@ -90,7 +90,7 @@ void RequestList::end_all(const Status& status) noexcept {
 void RequestList::take_ended(std::size_t count) noexcept {
   for (const Index index : ended().first(count)) free_.push_back(index);
   ended_head_ += count;
-  if (2 * ended_head_ >= ended_.size()) {  // also empties a drained list; amortised
+  if (2 * ended_head_ >= ended_.size()) {  // also clears a drained list; amortised
     ended_.erase(ended_.begin(), ended_.begin() + static_cast<std::ptrdiff_t>(ended_head_));
     ended_head_ = 0;
   }

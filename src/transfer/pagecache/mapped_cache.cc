@@ -20,33 +20,33 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kWarmthAgeNs = 200 * kMs;
-constexpr std::size_t kWarmthParts = 8;  // of a window that are looked at
+constexpr std::size_t kWarmthParts = 8;  // of a window, that are sampled
 constexpr std::uint64_t kWarmthBytes = std::uint64_t{128} << 10;
-// What was used this recently is not evicted: a working set larger than the budget would otherwise be registered and
+// Recently used windows are not evicted. Otherwise a working set larger than the budget would be registered and
 // unregistered for ever, which is slower than not registering it.
 constexpr std::uint64_t kRecentNs = 2'000 * kMs;
 constexpr std::uint64_t kIdleNs = 60'000 * kMs;
 constexpr std::uint64_t kRetryNs = 1'000 * kMs;
-// Registering holds a lock of the driver, unfairly, that every copy needs, too: a window is as much as registers in a
-// millisecond, and a pause lets the others in.
+// Registering holds a driver lock that every copy needs, and the lock is unfair. So a window is what registers in about
+// a millisecond, and a pause after each lets copies through.
 constexpr std::uint64_t kLargestWindow = std::uint64_t{64} << 20;
 constexpr std::uint64_t kAmpleBytes = std::uint64_t{4} << 30, kAmpleNs = 10 * kMs;  // machine_has_room()
 constexpr auto kPause = std::chrono::microseconds(100);
-// While others copy and there are CPUs enough to read at the bus's speed without mappings, registering can wait.
+// While others copy and there are enough CPUs to read at the bus's speed without mappings, registering can wait.
 constexpr auto kLongPause = std::chrono::milliseconds(8);
 constexpr unsigned kManyCpus = 8;
-// Small files come in great numbers, each new: they are mapped when the rush is over.
+// Small files arrive in great numbers; they are mapped when the rush is over.
 constexpr auto kRush = std::chrono::milliseconds(2);
-constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this, files share registrations
-constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // of so many bytes
+constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this size, files share registrations
+constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // size of a shared registration
 constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
-// What is read once is not worth registering where threads read nearly as fast as the bus carries: a window is
-// registered when its bytes come round again. With few CPUs, and where little is under way at a time, it is worth while
-// as soon as a sixteenth has been read; or, since each read of a few bytes takes 1 us longer than out of a window,
-// which takes 1 ms to register, after some hundred of them.
+// Where threads read nearly as fast as the bus, registering bytes that are read once does not pay: a window is
+// registered when its bytes are read again. With few CPUs, or little in flight, it pays as soon as a sixteenth has been
+// read. It also pays after some hundred small reads, since each takes 1 us longer than from a window, which takes 1 ms
+// to register.
 constexpr std::uint64_t kAgainShift = 4, kSoonShift = 4, kSoonTimes = 400;
 
-// Registered by all caches of this process. What a forked child inherits is not registered there.
+// Bytes registered by all caches of this process. Registrations that a forked child inherits do not count.
 std::atomic<std::uint64_t>& process_bytes() noexcept {
   static std::atomic<std::uint64_t> generation{~std::uint64_t{0}}, bytes{0};
   const std::uint64_t now = base::fork_generation();
@@ -104,7 +104,7 @@ std::shared_ptr<MappedFile> MappedCache::file(const std::shared_ptr<device::Devi
   return found;
 }
 
-// The regions they are in go when the thread next looks.
+// The thread frees their regions later.
 void MappedCache::drop_windows(MappedFile& file) {
   std::lock_guard lock(file.mutex_);
   file.dropped_ = true;
@@ -171,7 +171,7 @@ void MappedCache::note_read(const std::shared_ptr<MappedFile>& file, std::size_t
   }
 }
 
-// State changes are made without mutex_: taking it once orders them before the waiters' next look.
+// State changes are made without mutex_; locking it once orders them before the waiters' next check.
 void MappedCache::announce() {
   { std::lock_guard lock(mutex_); }
   changed_.notify_all();
@@ -197,14 +197,14 @@ Warmth MappedCache::warmth(MappedFile& file, std::size_t index, int fd, std::uin
       if (slot.warmth != Warmth::kUnknown && now_ns - slot.warmth_ns < kWarmthAgeNs) return slot.warmth;
     }
   }
-  // Counting the pages of a whole window takes as long as copying a tenth of it; who relies on the answer reads so that
-  // a page that is missing after all is noticed.
+  // Counting the pages of a whole window takes as long as copying a tenth of it. Users of the answer read so that a
+  // page that turns out to be missing is noticed.
   const std::uint64_t length = file.window_length(index), start = index * file.window_bytes;
   const std::uint64_t part = length / kWarmthParts;
   std::size_t full = 0, empty = 0;
   for (std::size_t i = 0; i < kWarmthParts; ++i) {
     const std::uint64_t bytes = std::clamp(part, std::uint64_t{1}, kWarmthBytes);
-    // Anywhere in its part: what is there may lie in a pattern.
+    // At a pseudo-random place in its part, since resident pages may form a pattern.
     const std::uint64_t mixed = (index * kWarmthParts + i + 1) * 0x9e3779b97f4a7c15u;
     const std::uint64_t at = i * part + (part > bytes ? (mixed >> 32) % (part - bytes) : 0);
     const os::PageCacheShare pages = os::page_cache_share(fd, start + at, std::min(bytes, length));
@@ -227,7 +227,7 @@ void MappedCache::set_warmth(MappedFile& file, std::size_t index, Warmth warmth,
     MappedFile::WindowState& slot = file.slot(index);
     slot.warmth = warmth;
     slot.warmth_ns = now_ns;
-  } catch (const std::bad_alloc&) {  // asked again next time
+  } catch (const std::bad_alloc&) {  // determined again next time
   }
 }
 
@@ -269,7 +269,7 @@ void MappedCache::run() {
       } else {
         changed_.wait_for(lock, std::chrono::seconds(1), due);
       }
-      // Until nothing has been added for a while.
+      // Wait until no request has been added for a while.
       for (std::size_t seen = 0; seen != requests_.size() && requests_.back().file->small(small_limit());) {
         seen = requests_.size();
         if (changed_.wait_for(lock, kRush, [&] { return stopping_; })) break;
@@ -280,7 +280,7 @@ void MappedCache::run() {
     self.follow();
     try {
       serve(requests);
-    } catch (const std::bad_alloc&) {  // what is left is refused for now
+    } catch (const std::bad_alloc&) {  // requests that are left are refused for now
     }
     for (WindowRequest& request : requests) {
       if (request.file != nullptr) refuse(request, false, kRetryNs);
@@ -289,16 +289,16 @@ void MappedCache::run() {
     announce();
     try {
       (void)release_idle(kIdleNs);
-      // Processes of the group may need more memory for themselves than they did.
+      // Processes of the group may need more memory for themselves than before.
       if (!kept_.empty() && !groups_have_room(0)) (void)make_room(0, 0);
-    } catch (const std::bad_alloc&) {  // the next time
+    } catch (const std::bad_alloc&) {  // retried the next time
     }
   }
   kept_.clear();
   retired_.clear();
 }
 
-// Lets copies at the driver. A waiter for a window is in a hurry, too.
+// Lets copies at the driver. A waiting thread needs its window soon, too.
 void MappedCache::pause(bool hurry) {
   const std::uint64_t traffic = traffic_.load(std::memory_order_relaxed);
   const bool others = traffic != seen_traffic_;
@@ -311,7 +311,7 @@ void MappedCache::pause(bool hurry) {
   changed_.wait_for(lock, kLongPause, [&] { return stopping_ || waiters_.load(std::memory_order_relaxed) != 0; });
 }
 
-// A request that is answered has no file any more.
+// A served request has no file any more.
 void MappedCache::serve(std::vector<WindowRequest>& requests) {
   const auto small_end = std::stable_partition(requests.begin(), requests.end(), [&](const WindowRequest& request) {
     return request.file->small(small_limit());
@@ -335,7 +335,7 @@ void MappedCache::serve(std::vector<WindowRequest>& requests) {
   }
 }
 
-// errno; ESTALE if the file is not what it was, ENODATA if too little of it is in the page cache.
+// Returns an errno: ESTALE if the file has changed, ENODATA if too little of it is in the page cache.
 int MappedCache::map(WindowRequest& request, std::byte* at, std::uint64_t bytes) {
   os::FileHandle opened;
   if (request.handle == nullptr) {
@@ -352,12 +352,12 @@ int MappedCache::map(WindowRequest& request, std::byte* at, std::uint64_t bytes)
   const std::uint64_t length = request.file->window_length(request.index);
   if (!handle.in_memory()) {
     const os::PageCacheShare pages = os::page_cache_share(handle.fd(), offset, length);
-    // Registering reads what is missing.
+    // Registering would read missing pages from the disk.
     if (!os::nearly_cached(pages.resident_pages, pages.pages)) return ENODATA;
   }
   const int mapped = os::map_file_at(at, static_cast<std::size_t>(bytes), handle.fd(), offset);
-  // Page tables are filled without the driver's lock; what fails here fails again when registering.
-  // Where control groups count mapped pages, they have to be there before the count is looked at.
+  // Fills page tables here, without the driver's lock; a failure shows again when registering. Where control groups
+  // count mapped pages, the pages must be mapped before the count is read.
   if (mapped == 0 && (length > kSmallFile || budget_.groups)) os::populate(at, static_cast<std::size_t>(bytes));
   return mapped;
 }
@@ -386,7 +386,7 @@ void MappedCache::serve_large(WindowRequest& request) {
     os::unmap(placed.at, static_cast<std::size_t>(bytes));
     return refuse(request, false, kRetryNs);
   }
-  // Others may have mapped some meanwhile: whoever looks last sees them all.
+  // Others may have mapped pages meanwhile: whichever checks last sees all of them.
   if (!groups_have_room(0)) {
     os::unmap(placed.at, static_cast<std::size_t>(bytes));
     set_note(budget_note());
@@ -403,7 +403,7 @@ void MappedCache::serve_small(std::span<WindowRequest> requests) {
   placed.reserve(requests.size());
   if (!make_room(total, requests.size())) {
     set_note(budget_note());
-    return;  // the caller refuses what is left
+    return;  // the caller refuses the rest
   }
   std::byte* base = os::reserve_addresses(static_cast<std::size_t>(total));
   if (base == nullptr) return;
@@ -428,7 +428,8 @@ void MappedCache::serve_small(std::span<WindowRequest> requests) {
   if (!placed.empty()) register_placed(placed);
 }
 
-// Registers adjacent mappings by one call; where that is refused, by halves, so that one bad file costs only itself.
+// Registers adjacent mappings in one call. If that is refused, tries each half, so that one bad file affects only
+// itself.
 void MappedCache::register_placed(std::span<Placed> placed) {
   auto region = std::make_shared<MappedRegion>();
   region->base = placed.front().at;
@@ -475,7 +476,7 @@ void MappedCache::publish(std::span<Placed> placed, std::shared_ptr<MappedRegion
   }
 }
 
-// Takes the region's windows out of their files. It goes once nobody uses it.
+// Removes the region's windows from their files. The region is freed once nothing uses it.
 void MappedCache::forget(Kept& kept) {
   for (const auto& [weak, index] : kept.windows) {
     const std::shared_ptr<MappedFile> file = weak.lock();
@@ -495,7 +496,7 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
   base::make_room(retired_, kept_.size());
   std::erase_if(kept_, [&](Kept& kept) {
     const std::uint64_t used = kept.region->last_used_ns.load(std::memory_order_relaxed);
-    // Only we hold a region all of whose files have changed.
+    // Only this thread holds a region all of whose files have changed.
     if (kept.region.use_count() > 1 && now - std::min(used, now) < unused_ns) return false;
     forget(kept);
     return true;
@@ -523,8 +524,8 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
   return freed;
 }
 
-// The kernel's count takes tens of microseconds to read. Where gigabytes are left it holds for a moment: all drivers
-// together register less meanwhile.
+// Reading the kernel's count takes tens of microseconds. Where gigabytes are left the answer is reused briefly, since
+// all drivers together register less than that meanwhile.
 bool MappedCache::machine_has_room(std::uint64_t bytes) {
   if (budget_.machine_bytes == ~std::uint64_t{0}) return true;
   const std::uint64_t now = base::now_ns();
@@ -535,7 +536,7 @@ bool MappedCache::machine_has_room(std::uint64_t bytes) {
   return pinned <= budget_.machine_bytes && bytes <= left;
 }
 
-// `bytes`: more than are mapped now.
+// Whether the control groups allow `bytes` more than are mapped now.
 bool MappedCache::groups_have_room(std::uint64_t bytes) const noexcept {
   if (!budget_.groups) return true;
   try {
@@ -549,7 +550,7 @@ bool MappedCache::groups_have_room(std::uint64_t bytes) const noexcept {
   }
 }
 
-// Evicts what has not been used for longest, but nothing in recent use.
+// Evicts the least recently used windows, but none in recent use.
 bool MappedCache::make_room(std::uint64_t bytes, std::size_t mappings) {
   const auto fits = [&] {
     const auto within = [bytes](std::uint64_t used, std::uint64_t most) {

@@ -1,13 +1,13 @@
-// MappedCache: windows of files that a device takes out of the page cache itself.
+// MappedCache: windows of files that a device copies from the page cache itself.
 //
-// Mapping and registering a window takes milliseconds and a lock in the driver, so a thread does it in the background,
-// off every request's way, and windows are kept: under a budget, since registered pages cannot be reclaimed, least
-// recently used first out, and none longer than a minute unused. Small files share one registration. What is mapped is
-// one version of a file: when identity, size or times differ, the windows are dropped.
+// Mapping and registering a window takes milliseconds and a driver lock, so a background thread does it, off the path
+// of every request, and windows are kept. Registered pages cannot be reclaimed, so a budget limits them: the least
+// recently used are evicted first, and any that is unused for a minute. Small files share one registration. A mapping
+// belongs to one version of a file: when identity, size or times differ, its windows are dropped.
 //
 // Threads: every call from any thread.
-// Owns:    mappings, registrations, one thread while there is something to do. A window lives until its last user lets
-//          go of it; devices are kept alive by their windows.
+// Owns:    mappings, registrations, one thread from the first request on. A window lives until its last user releases
+//          it, and keeps its device alive.
 #pragma once
 
 #include <headrace/status.h>
@@ -34,7 +34,7 @@
 
 namespace headrace::transfer {
 
-// A registered range of addresses: one large window, or many small files.
+// A registered address range: one large window, or many small files.
 struct MappedRegion {
   std::shared_ptr<device::Device> device;
   std::byte* base = nullptr;
@@ -72,61 +72,59 @@ class MappedFile {
     std::shared_ptr<MappedWindow> window;
     State state = State::kNone;
     Warmth warmth = Warmth::kUnknown;
-    std::uint64_t warmth_ns = 0;  // when it was asked
-    std::uint64_t retry_ns = 0;   // not to be tried again before
+    std::uint64_t warmth_ns = 0;  // when warmth was determined
+    std::uint64_t retry_ns = 0;   // no attempt before this time
     std::uint64_t touched_bytes = 0, touched_times = 0;
   };
   std::mutex mutex_;
   std::vector<WindowState> slots_;  // guarded by mutex_; grows with use
-  bool dropped_ = false;            // guarded by mutex_: another version has taken its place
+  bool dropped_ = false;            // guarded by mutex_: replaced by another version
   WindowState& slot(std::size_t index);
 };
 
-// What may be registered. Registered pages cannot be reclaimed, and memory is one: by default a cache leaves room for
-// those of other Contexts, and of other processes, on the machine and in each control group that limits memory.
+// Limits on registration. Registered pages cannot be reclaimed and memory is shared, so by default a cache leaves room
+// for other Contexts, for other processes, and in each control group that limits memory.
 struct MappedBudget {
   std::uint64_t bytes = 0;                          // of this cache
   std::uint64_t process_bytes = ~std::uint64_t{0};  // of all caches of the process
-  std::uint64_t machine_bytes = ~std::uint64_t{0};  // pinned by anybody, as far as the kernel tells
-  // Control groups: what their processes have mapped, registered or not, stays within half of the page cache's room.
-  std::function<std::vector<os::MemoryGroups::PageCache>()> groups = nullptr;  // null: there are none
+  std::uint64_t machine_bytes = ~std::uint64_t{0};  // pinned by any process, as far as the kernel reports
+  // Control groups: what their processes have mapped, registered or not, stays within half of the room for page cache.
+  std::function<std::vector<os::MemoryGroups::PageCache>()> groups = nullptr;  // null: none
 };
 
 class MappedCache {
  public:
-  // Its thread follows `near`, if there is one.
-  // cpus: that read beside it.
+  // The cache's thread follows `near`, if not null. cpus: how many read at the same time.
   explicit MappedCache(const MappedBudget& budget, std::shared_ptr<NearThreads> near = nullptr,
                        unsigned cpus = os::usable_cpus());
   ~MappedCache();
-  // In a forked child: nothing is joined, unregistered or unmapped.
+  // In a forked child: releases the cache without joining, unregistering or unmapping.
   static void abandon(std::unique_ptr<MappedCache> cache) noexcept { (void)cache.release(); }
 
   std::uint64_t window_bytes() const noexcept { return window_bytes_; }
 
-  // The entry of this version of a file. Throws std::bad_alloc.
+  // The entry for this version of a file. Throws std::bad_alloc.
   std::shared_ptr<MappedFile> file(const std::shared_ptr<device::Device>& device, const os::FileIdentity& identity);
 
   // Null unless the window is registered. Throws std::bad_alloc.
   std::shared_ptr<MappedWindow> window(MappedFile& file, std::size_t index, std::uint64_t now_ns);
 
-  // When a window whose bytes are read by other means is worth its registration. kSoon: few bytes are under way, so
-  // that those means are slow. kOften: threads keep up with the bus, if there are enough of them.
+  // When registering a window pays, given that its bytes are being read by other means. kSoon: few bytes are in flight,
+  // so those means are slow. kOften: threads keep up with the bus if there are enough of them.
   enum class Worth : std::uint8_t { kNow, kSoon, kOften };
-  // Counts bytes read from a window by other means, and asks for it to be registered once it is worth it. `path` names
-  // the file if there is no handle. hurry: others' copies do not hold it back. True: it has now been asked for.
+  // Counts bytes read from a window by other means, and requests registration once that pays. `path` names the file if
+  // there is no handle. hurry: do not wait for other copies. True: this call requested it.
   bool touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
              const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool hurry = false);
-  // touch() for bytes that a reader took by other means; when that asks for a window, the next ones are asked for as
-  // well, so that they are ready by the time a sequential reader comes to them.
+  // touch() for bytes that a reader has read by other means. When it requests a window it also requests the next ones,
+  // so that they are ready when a sequential reader reaches them.
   void note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
                  const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth);
   static constexpr std::size_t kWindowsAhead = 4;
-  // Until no request for this window is waiting or under way.
+  // Waits until no request for this window is queued or running.
   void wait(MappedFile& file, std::size_t index);
 
-  // What the page cache seems to hold of a window, from some of its pages: asked again when the answer is older than a
-  // fifth of a second.
+  // Samples how much of a window is in the page cache. The result is reused for a fifth of a second.
   Warmth warmth(MappedFile& file, std::size_t index, int fd, std::uint64_t now_ns);
   void set_warmth(MappedFile& file, std::size_t index, Warmth warmth, std::uint64_t now_ns);
 
@@ -194,19 +192,19 @@ class MappedCache {
   std::atomic<std::uint64_t> traffic_{0};    // copies sent to devices
   std::atomic<unsigned> waiters_{0};
   std::uint64_t seen_traffic_ = 0;    // the thread's own
-  std::uint64_t ample_until_ns_ = 0;  // the thread's own: the machine has gigabytes to spare until then
+  std::uint64_t ample_until_ns_ = 0;  // the thread's own: until then the machine has gigabytes to spare
   struct Shard {
     std::mutex mutex;
     std::unordered_map<Key, std::shared_ptr<MappedFile>, KeyHash> files;  // guarded by mutex
   };
-  std::array<Shard, 64> shards_;  // many threads look up many files
+  std::array<Shard, 64> shards_;  // sharded, because many threads look up many files
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<WindowRequest> requests_;                 // guarded by mutex_
   bool stopping_ = false, started_ = false;             // guarded by mutex_
   std::string note_;                                    // guarded by mutex_
   std::vector<Kept> kept_;                              // the thread's own
-  std::vector<std::shared_ptr<MappedRegion>> retired_;  // the thread's own: still in use by somebody
+  std::vector<std::shared_ptr<MappedRegion>> retired_;  // the thread's own: evicted, but still in use
   std::size_t mappings_ = 0;                            // the thread's own
   std::atomic<std::uint64_t> used_bytes_{0};
   std::thread thread_;

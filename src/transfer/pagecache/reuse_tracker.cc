@@ -13,7 +13,7 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::uint64_t kAskAgainNs = 5'000'000'000;  // asking reads some twenty small files
+constexpr std::uint64_t kAskAgainNs = 5'000'000'000;  // determining it reads some twenty small files
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -28,13 +28,14 @@ std::uint64_t ReuseTracker::spare_memory_bytes() {
 }
 
 ReuseTracker::Table* ReuseTracker::table() noexcept {
-  // Zeros that the kernel has already: to write a megabyte of them takes longer than the first read of many a Context.
+  // calloc() gets zeroed pages from the kernel: writing a megabyte of zeros takes longer than the first read of many a
+  // Context.
   static_assert(std::is_trivially_destructible_v<Table> && Entry::is_always_lock_free);
   std::call_once(made_, [this] { table_.reset(static_cast<Table*>(std::calloc(1, sizeof(Table)))); });
   return table_.get();
 }
 
-// Half of the spare memory: others need some, and a page cache that is filled to the brim pushes out what it just read.
+// Half of the spare memory: others need some, and a full page cache evicts what it has just read.
 std::uint64_t ReuseTracker::budget() noexcept {
   const std::uint64_t now = now_ns_();
   std::uint64_t due = ask_again_ns_.load(std::memory_order_relaxed);
@@ -42,7 +43,7 @@ std::uint64_t ReuseTracker::budget() noexcept {
     std::uint64_t spare = 0;
     try {
       spare = spare_bytes_();
-    } catch (const std::bad_alloc&) {  // none to spare, then
+    } catch (const std::bad_alloc&) {  // nothing to spare
     }
     budget_bytes_.store(spare / 2, std::memory_order_relaxed);
   }
@@ -61,7 +62,7 @@ ReuseTracker::Advice ReuseTracker::note(const os::FileIdentity& file, std::uint6
   hash = mix(mix(hash, static_cast<std::uint64_t>(file.modified_ns)), granule);
   hash = mix(hash, static_cast<std::uint64_t>(file.changed_ns));
   auto& bucket = table->buckets[hash % kBuckets];
-  const std::uint64_t tag = (hash >> 24) | 1;  // never 0; above bit 24, which the bucket's number does not reach
+  const std::uint64_t tag = (hash >> 24) | 1;  // never 0; above bit 24, so independent of the bucket number
 
   for (Entry& entry : bucket) {
     std::uint64_t was = entry.load(std::memory_order_relaxed);
@@ -73,7 +74,7 @@ ReuseTracker::Advice ReuseTracker::note(const os::FileIdentity& file, std::uint6
         if (entry.compare_exchange_weak(was, now, std::memory_order_relaxed)) return Advice::kDirect;
         continue;
       }
-      // A second time.
+      // A repeated read.
       if (kept_bytes_.fetch_add(length, std::memory_order_relaxed) + length > budget()) {
         kept_bytes_.fetch_sub(length, std::memory_order_relaxed);
         return Advice::kDirect;
@@ -81,10 +82,11 @@ ReuseTracker::Advice ReuseTracker::note(const os::FileIdentity& file, std::uint6
       if (entry.compare_exchange_strong(was, (tag << 24) | kKept | length, std::memory_order_relaxed)) {
         return Advice::kBring;
       }
-      kept_bytes_.fetch_sub(length, std::memory_order_relaxed);  // somebody else was quicker, or has taken the place
+      // Another thread was quicker, or the entry was replaced.
+      kept_bytes_.fetch_sub(length, std::memory_order_relaxed);
     }
   }
-  // An unused place, else the one that knows least; of kept ones any.
+  // An unused entry, else the one with the fewest counted bytes; kept ones last.
   Entry* place = &bucket[(hash >> 15) % kWays];
   std::uint64_t least = place->load(std::memory_order_relaxed);
   for (Entry& entry : bucket) {

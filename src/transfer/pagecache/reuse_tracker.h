@@ -1,16 +1,17 @@
-// ReuseTracker: which parts of files are read again and again past the page cache, though it would have room for them.
+// ReuseTracker: finds parts of files that are repeatedly read past the page cache although they would fit in it.
 //
-// A direct read leaves nothing behind: right for what is read once, wasteful for what is read every epoch and fits into
-// memory. Bytes are counted for granules of 4 MiB; once as many were read directly as a granule has, the next read is a
-// second one and the granule goes through the page cache from then on, as long as all such granules together stay below
-// half of the memory that the machine and the control group have to spare. What does not fit goes on being read
-// directly, so a file larger than memory keeps a part cached instead of pushing itself out.
+// A direct read caches nothing. That is right for data read once, but wasteful for data that is read every epoch and
+// fits in memory. Bytes are counted per granule of 4 MiB. Once as many bytes were read directly as the granule has, the
+// next read is a repetition, and the granule goes through the page cache from then on, as long as all such granules
+// together stay below half of the memory that the machine and the control group have to spare. Other granules continue
+// to be read directly, so a file larger than memory keeps a part cached instead of evicting itself.
 //
-// The table is fixed: 1 MiB, 131,072 granules (up to 512 GiB), four to a bucket. What is crowded out is forgotten and
-// begins anew. An estimate: reads of one part of a granule may count for another, and a changed file is another file.
+// The table has a fixed size: 1 MiB, 131,072 granules (up to 512 GiB), four to a bucket. Evicted entries are forgotten
+// and start again. Counts are estimates: reads of one part of a granule may count for another. A changed file is a
+// different file.
 //
-// Threads: every call from any thread, without a lock.
-// Owns:    the table, made at the first read that is counted.
+// Threads: every call from any thread, lock-free.
+// Owns:    the table, allocated by the first counted read.
 #pragma once
 
 #include <array>
@@ -30,27 +31,27 @@ class ReuseTracker {
   static constexpr std::uint64_t kGranuleBytes = std::uint64_t{4} << 20;
 
   enum class Advice : std::uint8_t {
-    kDirect,  // read once so far, or there is no room
-    kBring,   // from now on through the page cache: the whole granule may be brought in
+    kDirect,  // read at most once so far, or there is no room
+    kBring,   // through the page cache from now on: the whole granule may be read into it
     kCached,  // has been brought before
   };
 
-  // `spare_bytes`: memory that could hold more of the page cache, what the page cache has already included; asked every
+  // `spare_bytes`: memory that could hold more page cache, including what the page cache holds already; called every
   // few seconds while granules are added.
   explicit ReuseTracker(std::uint64_t (*spare_bytes)() = &spare_memory_bytes,
                         std::uint64_t (*now_ns)() = &base::now_ns) noexcept
       : spare_bytes_(spare_bytes), now_ns_(now_ns) {}
 
-  // Notes that [offset, offset + bytes), within one granule, is about to be read and is not in the page cache; says
-  // how. Without memory for the table the answer is kDirect.
+  // Records that [offset, offset + bytes), within one granule, is about to be read and is not in the page cache;
+  // returns how to read it. Without memory for the table the answer is kDirect.
   Advice note(const os::FileIdentity& file, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
-  // Asks the kernel for all granules that a range touches, and waits for none.
+  // Asks the kernel to read all granules that a range touches, without waiting.
   static void bring(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
   std::uint64_t kept_bytes() const noexcept { return kept_bytes_.load(std::memory_order_relaxed); }
 
-  // The smaller of the machine's available memory and what the control group has left.
+  // The smaller of the machine's available memory and the control group's remaining memory.
   static std::uint64_t spare_memory_bytes();
 
  private:

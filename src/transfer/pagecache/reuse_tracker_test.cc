@@ -1,4 +1,4 @@
-// ReuseTracker: the second reading of a granule is noticed, and only as much is kept as there is room for.
+// ReuseTracker: detects the second read of a granule, and keeps only as much as there is room for.
 #include "transfer/pagecache/reuse_tracker.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Reuse : public ::testing::Test {
     g_now = 1;
     g_asked = 0;
   }
-  // One reading of the whole file in pieces; how often each answer came.
+  // Reads the whole file once in pieces; counts each answer.
   struct Answers {
     std::uint64_t direct = 0, bring = 0, cached = 0;
   };
@@ -80,7 +80,7 @@ TEST_F(Reuse, WhatDoesNotFitStaysDirect) {
   pass(file, 1 << 20);
   pass(file, 1 << 20);
   const Answers third = pass(file, 1 << 20);
-  EXPECT_EQ(tracker_.kept_bytes(), 50 * kGranule);  // half of what is to spare
+  EXPECT_EQ(tracker_.kept_bytes(), 50 * kGranule);  // half of the spare memory
   EXPECT_EQ(third.cached, 200u);
   EXPECT_EQ(third.direct, 600u);
   EXPECT_EQ(g_asked, 1);
@@ -92,7 +92,7 @@ TEST_F(Reuse, WithLessMemoryLaterNothingIsKeptUntilThereIsMoreAgain) {
   pass(file, 1 << 20);
   EXPECT_EQ(pass(file, 1 << 20).cached, 40u);
   g_spare = 10 * kGranule;
-  EXPECT_EQ(pass(file, 1 << 20).cached, 40u);  // not asked yet
+  EXPECT_EQ(pass(file, 1 << 20).cached, 40u);  // not asked again yet
   g_now += 10'000'000'000;
   EXPECT_EQ(pass(file, 1 << 20).direct, 40u);
   g_spare = 100 * kGranule;
@@ -113,7 +113,7 @@ TEST_F(Reuse, NothingIsNotedBeyondTheEnd) {
     EXPECT_EQ(tracker_.note(file, kGranule, 4096), Advice::kDirect);
     EXPECT_EQ(tracker_.note(file, 0, 0), Advice::kDirect);
   }
-  EXPECT_EQ(tracker_.note(file, 0, 4096), Advice::kDirect);  // the first, widened beyond the end
+  EXPECT_EQ(tracker_.note(file, 0, 4096), Advice::kDirect);  // the first read, widened beyond the end
   EXPECT_EQ(tracker_.note(file, 0, 4096), Advice::kBring);
 }
 

@@ -12,22 +12,23 @@ namespace headrace::transfer {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are told apart down to this
-// Ranges in sequence of which no more is under way do not keep a disk busy: the kernel's read-ahead does.
+constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are split down to this size
+// Sequential ranges with no more than this in flight do not keep a disk busy; the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
-// So little under way that reading through the page cache is slower by half than out of a registered window; and so
-// much that it depends on the machine, and whether it is slow is measured over some bytes.
+// With no more than kSlowBytes in flight, reading through the page cache is slower by half than from a registered
+// window. Up to kMeasuredBytes it depends on the machine, so the speed is measured over some bytes.
 constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20, kMeasuredBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kPaceBytes = std::uint64_t{8} << 20;
 constexpr double kSlowBytesPerNs = 9;
-// Of so many bytes under way that are cached, in ranges of so many at least, several threads copy more than one does.
+// If this many cached bytes are in flight, in ranges of at least the second size, several threads copy faster than one.
 constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kLeastSharedBytes = std::uint64_t{16} << 10;
-// Of a file's first range nobody knows yet what will follow it.
+// After a file's first range it is not known yet what follows.
 constexpr std::uint64_t kFirstReadAheadBytes = std::uint64_t{64} << 10;
-// Where nothing is mapped, a file's identity is only a hint: what is known of its pages lasts longer than this anyway.
+// Where nothing is mapped, a file's identity is only a hint: knowledge of its pages is kept for longer than this
+// anyway.
 constexpr std::uint64_t kIdentityNs = 10'000'000;
 
-// Of a file, whatever its version; never 0.
+// Hash of a file, regardless of its version; never 0.
 std::uint64_t number_of(const os::FileIdentity& file) noexcept {
   const std::uint64_t mixed = (file.device ^ (file.inode * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
   return (mixed ^ (mixed >> 32)) | 1;
@@ -35,9 +36,9 @@ std::uint64_t number_of(const os::FileIdentity& file) noexcept {
 
 }  // namespace
 
-// A failed attempt to read cached pages starts read-ahead, which a direct read would then compete with. So the kernel
-// is asked first, until enough ranges in a row were cached for asking to be a waste. Where it does not answer, attempts
-// are made until several in a row fail, and then now and again.
+// A failed attempt to read cached pages starts read-ahead, with which a direct read would then compete. So the kernel
+// is queried first, until enough successive ranges were cached that querying is a waste. If the kernel does not answer,
+// attempts are made until several in a row fail, and occasionally after that.
 Way Router::choose(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   constexpr int kStreak = 4;
   constexpr unsigned kRetryEvery = 8;
@@ -45,8 +46,8 @@ Way Router::choose(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (cached_streak_.load(std::memory_order_relaxed) >= kStreak) return Way::kPageCache;
   switch (os::residency(fd, offset, bytes)) {
     case os::Residency::kCached:
-      // Where a page is missing after all, the attempt finds it and has it read into the cache; past the cache the
-      // range would never be whole again.
+      // If a page is missing after all, the attempt notices that and has it read into the cache; past the cache the
+      // range would never become completely cached.
       return Way::kPageCache;
     case os::Residency::kPartly:
     case os::Residency::kNotCached:
@@ -151,9 +152,9 @@ void Router::refuse_direct(os::FileHandle& file) {
   notes_.add("direct path: the file system opens files for it and refuses to transfer: ", file.path());
 }
 
-// Once a wave, and again for requests that came since: the version of the file decides which windows may be used. A
-// device that takes bytes from host memory has no windows, and a lone cached read takes little longer than the
-// question.
+// Checks a file's identity once per round; each wave and each new request begins a round. The version of the file
+// decides which windows may be used. A device that uses host memory has no windows, and a single cached read takes
+// little longer than the query, so its identity is reused for a while.
 void Router::check_identity(RoutedFile& file) {
   if (file.checked_round == round_ && file.mapped != nullptr) return;
   file.now_ns = base::now_ns();
@@ -182,7 +183,7 @@ const MappedWindow* Router::window(RoutedFile& file, std::size_t index, const Wa
     const auto ask = [&](std::size_t which) {
       return mapped_.touch(file.mapped, which, 0, file.handle, nullptr, MappedCache::Worth::kNow);
     };
-    // The next ones are ready by the time a sequential reader comes to them.
+    // The next ones are ready when a sequential reader reaches them.
     for (std::size_t ahead = 0; ahead <= MappedCache::kWindowsAhead; ++ahead) ask(index + ahead);
     mapped_.wait(*file.mapped, index);
     window = mapped_.window(*file.mapped, index, file.now_ns);
@@ -192,9 +193,9 @@ const MappedWindow* Router::window(RoutedFile& file, std::size_t index, const Wa
   return seen.window;
 }
 
-// Whether a range is better read through the page cache even if it is not there. A direct read takes whole blocks and
-// leaves nothing behind for the neighbours of a small range, and has no read-ahead. Many at a time are direct reads all
-// the same: more of them can be under way than there are threads. `beside`: ranges under way or about to be.
+// Whether a range should be read through the page cache even if it is not there. A direct read reads whole blocks,
+// caches nothing for the neighbours of a small range, and has no read-ahead. Many reads at a time are direct all the
+// same, since more of them can be in flight than there are threads. `beside`: ranges in flight or about to be.
 bool Router::small_read(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const {
   if (policy_.path != Path::kAuto || bytes > kReadAheadBytes) return false;
   const bool continues = offset - file.sequential_end < kPageBytes;
@@ -207,7 +208,7 @@ Route Router::choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes
   if (!file.handle->has_buffered() && !policy_.skip_io) {
     return {direct_allowed(*file.handle) ? Way::kDirect : Way::kPageCache, bytes};
   }
-  // Without I/O nothing is taken from a mapping either: the staging memory's old bytes travel.
+  // Without I/O nothing is taken from a mapping either: the staging memory's old bytes are copied.
   if (policy_.path == Path::kBuffered || policy_.skip_io) return {Way::kPageCache, bytes};
   if (policy_.path == Path::kDirect) {
     return {direct_allowed(*file.handle) ? Way::kDirect : Way::kPageCache, bytes};
@@ -253,7 +254,7 @@ Route Router::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::uint6
         route.sure = false;
         break;
       case Warmth::kMixed: {
-        // The longest start of the range that is nearly all there, or not at all.
+        // The longest prefix of the range that is nearly all cached, or not cached at all.
         for (std::uint64_t length = route.bytes;; length = base::align_up(length / 2, kSplitBytes)) {
           route.bytes = length = std::min(length, route.bytes);
           ++system_calls_;
@@ -307,7 +308,7 @@ Way Router::was_not_cached(const RoutedFile& file, std::uint64_t offset, std::ui
   return keep_cached(file, offset, bytes, bring) ? Way::kPageCache : policy_.when_missing;
 }
 
-// Bytes that were read by other means may be worth a mapping the next time.
+// Counts bytes that were read by other means; mapping them may pay later.
 void Router::count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way) {
   if (!policy_.staged || file.mapped == nullptr || policy_.path != Path::kAuto || !policy_.allow_mapped) return;
   bool slow = under_way <= kSlowBytes;

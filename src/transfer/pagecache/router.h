@@ -1,12 +1,12 @@
-// Router: which way a range of a file is read. Out of a mapping that is registered with the device, through the page
-// cache, or past it by an I/O engine: nothing else decides that.
+// Router: decides on which path a range of a file is read: from a mapping registered with the device, through the page
+// cache, or past it by an I/O engine. Nothing else decides that.
 //
-// Its users are rows of RoutePolicy. A store's objects are each read once in a while: what is known is how the ranges
-// before went. Files of a queue are read again and again: what is known of each is kept in its RoutedFile.
+// Its users differ by RoutePolicy. Objects of a store are each read rarely, so decisions rest on how the previous
+// ranges went. Files of a queue are read repeatedly, so what is known of each is kept in its RoutedFile.
 //
-// Threads: of objects, every call from any thread; nothing is allocated but what a MappedFile takes. Of files, one at a
-//          time. May ask the kernel.
-// Owns:    nothing but its notes on how ranges went; what it is made of outlives it.
+// Threads: calls for objects from any thread; they allocate only what a MappedFile needs. Calls for files from one
+//          thread at a time. Calls may query the kernel.
+// Owns:    only its records of how ranges went; its constructor's arguments outlive it.
 #pragma once
 
 #include <headrace/file.h>
@@ -29,20 +29,21 @@ namespace headrace::transfer {
 
 enum class Way : std::uint8_t { kMapped, kPageCache, kDirect };
 
-// A file that is read again and again, and what was last found out about it. The Router's, but for the handle.
+// A file that is read repeatedly, and what was last learnt about it. Only the Router uses members other than the
+// handle.
 struct RoutedFile {
   std::shared_ptr<os::FileHandle> handle;
   std::shared_ptr<MappedFile> mapped;  // null: its identity is not known
-  std::uint64_t checked_round = 0;     // in which the identity was last looked at
-  std::uint64_t now_ns = 0;            // when
-  std::uint64_t identified_ns = 0;     // when the system was last asked for it
-  std::uint64_t sequential_end = 0;    // where the last range ended: one that begins there continues it
+  std::uint64_t checked_round = 0;     // the round in which the identity was last checked
+  std::uint64_t now_ns = 0;            // when it was checked
+  std::uint64_t identified_ns = 0;     // when the system was last queried for it
+  std::uint64_t sequential_end = 0;    // where the last range ended: a range that begins there continues it
   struct Seen {
     std::uint64_t wave = 0;
     const MappedWindow* window = nullptr;  // held by that wave
   };
   std::vector<Seen> seen;  // by window
-  // How fast bytes come through the page cache that a window could give as well.
+  // How fast bytes arrive through the page cache that a window could supply as well.
   struct Pace {
     std::uint64_t begun_ns = 0, bytes = 0;
     bool slow = false;
@@ -59,24 +60,24 @@ struct RoutedFile {
 
 struct Route {
   Way way = Way::kPageCache;
-  std::uint64_t bytes = 0;            // from the range's start; the rest is asked for again
+  std::uint64_t bytes = 0;            // from the range's start; call again for the rest
   const std::byte* mapped = nullptr;  // kMapped: where they are
   bool sure = true;                   // kPageCache: the pages are there
-  bool small = false;                 // kPageCache: worth it even if they are not
+  bool small = false;                 // kPageCache: worth it even if the pages are missing
 };
 
-// What a Router goes by: what its user's options say, and what its users differ in.
+// What a Router's decisions depend on: its user's options, and the differences between its users.
 struct RoutePolicy {
-  Path path = Path::kAuto;  // kDirect: every range is the engine's
+  Path path = Path::kAuto;  // kDirect: the engine reads every range
   bool staged = false;      // the device does not use the host's memory
   bool skip_io = false;
   bool allow_mapped = true, allow_direct = true, network_direct = false, cache_reread = true;
   // How to read a range of which a page was missing after all. The attempt has started read-ahead: taking the pages as
-  // they come (kPageCache) saves asking the disk a second time, unless many reads compete with it (kDirect).
+  // they arrive (kPageCache) saves a second disk access, unless many reads compete with it (kDirect).
   Way when_missing = Way::kDirect;
 };
 
-// Remarks for a user, each once. Without memory for one it is left out.
+// Remarks for the user, each once. A remark is dropped if memory is short.
 class Notes {
  public:
   void add(std::string_view what, std::string_view why) noexcept;
@@ -91,32 +92,32 @@ class Router {
   Router(const RoutePolicy& policy, std::shared_ptr<device::Device> device, MappedCache& mapped, ReuseTracker& reuse)
       : policy_(policy), device_(std::move(device)), mapped_(mapped), reuse_(reuse) {}
 
-  // Of objects.
+  // For objects of stores.
 
-  // Whether choose() may give the page cache.
+  // Whether choose() may return kPageCache.
   bool uses_cache() const noexcept { return policy_.path != Path::kDirect; }
-  // kPageCache: to be tried by the caller, which says how it went. kDirect: an engine's.
+  // kPageCache: the caller tries the page cache and reports the outcome. kDirect: an engine reads it.
   Way choose(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
   void was_cached() noexcept;
-  // The way that is left.
+  // Returns how to read the range instead.
   Way was_not_cached() noexcept;
-  // Whether the engine reads a range past the page cache, now that `direct_fd` is there for it. Asked once for each
-  // range: what was read so before goes through the cache instead, to stay there.
+  // Whether the engine reads a range past the page cache, now that `direct_fd` is open. Call once for each range: a
+  // range that was read this way before goes through the cache instead, to stay there.
   bool goes_direct(int direct_fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
   bool direct_allowed() const noexcept { return policy_.allow_direct; }
-  // The file's system opened it for direct reads, and refuses them.
+  // The file system opened the file for direct reads but rejects them.
   void refuse_direct(int fd) noexcept;
-  // What is mapped of this version of a file, null if that cannot be told; `out`: registered windows that have all of
-  // [begin, end), or none. `known`: the file's identity, as it was just now; null: it is asked for. Throws
+  // Returns the mapping state of this version of a file, null if it cannot be determined. `out`: registered windows
+  // that cover [begin, end), or empty. `known`: the file's current identity; null: it is queried. Throws
   // std::bad_alloc.
   std::shared_ptr<MappedFile> find_windows(int fd, const os::FileIdentity* known, std::uint64_t begin,
                                            std::uint64_t end, std::vector<std::shared_ptr<MappedWindow>>& out);
 
-  // Of files.
+  // For files of a queue.
 
-  // What was found out before says nothing of files now.
+  // Starts a new round: identities checked in earlier rounds are checked again.
   void begin_round() noexcept { ++round_; }
-  // No engine can be had: nothing goes past the page cache any more.
+  // There is no engine: nothing bypasses the page cache from now on.
   void give_up_direct() noexcept { engine_failed_ = true; }
 
   // The windows of one wave, which holds them until it has passed.
@@ -124,16 +125,16 @@ class Router {
     std::uint64_t wave;
     std::vector<std::shared_ptr<MappedWindow>>* held;
   };
-  // The first bytes of the range, or all. `beside`: ranges under way or about to be. `windows` null: nothing is taken
-  // from mappings. Throws std::bad_alloc.
+  // Chooses the path for the first bytes of the range, or all. `beside`: ranges in flight or about to be. `windows`:
+  // null: nothing is taken from mappings. Throws std::bad_alloc.
   Route choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside,
                const WaveWindows* windows);
-  // As goes_direct(). `bring`: it goes through the cache, for the first time.
+  // The opposite of goes_direct(). `bring`: the range goes through the cache for the first time.
   bool keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
-  // A page was missing after all: the way that is left.
+  // A page was missing after all: returns how to read the range instead.
   Way was_not_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
-  // Bytes were read by other means than a mapping: one may be worth it the next time.
-  // `under_way`: bytes of all ranges that are or are about to be.
+  // Counts bytes that were read by other means than a mapping; mapping them may pay later. `under_way`: bytes of all
+  // ranges in flight or about to be.
   void count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way);
   bool direct_allowed(os::FileHandle& file);
   void refuse_direct(os::FileHandle& file);
@@ -142,7 +143,7 @@ class Router {
   Notes& notes() noexcept { return notes_; }
   const Notes& notes() const noexcept { return notes_; }
 
-  // Of both: the file, by its handle or its path, whose bytes were read by other means than a mapping.
+  // For both: counts a range read by other means than a mapping, of the file with this handle or path.
   void note_unmapped(const std::shared_ptr<MappedFile>& file, std::uint64_t offset, std::uint64_t bytes,
                      const std::shared_ptr<os::FileHandle>& handle, const char* path, MappedCache::Worth worth);
 
@@ -160,12 +161,13 @@ class Router {
   const std::shared_ptr<device::Device> device_;
   MappedCache& mapped_;
   ReuseTracker& reuse_;
-  // Of objects
-  std::atomic<int> cached_streak_{0}, cold_streak_{0};  // ranges in a row found in the page cache, or not
+  // For objects
+  std::atomic<int> cached_streak_{0}, cold_streak_{0};  // successive ranges found in the page cache, or not
   std::atomic<unsigned> probe_turn_{0};
   std::atomic<bool> any_refusal_{false};
-  std::array<std::atomic<std::uint64_t>, kRefusals> refusals_{};  // files, by a number; the last of those in a place
-  // Of files
+  // Hashes of files; a later file replaces an earlier one in the same place.
+  std::array<std::atomic<std::uint64_t>, kRefusals> refusals_{};
+  // For files
   Notes notes_;
   bool engine_failed_ = false;
   std::uint64_t round_ = 0, system_calls_ = 0;

@@ -1,5 +1,4 @@
-// Router: what it makes of ranges that were read before, of files that refuse direct reads, and of pages that are
-// missing after all, for each of its users.
+// Router: repeated reads, files that reject direct reads, and pages that are missing after all, for each kind of user.
 #include "transfer/pagecache/router.h"
 
 #include <fcntl.h>
@@ -63,7 +62,7 @@ TEST_F(RouterTest, RangesGoDirectForEverWhereThatIsWantedOrThereIsNoRoom) {
     EXPECT_TRUE(off.goes_direct(fd, 0, kGranule));
     EXPECT_TRUE(engine.goes_direct(fd, 0, kGranule));
   }
-  g_spare = 2 * kGranule - 2;  // half of it is for what is kept
+  g_spare = 2 * kGranule - 2;  // half of it is for kept granules
   Router full = this->router({});
   for (int pass = 0; pass < 3; ++pass) EXPECT_TRUE(full.goes_direct(fd, 0, kGranule));
 }
@@ -86,7 +85,7 @@ TEST_F(RouterTest, OnlyTheFileThatRefusesDirectReadsGivesUp) {
     EXPECT_FALSE(router.goes_direct(refuses, 0, 1));
     EXPECT_TRUE(router.goes_direct(other, 0, 1));
   }
-  // Many of them: what is forgotten is asked, and refused, again.
+  // With many such files, a forgotten one is tried, and refused, again.
   for (int i = 0; i < 300; ++i) {
     const int fd = file(1);
     router.refuse_direct(fd);

@@ -11,16 +11,18 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::uint64_t kTurnWaves = 8;  // at least; and three times as many as are under way
-constexpr std::uint64_t kWarmUp = 4;     // waves of a kind that tell nothing: kernels are loaded, memory is made
-constexpr std::uint64_t kEvidence = 4;   // counted waves before a rate is believed
-constexpr double kTrialShare = 0.02;     // of the time goes into trying the slower kind again
-constexpr double kFallen = 0.7;          // of the rate it once had: then more of the time may go into a trial
+constexpr std::uint64_t kTurnWaves = 8;  // at least; and three times as many as are in flight
+// First waves of a kind, which are not counted: kernels are loaded, memory is allocated.
+constexpr std::uint64_t kWarmUp = 4;
+constexpr std::uint64_t kEvidence = 4;  // counted waves before a rate is trusted
+constexpr double kTrialShare = 0.02;    // of the time goes into trying the slower kind again
+constexpr double kFallen = 0.7;         // of the rate it once had: below that, more of the time may go into a trial
 constexpr double kFallenShare = 0.1;
-constexpr double kHysteresis = 1.03;  // so much faster must the CPU be
-constexpr double kLost = 0.7;         // of the other's rate: a trial that is slower than this is over
-constexpr double kHopeless = 0.5;     // of the device's rate: so little of the CPU's first wave is enough of an answer
-constexpr double kAlike = 0.7;        // what is known of a kind is believed of an array that is that near to it
+constexpr double kHysteresis = 1.03;  // the CPU must be faster by this factor
+constexpr double kLost = 0.7;         // of the other's rate: a trial that is slower than this ends
+// Of the device's rate: if the bound from the CPU's first wave is below this, no second one is needed.
+constexpr double kHopeless = 0.5;
+constexpr double kAlike = 0.7;            // a prior is trusted if the array's own rate is within this factor of it
 constexpr std::uint64_t kFirstTurns = 4;  // of a device that maps files, before it loses to the CPU
 constexpr std::size_t kMaxKinds = 256;
 
@@ -37,7 +39,7 @@ double PlacementPolicy::Seen::rate(std::uint64_t most_waves) const {
   return std::max(turn_rate(most_waves), *std::max_element(turns.begin(), turns.end()));
 }
 
-// A turn of too few waves goes on when the kind has its next one.
+// A turn of too few waves continues when the kind has its next one.
 void PlacementPolicy::Seen::end_turn(std::uint64_t most_waves) {
   const double rate = turn_rate(most_waves);
   if (rate == 0) return;
@@ -74,14 +76,14 @@ bool PlacementPolicy::ruled_out_locked() const {
   return std::max(most_rates_[0], most_rates_[1]) < gpu;
 }
 
-// Measured; or what the CPU could do at most, where that is too little.
+// The measured rates; for a CPU that is ruled out, its upper bound.
 PlacementRates PlacementPolicy::own_rates_locked() const {
   PlacementRates rates{measured_locked(WaveKind::kGpu), measured_locked(WaveKind::kCpu)};
   if (rates[1] == 0 && ruled_out_locked()) rates[1] = std::max(most_rates_[0], most_rates_[1]);
   return rates;
 }
 
-// The array's own; what it has not found out is what other arrays have come to.
+// The array's own rates; unknown ones are derived from the prior.
 PlacementRates PlacementPolicy::estimates_locked() const {
   PlacementRates rates = own_rates_locked();
   if (prior_ == nullptr || (rates[0] > 0 && rates[1] > 0)) return rates;
@@ -109,13 +111,13 @@ WaveKind PlacementPolicy::begin_turn_locked(bool more_is_mapped) {
   const PlacementRates rates = estimates_locked();
   if (rates[0] > 0 && rates[1] > 0) return settle_locked(rates, more_is_mapped);
   if (rates[0] == 0) return WaveKind::kGpu;
-  // One that a short read has cut off goes on.
+  // A CPU turn that a short read has cut off continues.
   if (open_ || trying_) return try_locked(WaveKind::kCpu);
   wants_probe_ = probes_in_flight_ == 0;
   return WaveKind::kGpu;
 }
 
-// The CPU is judged by the waves of its turn, when all of its threads are at work.
+// The CPU is judged by the waves of its turn, when all of its threads are busy.
 WaveKind PlacementPolicy::try_locked(WaveKind kind) {
   trial_ = true;
   if (kind == WaveKind::kGpu || trying_) return kind;
@@ -128,14 +130,14 @@ WaveKind PlacementPolicy::try_locked(WaveKind kind) {
 WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates, bool more_is_mapped) {
   trying_ = false;
   const WaveKind better = rates[1] > rates[0] * kHysteresis ? WaveKind::kCpu : WaveKind::kGpu, slower = other(better);
-  // A device that maps files is slow until they are registered, which they are when they are read again.
+  // A device that maps files is slow until they are registered, which happens when they are read again.
   if (more_is_mapped && better == WaveKind::kCpu && of(WaveKind::kGpu).turns_ended < kFirstTurns) {
     return try_locked(WaveKind::kGpu);
   }
-  // Something has changed when the better one is much slower than it was: that is worth a trial of its own.
+  // If the better one is much slower than it was, something has changed: that is worth a trial of its own.
   const double now = rates[static_cast<std::size_t>(better)];
   const double budget = (now < kFallen * settled_rate_ ? kFallenShare : kTrialShare) * total_seconds_ - trial_seconds_;
-  // A trial may cost as long as one took at the rate last seen.
+  // A trial may cost as much as one at the last measured rate.
   const double wave_bytes = static_cast<double>(std::max(seen_[0].wave_bytes, seen_[1].wave_bytes));
   const double wave_seconds = wave_bytes / rates[static_cast<std::size_t>(slower)];
   if (slower == WaveKind::kCpu && !open_) {

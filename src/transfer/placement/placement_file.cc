@@ -34,7 +34,7 @@ bool usable(double rate) { return rate >= 1 && rate < kMostRate; }
 
 bool is_rate(const base::Json& value) { return value.is_number() && usable(value.get<double>()); }
 
-// A variable's value where it is an absolute path, else "".
+// A variable's value if it is an absolute path, else "".
 std::string absolute(const char* value) { return value != nullptr && value[0] == '/' ? value : ""; }
 
 std::string cpu_model() {
@@ -84,7 +84,7 @@ std::string PlacementFile::text_of(const KnownRates& rates) {
   base::Json kinds = base::Json::object();
   for (const auto& [kind, pair] : rates) kinds[kind] = {std::round(pair[0]), std::round(pair[1])};
   const base::Json json = {{"version", kVersion}, {"kinds", std::move(kinds)}};
-  // A name that is not UTF-8 does not come back as it was, and is learnt again.
+  // A name that is not UTF-8 does not survive the file, and is learnt again.
   return json.dump(1, ' ', false, base::Json::error_handler_t::replace) + '\n';
 }
 
@@ -110,7 +110,7 @@ Status PlacementFile::add(const KnownRates& learnt) const {
     const bool fits = kind.size() <= kMostKindBytes && all.size() < kMostKinds;
     if (fits && usable(pair[0]) && usable(pair[1])) all.emplace(kind, pair);
   }
-  // What does not fit any more is learnt again where it is needed.
+  // Kinds that do not fit any more are learnt again when needed.
   for (const auto& [kind, pair] : read()) {
     if (all.size() < kMostKinds) all.emplace(kind, pair);
   }

@@ -1,4 +1,4 @@
-// What is learnt in one process is known in the next; and a file that others made is no harm.
+// Rates learnt in one process are known in the next; a file from others does no harm.
 #include "transfer/placement/placement_file.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(PlacementFile, TheNextProcessKnows) {
   EXPECT_EQ(known(path, 8), (PlacementRates{60e9, 5e9}));
   learn(path, 16, {70e9, 8e9});
   EXPECT_EQ(known(path), (PlacementRates{70e9, 8e9}));
-  // Nothing but the file, which is this user's, whatever the umask.
+  // Only the file, which is private to this user whatever the umask.
   std::size_t files = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path())) files += entry.is_regular_file();
   EXPECT_EQ(files, 1u);
@@ -98,7 +98,7 @@ TEST(PlacementFile, TheEnvironmentSaysWhere) {
   EXPECT_EQ(placement_file_path("auto"), "");
 }
 
-// Damaged files, and those that others can write, tell nothing, and the next writer replaces them.
+// Damaged files, and those that others can write, are ignored, and the next writer replaces them.
 TEST(PlacementFile, WhatIsNotTrustedIsAbsent) {
   support::TempDir folder;
   const std::string path = folder / "placement.json";
@@ -124,7 +124,7 @@ TEST(PlacementFile, WhatIsNotTrustedIsAbsent) {
   for (const std::string& text : bad) {
     write(path, text);
     EXPECT_TRUE(PlacementFile(path).read().empty()) << text.substr(0, 80);
-    // And does not keep anybody from writing a good one.
+    // And does not prevent writing a good one.
     learn(path, 16, kRates);
     EXPECT_EQ(known(path), kRates);
   }
@@ -157,7 +157,7 @@ TEST(PlacementFile, HoldsSoManyKindsAndNoMore) {
     EXPECT_EQ(read.size(), round == 0 ? 200u : PlacementFile::kMostKinds);
     for (const auto& [kind, pair] : rates) EXPECT_EQ(read.count(kind), 1u) << kind;  // the newest are there
   }
-  // What cannot be said in such a file is left out of it.
+  // Rates that the file cannot represent are left out.
   ASSERT_TRUE(file.add({{std::string(600, 'a'), kRates}, {"zero", {0, 1}}, {"more", {1e18, 1}}, {"b", kRates}}).ok());
   EXPECT_EQ(file.read().count("b"), 1u);
   EXPECT_EQ(file.read().count("zero") + file.read().count("more"), 0u);
@@ -167,10 +167,10 @@ TEST(PlacementFile, FoldersThatCannotBeMadeAreAnError) {
   support::TempDir folder;
   write(folder / "file", "text");
   EXPECT_FALSE(PlacementFile(folder / "file/below/placement.json").add({{"a", kRates}}).ok());
-  learn(folder / "file/below/placement.json", 16, kRates);  // which nobody hears of
+  learn(folder / "file/below/placement.json", 16, kRates);  // which reports no error
 }
 
-// Whoever reads sees a whole file, however many write.
+// Readers see a complete file, however many processes write.
 TEST(PlacementFile, ProcessesWriteSideBySide) {
   support::TempDir folder;
   const std::string path = folder / "placement.json";

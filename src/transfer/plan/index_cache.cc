@@ -10,7 +10,7 @@ namespace headrace::transfer {
 namespace {
 
 constexpr std::size_t kLeastSlots = 256;
-constexpr std::size_t kSlotShare = 4;  // of the budget one part may go to the table
+constexpr std::size_t kSlotShare = 4;  // the table may take one part in this many of the budget
 
 std::size_t hash(const IndexKey& key) noexcept {
   std::uint64_t x = key.array * 0x9E3779B97F4A7C15u ^ key.object;
@@ -24,7 +24,7 @@ std::size_t hash(const IndexKey& key) noexcept {
 std::uint64_t IndexCache::array_number(const std::string& url, const std::string& path) {
   if (!enabled()) return 0;
   std::lock_guard lock(mutex_);
-  if (arrays_.size() >= kMostArrays) arrays_.clear();  // those open keep their numbers
+  if (arrays_.size() >= kMostArrays) arrays_.clear();  // open arrays keep their numbers
   const auto [place, is_new] = arrays_.try_emplace({url, path}, array_numbers_ + 1);
   if (is_new) ++array_numbers_;
   return place->second;
@@ -39,8 +39,8 @@ IndexCache::Slot* IndexCache::find_slot(const IndexKey& key) noexcept {
   }
 }
 
-// At least half of the slots are free, so that a search ends. What is alive moves to a new table, a larger one if that
-// is much and the budget has room for it; if nearly all is alive and it has not, all is forgotten.
+// Keeps at least half of the slots free, so that a search ends. Live slots move to a new table, which is larger if many
+// are alive and the budget allows it. If nearly all are alive but the table cannot grow, all are forgotten.
 bool IndexCache::grow() {
   std::size_t live = 0;
   for (const Slot& slot : slots_) live += alive(slot) ? 1 : 0;
@@ -83,7 +83,7 @@ std::byte* IndexCache::take(std::size_t bytes, std::uint32_t& block, std::uint32
     if (current_ < blocks_.size() && bytes <= blocks_[current_].bytes - blocks_[current_].used) break;
     const std::size_t wanted = std::max(bytes, std::min(kBlockBytes, budget_bytes_ / 8));
     if (block_bytes_ + wanted <= budget_bytes_ - budget_bytes_ / kSlotShare) {
-      std::size_t place = 0;  // one that was given back, if there is any
+      std::size_t place = 0;  // the first freed block, if any
       while (place < blocks_.size() && blocks_[place].bytes != 0) ++place;
       if (place == blocks_.size()) blocks_.emplace_back();
       blocks_[place].memory = std::make_unique_for_overwrite<std::byte[]>(wanted);
@@ -144,7 +144,7 @@ void IndexCache::Access::keep(const IndexKey& key, std::uint64_t encoded_bytes,
     slot->at = at;
     slot->bytes = static_cast<std::uint32_t>(index.size());
     slot->state = State::kIndex;
-  } catch (const std::bad_alloc&) {  // without, then
+  } catch (const std::bad_alloc&) {  // nothing is kept
   }
 }
 
@@ -155,7 +155,7 @@ void IndexCache::Access::keep_useless(const IndexKey& key, std::uint64_t encoded
     if (slot == nullptr) return;
     slot->encoded_bytes = encoded_bytes;
     slot->state = State::kUseless;
-  } catch (const std::bad_alloc&) {  // asked again, then
+  } catch (const std::bad_alloc&) {  // the next decode collects it again
   }
 }
 

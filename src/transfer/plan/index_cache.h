@@ -1,12 +1,12 @@
 // IndexCache: decode indices (device/decode.h) of all arrays of a Context, under a budget.
 //
-// A chunk is known by three numbers: its array, the stored object it lies in and where it begins there; with them is
-// kept how many bytes it has encoded. That is all that can be had of a chunk without reading it, as devices may take
-// bytes that no CPU looks at, and it is enough: an index of other bytes is found out by the decode that uses it, which
-// is right all the same, and dropped.
+// A chunk is identified by its array, the stored object that contains it and its offset there. Its number of encoded
+// bytes is kept too. Nothing more is known of a chunk without reading it, since devices may decode bytes that no CPU
+// looks at. It is enough: a decode that is given the index of other bytes detects that, still decodes correctly, and
+// the index is dropped.
 //
-// Indices lie in blocks of memory. Where the budget is used up, the block that has not been used for longest is emptied
-// and used again, so that nothing is allocated any more.
+// Indices are kept in blocks of memory. When the budget is used up, the least recently used block is emptied and
+// reused, so that nothing more is allocated.
 //
 // Threads: one Access at a time, for all chunks of a wave.
 #pragma once
@@ -26,8 +26,8 @@ namespace headrace::transfer {
 
 struct IndexKey {
   std::uint64_t array = 0;   // IndexCache::array_number()
-  std::uint64_t object = 0;  // number of the stored object in the array's grid
-  std::uint64_t offset = 0;  // in it
+  std::uint64_t object = 0;  // index of the stored object in the array's grid
+  std::uint64_t offset = 0;  // of the chunk in the object
   bool operator==(const IndexKey&) const = default;
 };
 
@@ -35,7 +35,7 @@ class IndexCache {
  public:
   explicit IndexCache(std::size_t budget_bytes) : budget_bytes_(budget_bytes) {}
   bool enabled() const noexcept { return budget_bytes_ > 0; }
-  // The number of an array, by the store's URL and the path in it; 0 where none are kept. Throws std::bad_alloc.
+  // The number of an array, by the store's URL and the path in it; 0 if the cache is disabled. Throws std::bad_alloc.
   std::uint64_t array_number(const std::string& url, const std::string& path);
 
   struct Usage {
@@ -45,15 +45,16 @@ class IndexCache {
   class Access {
    public:
     explicit Access(IndexCache& cache) : cache_(cache), lock_(cache.mutex_) {}
-    // The word for the chunk's next decode; its index, if there is one, is copied to `to`, which has so much room.
+    // Returns the index word for the chunk's next decode. If there is an index, copies it to `to`, which has `room`
+    // bytes.
     std::uint32_t find(const IndexKey& key, std::uint64_t encoded_bytes, std::byte* to, std::uint64_t room) noexcept;
-    // Keeps what a decode has made; does nothing where there is no memory left.
+    // Keeps an index that a decode has produced; does nothing if memory is short.
     void keep(const IndexKey& key, std::uint64_t encoded_bytes, std::span<const std::byte> index) noexcept;
-    // The chunk needs none.
+    // Records that an index does not help the chunk.
     void keep_useless(const IndexKey& key, std::uint64_t encoded_bytes) noexcept;
     void drop(const IndexKey& key) noexcept;
     Usage usage() const noexcept;
-    // Every index of an array, in no order.
+    // Calls `tell` for every index of an array, in no particular order.
     void each(std::uint64_t array,
               const std::function<void(const IndexKey&, std::uint64_t encoded_bytes, std::span<const std::byte>)>& tell)
         const;
@@ -70,7 +71,7 @@ class IndexCache {
   struct Slot {
     IndexKey key;
     std::uint64_t encoded_bytes = 0;
-    std::uint64_t generation = 0;  // of its block when it was put there: another one's means that it is gone
+    std::uint64_t generation = 0;  // of its block when it was added; if the block's differs now, the index is gone
     std::uint32_t block = 0, at = 0, bytes = 0;
     State state = State::kFree;
   };

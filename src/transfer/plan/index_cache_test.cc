@@ -56,7 +56,7 @@ TEST(IndexCache, WithoutABudgetNothingIsKept) {
   EXPECT_EQ(access.usage().memory_bytes, 0u);
 }
 
-// Whatever is kept, in any order: never more memory than the budget and a little, never another chunk's bytes.
+// Whatever is kept, in any order: memory stays near the budget, and no chunk gets another chunk's bytes.
 TEST(IndexCache, HoldsItsBudget) {
   for (const std::size_t budget : {std::size_t{20'000}, std::size_t{200'000}, std::size_t{5'000'000}}) {
     IndexCache cache(budget);
@@ -84,7 +84,7 @@ TEST(IndexCache, HoldsItsBudget) {
   }
 }
 
-// A loop over more chunks than there is room for keeps those used last.
+// A loop over more chunks than fit keeps the most recently used.
 TEST(IndexCache, LeastRecentlyUsedGoesFirst) {
   IndexCache cache(400'000);
   Bytes to(1000);

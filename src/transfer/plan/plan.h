@@ -1,7 +1,7 @@
-// Plan: what a read has to fetch, handed out a wave at a time.
+// Plan: turns a selection into work for a read, a wave at a time.
 //
-// A plan never holds a list of all chunks: fill() appends the next groups to a wave, and describe() works out the rest
-// of a task from its ordinal when a worker gets to it. So a selection of 10^9 chunks costs no more memory than one of
+// A plan never holds a list of all chunks: fill() appends the next groups to a wave, and describe() computes the rest
+// of a task from its ordinal when a worker needs it. So a selection of 10^9 chunks takes no more memory than one of
 // ten.
 //
 // Threads: next_form() and fill() by one thread at a time; describe() and the rest from any number of threads, also
@@ -48,53 +48,54 @@ struct TaskGroup {
   std::uint32_t source = kNoSource;  // index into WaveTasks::sources; kNoSource: open the task's own key
 };
 
-// Which content of its object a chunk is of: equal ones mean equal bytes.
+// The version of an object that a chunk belongs to: equal versions mean equal bytes.
 struct StoredVersion {
-  os::FileIdentity file;    // of a file
-  std::uint64_t named = 0;  // of an object of a store: from the version that it tells; 0: known only with the answer
+  os::FileIdentity file;  // for files
+  // For objects of a store: made from the version that it reports; 0: known only with the answer.
+  std::uint64_t named = 0;
   bool operator==(const StoredVersion&) const = default;
 };
 
-// An object as it was when a plan looked into it: where its chunks lie is only true of that.
+// The version of an object that a plan looked into; the plan's chunk locations hold only for that version.
 //
 // Threads: every call from any thread.
 class SourceVersion {
  public:
   virtual ~SourceVersion() = default;
-  // kAgainExhausted if the object has been changed since. Asked once all that is wanted of it has been read: then
-  // nothing that was read is from a later version. Throws std::bad_alloc.
+  // kAgainExhausted if the object has been changed since. Call after everything needed of it has been read: then none
+  // of the bytes read belong to a later version. Throws std::bad_alloc.
   virtual Status check() const = 0;
-  // Where check() costs a round trip: begins one, whose check() waits for the answer, so that many are under way
-  // together. Null: check() asks nobody, or there is no memory for more. Throws std::bad_alloc.
+  // If check() costs a round trip: starts one, and the result's check() waits for the answer, so that many checks
+  // overlap. Null: check() makes no request, or memory is short. Throws std::bad_alloc.
   virtual std::unique_ptr<const SourceVersion> begin_check() const { return nullptr; }
-  // In which every change since shows; nothing: one might not.
+  // The version, if it reflects every later change; nullopt: a change might not show in it.
   virtual std::optional<StoredVersion> stored() const noexcept { return std::nullopt; }
-  // It has been changed, as reading it showed: whoever wants the object next looks into it anew.
+  // Called when a read has shown that the object has changed: the next user of the object looks into it again.
   virtual void refute() const noexcept {}
 };
 
 // An object that several groups of a wave share.
 struct Source {
-  std::shared_ptr<store::ByteSource> object;  // null: unusable, `failure` says why
-  std::shared_ptr<const std::string> key;     // shares its owner with others: made once for an object
+  std::shared_ptr<store::ByteSource> object;  // null: unusable, see `failure`
+  std::shared_ptr<const std::string> key;     // made once per object, and shared
   Status failure;
-  std::shared_ptr<const SourceVersion> version = nullptr;  // null: there is nothing to ask
+  std::shared_ptr<const SourceVersion> version = nullptr;  // null: nothing can be checked
 
   std::optional<StoredVersion> stored() const noexcept { return version != nullptr ? version->stored() : std::nullopt; }
   Status check_version() const { return version != nullptr ? version->check() : Status(); }
-  // What came of reading it.
+  // Called with the outcome of reading it.
   void note(const Status& status) const noexcept {
     if (status.code() == Code::kAgainExhausted && version != nullptr) version->refute();
   }
 };
 
-// What the chunks of a wave have in common: how they are decoded, and what becomes of their elements. Used only while
-// the plan lives, and keeps nothing of it.
+// What the chunks of a wave have in common: how they are decoded and converted. Used only while the plan lives, but
+// does not keep the plan alive.
 struct ChunkForm {
   std::shared_ptr<const codec::Chain> chain;  // its own, or the plan's
   device::ElementOp op;                       // from a decoded chunk into the tensor
-  std::vector<std::byte> fill;                // op.result_bytes(): an element where nothing is stored
-  std::vector<std::byte> damaged;             // likewise, where a chunk is damaged; empty: that ends the read
+  std::vector<std::byte> fill;                // op.result_bytes() long: an element where nothing is stored
+  std::vector<std::byte> damaged;             // likewise, where a chunk is damaged; empty: damage ends the read
 };
 
 // Filled by the plan, kept and reused by the wave. Vectors keep their capacity.
@@ -104,8 +105,8 @@ struct WaveTasks {
   std::vector<Task> tasks;
   std::vector<Source> sources;
   std::size_t max_tasks = 0;   // fill() stops at this many tasks
-  std::size_t room_tasks = 0;  // but the first group may have as many, rather than be cut, if these are more
-  Stats lookups;               // added to by fill(): what it opened and read itself, such as indexes of shards
+  std::size_t room_tasks = 0;  // if larger, the first group may have this many instead of being cut
+  Stats lookups;               // added to by fill(): what the plan opened and read itself, such as shard indexes
   ~WaveTasks() { let_go(); }
   // REQUIRES: the wave has been filled.
   const codec::Chain& chain() const noexcept { return *form->chain; }
@@ -115,7 +116,7 @@ struct WaveTasks {
     tasks.clear();
     let_go();
   }
-  // Of the sources, which may be kept open for others.
+  // Releases the sources, which others may keep open.
   void let_go() noexcept {
     if (sources.empty()) return;
     sources.clear();
@@ -123,23 +124,22 @@ struct WaveTasks {
   }
 };
 
-// What a worker needs to know of one task.
+// Details of one task that a worker needs.
 struct TaskDetail {
   std::string key;  // of the object, NUL-terminated; capacity is reused
-  device::Box box;  // dst: final; src: null, until whoever has the decoded chunk adds source_offset to it
+  device::Box box;  // dst: final; src: null, until the owner of the decoded chunk adds source_offset to it
   std::int64_t source_offset = 0;  // bytes of the decoded chunk before the box's first element
-  std::span<std::byte> tensor;     // the memory that the box's destination is part of
+  std::span<std::byte> tensor;     // the memory that contains the box's destination
   bool whole_chunk = false;  // the box takes all bytes of the decoded chunk in order and is contiguous in the tensor
-  // The task has more boxes than this one: Plan::next_box() gives them, one after the other.
+  // The task has further boxes, which Plan::next_box() produces one after another.
   bool several = false;
-  // With several only: elements of all boxes together, and the bytes of the decoded chunk from the first to behind the
-  // last of them.
+  // Only if `several`: elements of all boxes together, and the span of decoded bytes that they take.
   std::uint64_t elements = 0, span_begin = 0, span_end = 0;
-  // The plan's own: how far next_box() has come.
+  // The plan's own: state of next_box().
   struct Walk {
     std::array<std::uint64_t, device::kMaxRank> begin, length, first, count, at;
   } walk;
-  // Likewise, where several selections are read together: the one whose boxes are being given.
+  // The plan's own, where several selections are read together: the selection whose boxes are being produced.
   struct Merged {
     std::uint64_t entry, end;
     std::size_t level;
@@ -149,10 +149,10 @@ struct TaskDetail {
   std::uint64_t element_count() const noexcept { return several ? elements : box.element_count(); }
 };
 
-// Whom a plan tells that what it waited for has come.
+// Notified when a lookup that a plan waited for is complete.
 class LookupListener {
  public:
-  // From any thread, perhaps before fill() has returned. Takes no lock of the plan's.
+  // Called from any thread, perhaps before fill() has returned. Must not lock the plan.
   virtual void lookup_came() noexcept = 0;
 
  protected:
@@ -162,49 +162,49 @@ class LookupListener {
 enum class More : std::uint8_t {
   kYes,
   kNo,            // nothing is left after this call
-  kAfterLookups,  // the wave is not full: the call is to be made again for it, once lookup_came() has been called
+  kAfterLookups,  // the wave is not full: call fill() for it again after lookup_came()
 };
 
 class Plan {
  public:
   virtual ~Plan() = default;
 
-  // A form that none of the others exceeds in size: what is made for it has room for all.
+  // A form that is at least as large as all others: memory made for it suffices for each of them.
   virtual const std::shared_ptr<const ChunkForm>& largest_form() const noexcept = 0;
-  // Whether all chunks are of that one.
+  // Whether all chunks have that form.
   virtual bool one_form() const noexcept { return true; }
-  // The form of what the next fill() gives; the same object as before while it does not change. Chunks of one form
-  // follow each other. Throws std::bad_alloc.
+  // The form of what the next fill() appends; the same object while it does not change. Chunks of one form are
+  // consecutive. Throws std::bad_alloc.
   virtual Result<std::shared_ptr<const ChunkForm>> next_form() { return largest_form(); }
-  // Appends groups of that form to `wave`, at least one unless the plan is exhausted or waits. Where a user's store has
-  // to be asked first, nobody waits here for its answer, of which `listener` is told once.
-  // REQUIRES: next_form() has been asked since the last wave was full unless there is one form only.
+  // Appends groups of that form to `wave`, at least one unless the plan is exhausted or waits. Does not wait for
+  // requests to a user's store; `listener` is called once when the answers are there.
+  // REQUIRES: next_form() has been called since the last wave became full, unless there is only one form.
   virtual Result<More> fill(WaveTasks& wave, LookupListener& listener) = 0;
-  // Whether the next fill() has to open a file before anything else; the plan then has none open itself.
+  // Whether the next fill() has to open a file before anything else; the plan itself then has none open.
   virtual bool opens_next() const noexcept { return false; }
-  // The read has been stopped: what was asked for is not wanted. From any thread, also while fill() runs.
+  // The read has been stopped: cancels pending lookups. From any thread, also while fill() runs.
   virtual void give_up() noexcept {}
   virtual void describe(const TaskGroup& group, const Task& task, TaskDetail& detail) const = 0;
-  // Goes on to the next box of the task that `detail` describes; false behind the last. Boxes of one task have no
-  // element of the tensor in common.
+  // Advances to the next box of the task that `detail` describes; false after the last. Boxes of one task do not
+  // overlap in the tensor.
   virtual bool next_box(TaskDetail& detail) const {
     (void)detail;
     return false;
   }
 
   virtual std::uint64_t chunk_count() const noexcept = 0;
-  // Whether most chunks have much more than what is wanted of them, so that a part may be enough.
+  // Whether most chunks are much larger than the wanted part of them, so that reading parts may pay.
   virtual bool wants_parts() const noexcept { return false; }
   virtual store::Store& store() const noexcept = 0;
   virtual std::uint64_t max_group_bytes() const noexcept = 0;  // longest read of a group with several tasks
-  // The chunk of a task, as the cache of decode indices knows it; array 0: none are kept. The same for every selection.
+  // The task's chunk as a key of the decode index cache; array 0: none are kept. The same for every selection.
   virtual IndexKey index_key(const TaskGroup& group, const Task& task) const {
     (void)group, (void)task;
     return {};
   }
   virtual bool keeps_indices() const noexcept { return false; }
-  // What is known of who is faster in this array's reads of a kind (placement_kind()), which begins with `prior`; null:
-  // nothing, and nothing is kept. Throws std::bad_alloc.
+  // The policy that has learnt who decodes this array's reads of a kind (placement_kind()) faster; a new one starts
+  // from `prior`. Null: nothing is known or kept. Throws std::bad_alloc.
   virtual std::shared_ptr<PlacementPolicy> placement(const std::string& kind,
                                                      const std::shared_ptr<PlacementPrior>& prior) const {
     (void)kind, (void)prior;

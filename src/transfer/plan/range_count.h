@@ -1,4 +1,4 @@
-// Which way the bytes of a ByteStore's answer came, as Stats counts it.
+// Counts in Stats whether the bytes of a ByteStore's answer came from the store or its cache.
 #pragma once
 
 #include <headrace/byte_store.h>

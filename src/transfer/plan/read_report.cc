@@ -95,9 +95,9 @@ void ReadReport::end(const std::string& engine, const std::string& device_note, 
     stats_.engine = engine;
     stats_.path = describe_path(stats_, engine, decode_note);
     stats_.device_note = device_note;
-  } catch (const std::bad_alloc&) {  // the counts remain
+  } catch (const std::bad_alloc&) {  // only the counts are reported
   }
-  stats_ += lookups_;  // "path" says how chunks were read
+  stats_ += lookups_;  // after "path" is set, which describes only how chunks were read
   stats_.wall_seconds = static_cast<double>(base::now_ns() - start_ns_) * 1e-9;
 }
 

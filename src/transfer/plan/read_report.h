@@ -1,9 +1,9 @@
-// ReadReport: how a read goes, and how it ended: the first reason to stop, the chunks that failed, counts and progress.
+// ReadReport: progress and outcome of a read: the first reason to stop, the failed chunks and the counts.
 //
 // Workers count in Stats of their own, which are added once, at the end.
 //
-// Threads: every call from any thread, but for add() to errors(), which belong to who ends the read. Its lock is taken
-// last: callers may hold theirs.
+// Threads: every call from any thread, except add() to errors(), which belong to the thread that ends the read. Its
+//          lock is last in the lock order: callers may hold theirs.
 #pragma once
 
 #include <headrace/array.h>
@@ -27,36 +27,37 @@ class ReadReport {
  public:
   using Progress = std::function<void(std::uint64_t chunks_done, std::uint64_t chunks)>;
 
-  // `progress` is called with how many of the read's chunks are done, and has to outlive the report; null: nobody asks.
+  // `progress` is called with the number of the read's finished chunks, and must outlive the report; null: not called.
   ReadReport(const Progress& progress, bool collect_errors, std::uint64_t start_ns)
       : progress_(progress), collect_errors_(collect_errors), start_ns_(start_ns), last_progress_ns_(start_ns) {}
 
-  // Of all calls the first says how the read ends; none does after end().
+  // The first call decides how the read ends; calls after end() have no effect.
   void stop(Status status) noexcept;
-  // For workers, which give up what they have not begun.
+  // For workers, which drop work that they have not started.
   bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
   bool collects_errors() const noexcept { return collect_errors_; }
-  // A chunk failed, of the object `key`: it is listed where errors are collected, else the read stops. The device's
-  // loss always stops it. Throws std::bad_alloc.
+  // Reports a failed chunk of the object `key`: it is listed if errors are collected, else the read stops. Loss of the
+  // device always stops the read. Throws std::bad_alloc.
   void fail(const TaskGroup& group, const Task& task, const std::string& key, Status status);
-  // Likewise of one that the read goes on without: it is listed where errors are collected.
+  // Reports a failed chunk without which the read goes on: it is listed if errors are collected.
   void note_failure(const TaskGroup& group, const Task& task, const std::string& key, Status status);
-  // Elements that become `element`, which is the same in every call, when the read ends. Throws std::bad_alloc.
+  // Records elements to be overwritten with `element` when the read ends; it must be the same in every call. Throws
+  // std::bad_alloc.
   void replace(std::span<const device::Box> boxes, std::span<const std::byte> element);
   void add_done(std::uint64_t chunks) noexcept { chunks_done_.fetch_add(chunks, std::memory_order_relaxed); }
-  // Calls the progress function if 100 ms have passed since it was called last. False: it threw, which stops the read.
+  // Calls the progress function if 100 ms have passed since the last call. False: it threw, which stops the read.
   bool show_progress(std::uint64_t chunks);
 
   void add(const Stats& part) { stats_ += part; }
-  // What the plan opened and read to find the chunks: it counts, and says nothing of how chunks were read.
+  // What the plan opened and read to locate the chunks. It is counted, but does not affect Stats::path.
   void add_lookups(const Stats& part) { lookups_ += part; }
-  // `engine`: that cold bytes were read by, or "none"; `decode_note`: why the device decodes nothing, or "".
+  // `engine`: the engine that read cold bytes, or "none"; `decode_note`: why the device decodes nothing, or "".
   void end(const std::string& engine, const std::string& device_note, const std::string& decode_note);
   const Status& status() const noexcept { return status_; }
   const Stats& stats() const noexcept { return stats_; }
   std::vector<ChunkError>& errors() noexcept { return errors_; }
   const std::vector<ChunkError>& errors() const noexcept { return errors_; }
-  // For who ends the read.
+  // For the thread that ends the read.
   const std::vector<device::Box>& replaced() const noexcept { return replaced_; }
   const std::vector<std::byte>& replacement() const noexcept { return replacement_; }
 

@@ -9,7 +9,7 @@ namespace headrace::transfer {
 
 using What = ChunkCache::Found::What;
 
-// What is there of a task of which something is stored.
+// The cache's entry for a task that has stored bytes.
 ChunkCache::Found AnswerCache::find(const TaskGroup& group, const Task& task, const StoredVersion& version) const {
   const ChunkCache::Found found = cache_->look_up(key_of(group, task, version));
   const bool fits = task.length == kWholeObject || task.length == found.memory.size();
@@ -49,7 +49,7 @@ void AnswerCache::trim(const Wave& wave, const TaskGroup& group, const std::opti
     begin = std::min(begin, task.offset);
     end = std::max(end, task.offset + task.length);
   }
-  if (begin >= end) return;  // all have come meanwhile
+  if (begin >= end) return;  // all have been cached meanwhile
   offset = begin;
   length = end - begin;
 }

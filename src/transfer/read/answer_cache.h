@@ -1,8 +1,8 @@
-// AnswerCache: what stores without files have answered, chunk by chunk, in the host's memory: a later read takes it
-// from there, whoever decodes it.
+// AnswerCache: keeps the answers of stores without files, chunk by chunk, in host memory. Later reads take chunks from
+// there, whether the CPU or the device decodes them.
 //
 // Threads: every call from any thread, for different groups.
-// Owns:    nothing; the cache is its reader's.
+// Owns:    nothing; the cache belongs to its reader.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +19,24 @@ namespace headrace::transfer {
 
 class AnswerCache {
  public:
-  // Everything outlives it. cache: null: nothing is kept.
+  // Everything outlives it. cache: null disables it.
   AnswerCache(const Plan& plan, ChunkCache* cache) noexcept : plan_(plan), cache_(cache) {}
 
-  // Whether a chunk that has a version is to be asked for as a whole, since it will be kept.
+  // Whether a chunk with a version should be requested whole, since it will be cached.
   bool takes_more() const noexcept { return cache_ != nullptr && cache_->takes_more(); }
-  // Gives the chunks of a group to the wave's sink, where all of them are there. `version`: nothing: they are not kept.
+  // Gives a group's chunks to the wave's sink if all of them are cached. `version`: nullopt: they are not cached.
   bool take(Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version, Worker& worker) const;
-  // Takes chunks that are there off both ends of a group's range [offset, offset + length), which is then to be given
-  // by give().
+  // Shrinks a group's range [offset, offset + length) by cached chunks at both of its ends. Pass the data of the
+  // shrunken range to give().
   void trim(const Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version,
             std::uint64_t& offset, std::uint64_t& length) const;
-  // Gives the chunks of a group to the wave's sink, out of the object's bytes from `data_offset` on, and those that are
-  // there. False: all lie in `data`.
+  // Gives a group's chunks to the wave's sink, from the object's bytes that begin at `data_offset` and from the cache.
+  // False: did nothing, since all chunks lie in `data`.
   bool give(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
             Worker& worker) const;
-  // Keeps what a store's answer has as a whole. The answer was checked.
+  // Caches the chunks that a store's answer contains whole. REQUIRES: the answer was checked.
   void keep(const Wave& wave, std::uint32_t group_index) const noexcept;
-  // Keeps that there is no such object.
+  // Caches that the object does not exist.
   void keep_absence(const TaskGroup& group, const Task& task) const noexcept;
 
  private:

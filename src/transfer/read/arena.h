@@ -1,4 +1,4 @@
-// Arena: memory that is handed out piece by piece and given back as a whole.
+// Arena: memory that is allocated piece by piece and freed as a whole.
 //
 // Threads: one at a time.
 #pragma once
@@ -12,7 +12,7 @@ namespace headrace::transfer {
 
 class Arena {
  public:
-  // Not aligned. Throws std::bad_alloc.
+  // Unaligned. Throws std::bad_alloc.
   std::byte* take(std::size_t bytes) {
     if (bytes > left_) {
       const std::size_t block = std::max(bytes, std::min(kLargestBlock, 2 * last_block_));

@@ -36,7 +36,7 @@ ChunkCache::~ChunkCache() {
   for (const std::span<std::byte> block : blocks_) device_->deallocate(block.data(), block.size());
 }
 
-// The entries where a key's may be, until `look` says what it found.
+// Calls `look` for each entry that may hold the key, until it returns a result.
 template <class Look>
 ChunkCache::Found ChunkCache::walk(const Key& key, const Look& look) const noexcept {
   const std::size_t mask = entries_.size() - 1;
@@ -53,7 +53,7 @@ ChunkCache::Found ChunkCache::find(const Key& key, std::uint64_t bytes) noexcept
     State state = entry.state.load(std::memory_order_acquire);
     bool claimed = false;
     while (!claimed && (state == State::kFree || state == State::kBusy)) {
-      if (state == State::kBusy) {  // another thread takes memory: for this chunk, or for another
+      if (state == State::kBusy) {  // another thread allocates, for this chunk or another
         std::this_thread::yield();
         state = entry.state.load(std::memory_order_acquire);
         continue;
@@ -129,14 +129,14 @@ void ChunkCache::drop(std::uint32_t entry) noexcept {
   entries_[entry].state.store(State::kDropped, std::memory_order_release);
 }
 
-// Not known: nothing says that it does not.
+// Unknown free memory counts as enough.
 bool ChunkCache::leaves_enough(std::uint64_t bytes) const noexcept {
   if (limits_.leave_free_bytes == 0) return true;
   const std::optional<std::uint64_t> free = device_->free_bytes();
   return !free || (*free >= bytes && *free - bytes >= limits_.leave_free_bytes);
 }
 
-// Empty: there is none left.
+// Empty: none left.
 std::span<std::byte> ChunkCache::take(std::uint64_t bytes) noexcept {
   const std::uint64_t room = base::align_up(bytes, kAlignment);
   const std::lock_guard lock(mutex_);

@@ -13,14 +13,14 @@
 namespace headrace::transfer {
 namespace {
 
-// A quarter less is worth a second look at the file.
+// Saving a quarter is worth a second read of the file.
 bool pays(std::uint64_t part, std::uint64_t whole) noexcept { return part <= whole - whole / 4; }
 
 bool may_pay(const WaveTasks& wave, const TaskDetail& detail) noexcept {
   return !detail.whole_chunk && wave.chain().decoded_bytes() >= least_part_chunk_bytes.load(std::memory_order_relaxed);
 }
 
-// The parts of one chunk, each a stream with a head of its own.
+// The parts of one chunk; each is a stream with its own head.
 class CutParts {
  public:
   struct One {
@@ -34,14 +34,14 @@ class CutParts {
     count_ = 0;
     for (const RawSpan& run : runs) parts_[count_++].wanted = run;
   }
-  // Of a stream of which `table` are the first bytes. False: not much less than all would be needed.
+  // Cuts the parts of a stream; `table` holds its first bytes. False: they are not much smaller than the stream.
   bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes) noexcept {
     std::size_t count = 0;
     for (std::size_t i = 0; i < count_; ++i) {
       RawSpan wanted = parts_[i].wanted;
       if (!cut_one(chain, table, stored_bytes, wanted, parts_[count])) return false;
       if (count > 0 && parts_[count].part.decoded_begin < decoded_end(parts_[count - 1])) {
-        // Both have a block in common.
+        // The two parts share a block, so they are merged.
         const std::uint64_t end = wanted.first + wanted.bytes;
         wanted.first = parts_[--count].wanted.first;
         wanted.bytes = end - wanted.first;
@@ -58,7 +58,7 @@ class CutParts {
     for (const One& one : parts()) bytes += one.bytes();
     return bytes;
   }
-  // The streams lie in `target` one behind the other, but for their heads, which are put there.
+  // Lays the streams out in `target` one after another and writes their heads. The caller fills in the rest.
   StoredChunk placed(std::span<std::byte> target, PartRoom& room) const noexcept {
     StoredChunk chunk;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -88,7 +88,7 @@ class CutParts {
   std::array<One, WantedRuns::kMost> parts_;
 };
 
-// Whether decoding the runs that the described task's boxes lie in may pay, instead of all of the chunk.
+// Whether decoding only the runs that contain the described task's boxes may pay.
 bool wants_parts(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task, Worker& worker,
                  CutParts& cuts) {
   if (wave.tasks.chain().part_table_bytes() == 0 || !may_pay(wave.tasks, worker.detail)) return false;
@@ -140,8 +140,8 @@ bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, c
   const CutParts::One& first = cuts.parts().front();
   if (cuts.parts().size() == 1 && own.contains(all) && group.task_count == 1 &&
       first.part.begin >= first.part.head_bytes) {
-    // In the place of what is not wanted: a part begins behind the table, which is longer than its own. Of several
-    // tasks others may have the same bytes.
+    // In place, over unwanted bytes: a part begins after the chunk's table, which is longer than the part's own. Not
+    // with several tasks in the group, since others may use the same bytes.
     std::byte* const at = own.data() + (all.data() - own.data()) + (first.part.begin - first.part.head_bytes);
     stored = cuts.placed({at, static_cast<std::size_t>(cuts.bytes())}, room);
     return true;
@@ -189,7 +189,7 @@ Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::s
 
 namespace {
 
-// Leaves a part in its mapping, out of which the device takes it. False: it is not mapped.
+// Leaves a part in its mapping, from which the device copies it. False: it is not mapped.
 bool leave_mapped(const PartReader& reader, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
                   const CutParts& cuts, Worker& worker) {
   const CutParts::One& one = cuts.parts().front();
@@ -201,7 +201,7 @@ bool leave_mapped(const PartReader& reader, Wave& wave, std::uint32_t group_inde
   if (!found) return false;
   ++worker.stats.requests;
   const MappedPart part{std::span(one.head).first(head_bytes), *found, one.part.decoded_begin, one.part.decoded_bytes};
-  // Its boxes may be spent.
+  // Its boxes may be consumed.
   reader.tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
   if (Status status = wave.sink->take_mapped_part(wave, group, part, one.part.begin, worker); !status.ok())
     reader.tasks.report().stop(std::move(status));
@@ -252,7 +252,7 @@ PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_ind
     ++worker.stats.requests;
     Fetcher::Cached came = reader.fetcher.read_cached(range, to, failure, worker.stats);
     if (came == Fetcher::Cached::kNotCached) {
-      // The place is taken, and the beginning was there: what is missing is little.
+      // The room is reserved, and the beginning was cached, so little can be missing.
       failure = reader.fetcher.read(range, to, worker.memory->packed, worker.stats);
       came = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
     }

@@ -1,11 +1,11 @@
-// Parts of chunks: where a selection takes some of a chunk's elements and its codec can decode some of its bytes, that
-// is all that is decoded. Of what can be cut out of the stored bytes, no more is fetched and carried either, where that
-// pays (cold_part.h has what is not cached); other chunks are decoded from their beginning to the last element that is
-// wanted.
+// Parts of chunks: where a selection takes some of a chunk's elements and its codec can decode some of its bytes, only
+// those are decoded. If the part can also be cut out of the stored bytes, only the part's stored bytes are fetched and
+// moved, where that pays (cold_part.h covers bytes that are not cached). Other chunks are decoded from their beginning
+// to the last wanted element.
 //
-// A checksum inside a stream is not compared where decoding ends before it; one of the stored bytes is.
+// A checksum inside a stream is not verified where decoding ends before it; a checksum of the stored bytes is.
 //
-// Threads: any, each with a Worker of its own.
+// Threads: any, each with its own Worker.
 #pragma once
 
 #include <headrace/status.h>
@@ -27,53 +27,57 @@
 
 namespace headrace::transfer {
 
-// Chunks that decode to less are read whole: a second look at the file would take longer. Tests set it.
+// Chunks that decode to less are read whole: a second read of the file would take longer. Tests set it.
 inline std::atomic<std::uint64_t> least_part_chunk_bytes{std::uint64_t{32} << 10};
 
-// The decoded bytes that the described task's boxes lie between, if decoding them alone may pay; none: all of the
+// The decoded bytes that the described task's boxes span, if decoding them alone may pay; empty: decode the whole
 // chunk.
 RawSpan wanted_part(const WaveTasks& wave, const TaskDetail& detail) noexcept;
-// The decoded bytes up to the last that the described task's boxes take, where decoding may end there and that may pay;
-// 0: all.
+// The decoded bytes up to the last that the described task's boxes take, if decoding can end there and that may pay; 0:
+// decode the whole chunk.
 std::uint64_t wanted_prefix(const WaveTasks& wave, const TaskDetail& detail) noexcept;
-// What is enough of a stream, of which `table` are the first bytes; false: not much less than all.
+// Computes the part of a stream that yields `wanted`; `table` holds the stream's first bytes. False: the part is not
+// much smaller than the stream.
 bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes, const RawSpan& wanted,
          std::span<std::byte> head, codec::StreamPart& part) noexcept;
-// An array's chunks are much alike: where several had no parts (Worker::uncut), few others are looked at.
+// Whether to skip looking for parts. Chunks of an array are alike: after several without parts (Worker::uncut), only a
+// few of the following are examined.
 bool passes_over(Worker& worker) noexcept;
-// The parts of a chunk behind its first, while its sink takes them.
+// Storage for the parts of a chunk after its first, while its sink takes them.
 using PartRoom = std::array<StoredPart, WantedRuns::kMost - 1>;
-// Makes of a described task's stored bytes those of its parts, in the worker's memory. False: nothing would be gained.
+// Reduces a described task's stored bytes to those of its parts, in the worker's memory. False: nothing would be
+// gained.
 bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task, Worker& worker,
              PartRoom& room, StoredChunk& stored);
-// target: of stored.part_bytes; of several parts, all of the chunk, in which each has its place.
+// target: stored.part_bytes for one part; for several parts the whole chunk, in which each part has its place.
 Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::span<std::byte> target,
                     codec::Chain::Workspace& workspace);
 
-// The only part of a chunk, with the head of a stream of its own.
+// The only part of a chunk; it is a stream with its own head.
 struct OnePart {
   codec::StreamPart part;
   std::array<std::byte, codec::kMostPartTableBytes> head;
 };
-// Of a described task, of which `table` are the first stored bytes. Its boxes may be spent. False: there is no such
-// part, or it does not pay.
+// Cuts the only part of a described task; `table` holds the task's first stored bytes. May leave the task's boxes
+// consumed. False: there is no such part, or it does not pay.
 bool cut_one_part(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task,
                   std::span<const std::byte> table, std::uint64_t stored_bytes, Worker& worker, OnePart& out);
 
 enum class PartRead : std::uint8_t {
-  kNone,    // it is to be read whole, as far as is known, and the sink has been told nothing
-  kDone,    // the sink has it, or the group has failed
-  kMapped,  // the sink has where it is mapped: the object stays open
+  kNone,    // read the whole chunk; the sink was given nothing
+  kDone,    // the sink has the part, or the group has failed
+  kMapped,  // the sink knows where the part is mapped: the object stays open
 };
-// Who reads parts of chunks, for one read.
+// What reading parts needs, for one read.
 struct PartReader {
   const ReadTasks& tasks;
   const Fetcher& fetcher;
   Router& router;
   MappedReads& mapped;
 };
-// Reads out of the page cache, or finds mapped, what is enough of a group's only task, `whole`, and gives it to the
-// sink. `cold` is how an engine reads it, where its beginning is known not to be cached: nothing has to be asked again.
+// Reads the wanted part of a group's only task, `whole`, from the page cache or finds it mapped, and gives it to the
+// sink. Sets `cold`, the way an engine should read it, if the chunk's beginning is known not to be cached; the caller
+// need not probe again.
 PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
                    std::optional<Way>& cold, Worker& worker);
 

@@ -28,7 +28,7 @@ std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const TaskGroup&
   }
   const std::optional<std::span<std::byte>> part = base::part(target, 0, length);
   if (!part) {
-    // Sizes were compared before: whatever says so now, nothing is written beyond the place.
+    // Sizes were checked before. Even if that check failed, nothing is written beyond the place.
     tasks_.fail_group(wave.tasks, group, worker,
                       Status(Code::kInternal, Layer::kTransfer, "more bytes are stored than their place has room for")
                           .with_range(group.offset, length));
@@ -68,7 +68,7 @@ Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t tas
   const Task& task = wave.tasks.tasks[task_index];
   const codec::Chain& chain = wave.tasks.chain();
   const bool whole_object = task.length == kWholeObject;
-  // Of a raw chunk that was read by itself there may be a part only.
+  // A raw chunk that was read by itself may be a part only.
   const bool raw_part = chain.raw() && (whole_object || group.task_count == 1);
   const auto bytes = whole_object || raw_part ? data : base::part(data, task.offset - data_offset, task.length);
   if (!bytes) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
@@ -95,7 +95,7 @@ void ChunkSink::fill(Wave& wave, const TaskGroup& group, std::uint32_t task_inde
   const Task& task = wave.tasks.tasks[task_index];
   tasks_.describe(group, task, worker);
   const std::uint64_t delivered = filled_bytes(wave.tasks, worker.detail);
-  worker.described = nullptr;  // the boxes are spent
+  worker.described = nullptr;  // the boxes are consumed
   if (Status status = fill_task(wave, task_index, worker); !status.ok()) {
     return tasks_.fail(wave.tasks, group, task, worker, std::move(status));
   }
@@ -180,7 +180,7 @@ Status ChunkSink::decode(Wave& wave, const Task& task, const StoredChunk& stored
                          Worker& worker) const {
   const codec::Chain& chain = wave.tasks.chain();
   if (target.data() == nullptr || !prepare(wave, worker)) return Status::out_of_memory();
-  // decode() refuses less.
+  // decode() rejects a target that is too small.
   const bool part = stored.part_bytes != 0;
   std::uint64_t bytes = part ? stored.part_bytes : chain.decoded_bytes();
   const std::uint64_t room = stored.more.empty() ? bytes : chain.decoded_bytes();

@@ -13,7 +13,7 @@ std::span<std::byte> head_room(WaveFetch& fetch, std::uint32_t group_index) noex
   return std::span(fetch.part_heads).subspan(group_index * ColdPart::kHeadBytes, ColdPart::kHeadBytes);
 }
 
-// Of all that is expected to be stored.
+// Estimate of the bytes saved by reading a part, from the expected size of the whole.
 std::uint64_t saved_bytes(std::uint64_t stored_bytes, std::uint64_t wanted, std::uint64_t decoded_bytes,
                           std::uint64_t table_bytes) noexcept {
   const double share = static_cast<double>(wanted) / static_cast<double>(decoded_bytes);
@@ -64,7 +64,7 @@ bool table_came(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, s
   const TaskGroup& group = wave.tasks.groups[group_index];
   tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
   const RawSpan wanted = wanted_part(wave.tasks, worker.detail);
-  // The head goes where the bytes before the part will lie, so those are read with it.
+  // The head overwrites the bytes just before the part, so those are read too.
   if (wanted.bytes != 0 &&
       cut(wave.tasks.chain(), job.data, stream_bytes, wanted, head_room(wave.fetch, group_index), cold.part) &&
       cold.part.head_bytes <= cold.part.begin) {

@@ -24,10 +24,10 @@ DeviceSink::DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> d
                        std::shared_ptr<ChunkCache> kept, bool maps)
     : SlabSink(tasks, std::move(device), std::move(kept), true, maps), indices_(indices) {}
 
-// What the CPU decodes first it has to read.
+// Chunks whose first stages the CPU undoes have to be read by the CPU.
 bool DeviceSink::takes_mapped(const Wave& wave) const noexcept { return maps_ && decoding(wave).first_stage == 0; }
 
-// A decode index is of a whole chunk. A chunk is one item for the decoder.
+// A decode index covers a whole chunk, and a chunk is one item for the decoder.
 std::size_t DeviceSink::most_parts(const Wave& wave) const noexcept {
   if (decoding(wave).first_stage != 0 || decoding(wave).index_stride != 0) return 0;
   return !wave.tasks.chain().has_prefix() || decoding(wave).decoder->ends_early() ? 1 : 0;
@@ -40,7 +40,7 @@ void DeviceSink::begin(Wave& wave) {
   decode.used.store(0, std::memory_order_relaxed);
   decode.mapped_used.store(0, std::memory_order_relaxed);
   decode.chunks.assign(count, WaveChunk());
-  const std::size_t most = wave.tasks.tasks.capacity();  // that any fill of it may have
+  const std::size_t most = wave.tasks.tasks.capacity();  // upper bound for any fill of this wave
   decode.items.reserve(most);
   decode.item_tasks.reserve(most);
   if (decoding(wave).index_stride != 0) decode.index_keys.reserve(most);
@@ -55,8 +55,8 @@ Status DeviceSink::note_kept(Wave& wave, const TaskGroup& group, std::uint32_t t
                          : SlabSink::note_kept(wave, group, task_index, worker);
 }
 
-// Stored bytes that are on the device already: all of them are decoded out of the cache, a part is put together in the
-// encoded area.
+// Takes stored bytes that are on the device already: a whole chunk is decoded from the cache, a part is put together in
+// the encoded area.
 Status DeviceSink::take_kept_encoded(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
   WaveChunk& chunk = wave.decode.chunks[task_index];
   const Task& task = wave.tasks.tasks[task_index];
@@ -69,7 +69,7 @@ Status DeviceSink::take_kept_encoded(Wave& wave, const TaskGroup& group, std::ui
     if (stored.part_bytes == 0 &&
         cut_one_part(tasks_, wave, group, task, chunk.kept_head, chunk.kept.size(), worker, one) &&
         has_mapped_room(wave, one.part.head_bytes, one.part.bytes)) {
-      worker.described = nullptr;  // its boxes may be spent
+      worker.described = nullptr;  // its boxes may be consumed
       tasks_.describe(group, task, worker);
       MappedRange range;
       range.offset = one.part.begin;
@@ -84,14 +84,14 @@ Status DeviceSink::take_kept_encoded(Wave& wave, const TaskGroup& group, std::ui
   return note_encoded(wave, task_index, stored, worker);
 }
 
-// Room for the encoded bytes of one task, the same at every call; nothing: more than any chunk may have.
+// Room for the encoded bytes of one task, the same on every call; nullopt: more than any chunk may have.
 std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_t task_index,
                                                         std::uint64_t bytes) const {
   WaveChunk& chunk = wave.decode.chunks[task_index];
   if (chunk.at == WaveChunk::kNowhere) {
     chunk.room = base::align_up(bytes, kSlabAlignment);
-    // What is mapped has no place in the pinned slab: its places grow towards the others', and the area has room for
-    // the longest that all tasks together may have.
+    // Mapped chunks have no place in the pinned slab. Their places grow from the end of the area towards the others';
+    // the area is large enough for the longest chunks of all tasks.
     std::atomic<std::uint64_t>& used = chunk.mapped ? wave.decode.mapped_used : wave.decode.used;
     const std::uint64_t before = used.fetch_add(chunk.room, std::memory_order_relaxed);
     const bool fits = before <= areas(wave).encoded_bytes && chunk.room <= areas(wave).encoded_bytes - before;
@@ -102,15 +102,15 @@ std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_
   return base::part(wave.stage.slot->pinned, chunk.at, bytes);
 }
 
-// Room for what is stored of a group as it lies in the object, so that one copy takes all of it there: for many small
-// pieces a kernel has to, and that waits for the decoders of the waves before. False: each task gets a place by itself.
+// Reserves room for a group's stored bytes as they lie in the object, so that one copy moves them. Many small pieces
+// would need a kernel, which would wait for the decoders of earlier waves. False: each task gets its own place.
 bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
   const Task* const tasks = &wave.tasks.tasks[group.first_task];
   if (group.task_count < 2 || tasks->length == 0 || tasks->offset != range.offset) return false;
   for (std::uint32_t i = group.first_task; keeps_encoded() && i < group.first_task + group.task_count; ++i) {
     if (!wave.decode.chunks[i].kept.empty() && !wave.decode.chunks[i].keeps) return false;  // it comes from elsewhere
   }
-  // What the tasks may take together: gaps between them must not make it more.
+  // Gaps between the tasks must not take more room than the tasks may take together.
   const std::uint64_t most =
       base::align_up(wave.tasks.chain().capacity_before(decoding(wave).first_stage), kSlabAlignment);
   const auto live = std::count_if(tasks, tasks + group.task_count, [](const Task& task) { return task.length != 0; });
@@ -135,7 +135,7 @@ Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const TaskGroup& g
   return reserve(wave, group.first_task, length).value_or(std::span<std::byte>());
 }
 
-// In the pinned slab, with room for the longest chunk: how long it is shows when it has come.
+// Room in the pinned slab for the longest chunk, because the length is known only after arrival.
 std::span<std::byte> DeviceSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                               Worker& worker) {
   (void)worker;
@@ -150,7 +150,7 @@ std::span<std::byte> DeviceSink::arrival_room(Wave& wave, const TaskGroup& group
   return place ? place->first(static_cast<std::size_t>(length)) : std::span<std::byte>();
 }
 
-// What is stored may lie in the slab already.
+// The stored bytes may be in the slab already.
 Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                              Worker& worker) {
   (void)group;
@@ -178,7 +178,8 @@ Status DeviceSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t t
   return note_encoded(wave, task_index, {encoded, stored.skipped, stored.part_bytes}, worker);
 }
 
-// worker.detail describes the task, which has its place in the encoded area; what is mapped is not looked at.
+// Notes a task whose bytes have their place in the encoded area; does not read mapped bytes. REQUIRES: worker.detail
+// describes the task.
 Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const {
   WaveChunk& chunk = wave.decode.chunks[task_index];
   chunk.bytes = stored.bytes.size();
@@ -193,7 +194,7 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const Stor
   const bool in_place = !chunk.part && !prefix && (!chunk.keeps || keeps_encoded()) && worker.detail.whole_chunk &&
                         wave.tasks.op().moves_bytes_only() &&
                         reinterpret_cast<std::uintptr_t>(worker.detail.box.dst) % kSlabAlignment == 0;
-  worker.described = nullptr;  // the box is spent
+  worker.described = nullptr;  // the box is consumed
   if (in_place) {
     const auto target = whole_target(worker.detail, decoded_bytes);
     if (!target) return Status(Code::kInternal, Layer::kTransfer, "a chunk reaches beyond the tensor");
@@ -219,7 +220,7 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   WaveChunk& chunk = wave.decode.chunks[task_index];
   const std::uint64_t table_bytes = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), length);
   if (chunk.keeps && keeps_encoded() && has_mapped_room(wave, table_bytes, length)) {
-    // The CPU reads nothing in a mapping, whose file may shrink: the table comes back from the device.
+    // The CPU must not read a mapping, whose file may shrink: the table is copied back from the device.
     chunk.head_bytes = table_bytes;
     chunk.head_at = wave.decode.used.fetch_add(base::align_up(table_bytes, kSlabAlignment), std::memory_order_relaxed);
   }
@@ -229,7 +230,7 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   return note_encoded(wave, task_index, stored, worker);
 }
 
-// Both the head, in the pinned slab, and the part, which grows towards it, are within the task's share of the area.
+// The head, in the pinned slab, and the part, which grows towards it, must both fit the task's share of the area.
 bool DeviceSink::has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept {
   const std::uint64_t share = areas(wave).encoded_bytes / std::max<std::uint64_t>(wave.form->sizes.tasks, 1);
   return takes_mapped(wave) && bytes <= share && head_bytes <= share &&
@@ -256,7 +257,7 @@ Result<std::span<const std::byte>> DeviceSink::note_mapped_part(Wave& wave, std:
   return std::span<const std::byte>(*place);
 }
 
-// What the decoder is to do, and the boxes that come after it.
+// Lists the decoder's items, and the boxes to place after decoding.
 Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   WaveDecode& decode = wave.decode;
   const std::span<std::byte> area =
@@ -288,7 +289,7 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   return {};
 }
 
-// Chunks with more room than they take, each by itself.
+// Adds chunks with more room than bytes as one piece each.
 Status DeviceSink::add_apart(Wave& wave) const {
   const StagingSlot& slot = *wave.stage.slot;
   for (const WaveChunk& chunk : wave.decode.chunks) {
@@ -301,7 +302,7 @@ Status DeviceSink::add_apart(Wave& wave) const {
   return {};
 }
 
-// What is used of the pinned slab as one piece, and what is mapped to its places behind.
+// Adds the used part of the pinned slab as one piece, and mapped bytes with their places behind it.
 Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   StagingSlot& slot = *wave.stage.slot;
   wave.stage.pieces.clear();
@@ -314,7 +315,7 @@ Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   }
   const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
   for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
-    // Bytes of several tasks may come as one piece: what bounds it is the area of all.
+    // One piece may hold bytes of several tasks, so it is bounded by the whole area.
     const auto dst = base::part(area, wave.decode.chunks[piece.task].at + piece.within, piece.src.size());
     if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
     wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
@@ -329,8 +330,8 @@ Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   return {};
 }
 
-// Moves stored bytes between the ChunkCache and the encoded area, in one call; and fetches the tables of chunks that
-// are kept out of mappings.
+// Moves stored bytes between the ChunkCache and the encoded area in one call, and fetches the tables of mapped chunks
+// that are cached.
 Status DeviceSink::move_kept(Wave& wave) const {
   StagingSlot& slot = *wave.stage.slot;
   const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
@@ -362,7 +363,7 @@ Status DeviceSink::move_kept(Wave& wave) const {
   return {};
 }
 
-// First stored bytes of a chunk that has been kept by a wave that is through.
+// First stored bytes of a chunk that a finished wave has cached.
 std::span<const std::byte> DeviceSink::head_of(const Wave& wave, const WaveChunk& chunk) const noexcept {
   const std::uint64_t table_bytes = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), chunk.bytes);
   if (!keeps_encoded() || table_bytes == 0 || (chunk.mapped && chunk.head_bytes != table_bytes)) return {};
@@ -371,7 +372,7 @@ std::span<const std::byte> DeviceSink::head_of(const Wave& wave, const WaveChunk
       .value_or(std::span<std::byte>());
 }
 
-// Stored bytes that the host has nowhere.
+// Fetches stored bytes that are only on the device.
 Result<std::span<const std::byte>> DeviceSink::fetch_kept(const Wave& wave, const WaveChunk& chunk,
                                                           Worker& worker) const {
   StagingSlot& slot = *wave.stage.slot;
@@ -419,7 +420,8 @@ device::DecodeIndices DeviceSink::indices_of(const Wave& wave) const {
           static_cast<std::uint32_t>(wave.decode.items.size())};
 }
 
-// What is known of the wave's chunks goes with them; of the others it is to be collected. The cache is locked once.
+// Passes the cached decode indices of the wave's chunks; for the other chunks an index is to be collected. Locks the
+// cache once.
 device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
   const device::DecodeIndices indices = indices_of(wave);
   const std::uint64_t stride = decoding(wave).index_stride;
@@ -436,7 +438,7 @@ device::DecodeIndices DeviceSink::give_indices(Wave& wave) const {
   return indices;
 }
 
-// What the wave has collected is kept, and what was of no use is not.
+// Caches the indices that the wave collected, and remembers chunks for which an index is useless.
 void DeviceSink::keep_indices(const Wave& wave, Worker& worker) const {
   const WaveDecode& decode = wave.decode;
   if (decoding(wave).index_stride == 0 || decode.items.empty()) return;
@@ -491,7 +493,7 @@ std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Worker& worker) {
     const std::uint32_t task = decode.item_tasks[i];
     WaveChunk& chunk = decode.chunks[task];
     const bool good = outcomes(wave)[i].ok() && !chunk.failed;
-    // What the CPU has to decode it will have to decode again.
+    // A chunk that the CPU had to decode would need it again, so it is not cached.
     if (std::exchange(chunk.keeps, false)) {
       good ? kept_->keep(chunk.entry, head_of(wave, chunk)) : kept_->drop(chunk.entry);
     }
@@ -504,13 +506,13 @@ std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Worker& worker) {
   return decode.returned;
 }
 
-// Into what is free of the wave's pinned slab, from where it is uploaded whenever that is full.
+// Decodes into free space of the wave's pinned slab, which is uploaded whenever it is full.
 Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) {
   WaveDecode& decode = wave.decode;
   const codec::Chain& chain = wave.tasks.chain();
   const WaveChunk& chunk = decode.chunks[task_index];
-  // Behind what is encoded, where the slab has room for one chunk even if all of that area is used: both are multiples
-  // of kSlabAlignment, and a coarser alignment would reach into the outcomes.
+  // The space follows the encoded bytes, where the slab has room for one chunk even if the encoded area is full. Both
+  // are multiples of kSlabAlignment; a coarser alignment would reach into the outcomes.
   const std::uint64_t first = std::min(decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes);
   const std::uint64_t stride = wave.form->sizes.stride;
   if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, worker));

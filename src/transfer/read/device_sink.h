@@ -1,6 +1,6 @@
-// DeviceSink: encoded bytes go into the wave's slab, one copy takes them to the device, one call undoes the codecs
-// there and one places the chunks. What the device hands back is decoded by the CPU from the same bytes once the wave
-// is through, and what the CPU says of them is what counts.
+// DeviceSink: collects encoded bytes in the wave's slab; one copy moves them to the device, one call decodes them there
+// and one places the chunks. The CPU decodes chunks that the device hands back from the same bytes after the wave has
+// finished, and the CPU's verdict is final.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace headrace::transfer {
 
 class DeviceSink final : public SlabSink {
  public:
-  // Of waves whose form has a decoder. `indices` outlives the sink. kept: as SlabSink has it.
+  // For waves whose form has a decoder. `indices` outlives the sink. kept: see SlabSink.
   DeviceSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, IndexCache& indices,
              std::shared_ptr<ChunkCache> kept, bool maps);
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kElementsPerCopy = std::uint64_t{1} << 16;
 constexpr std::uint64_t kBytesPerElement = sizeof(std::int64_t) + sizeof(VariableSlot);
-std::byte g_nowhere{};  // where slots would begin that nobody keeps
+std::byte g_nowhere{};  // stands for the first slot where slots are not kept
 
 }  // namespace
 
@@ -71,7 +71,7 @@ Result<std::unique_ptr<Elements>> Elements::create(Resources& resources, std::ui
                       std::to_string(options.max_bytes) + ": select fewer, or allow more");
   }
   out->kept_bytes_ = *bytes;
-  // Zeroed by the kernel: the elements of a chunk that fails are empty ones.
+  // Zeroed by the kernel, so the elements of a chunk that fails are empty.
   out->slots_.reset(static_cast<VariableSlot*>(std::calloc(static_cast<std::size_t>(count) + 1, sizeof(VariableSlot))));
   if (out->slots_ == nullptr) return Status::out_of_memory();
   return out;
@@ -79,7 +79,7 @@ Result<std::unique_ptr<Elements>> Elements::create(Resources& resources, std::ui
 
 std::span<std::byte> Elements::slots() const noexcept {
   const auto bytes = static_cast<std::size_t>(count_) * sizeof(VariableSlot);
-  // With check_only the plan's destinations are computed and never used.
+  // With check_only the plan's destinations are computed but never used.
   if (slots_ == nullptr) return {&g_nowhere, bytes};
   return {reinterpret_cast<std::byte*>(slots_.get()), bytes};
 }
@@ -106,8 +106,8 @@ void Elements::give_second_half(Portion& portion) noexcept {
   portion.alone.unlock();
 }
 
-// Copies elements to their places, a block at a time. The one who waits in run() works along; nothing of the Elements
-// is used once it has returned.
+// Copies elements to their places, a block at a time. The thread in run() helps; the Elements is not used after run()
+// has returned.
 class Elements::Copying final : public Workload, public std::enable_shared_from_this<Copying> {
  public:
   explicit Copying(const Elements& of) : of_(of), count_(of.count_) {}
@@ -150,7 +150,7 @@ class Elements::Copying final : public Workload, public std::enable_shared_from_
     trace::Timer timer(trace::Stage::kAssemble, static_cast<std::uint64_t>(offsets[end] - offsets[begin]));
     const VariableSlot* const slots = of_.slots_.get();
     for (std::uint64_t i = begin; i < end;) {
-      // Neighbours mostly lie behind one another where they are kept, too.
+      // Neighbours are mostly adjacent in the memory that keeps them, too.
       const std::byte* const src = slots[i].data;
       std::uint64_t bytes = slots[i].bytes;
       std::uint64_t next = i + 1;
@@ -172,10 +172,10 @@ class Elements::Copying final : public Workload, public std::enable_shared_from_
   bool cancelled_ = false;
 };
 
-// Offsets from the lengths in the slots.
+// Computes offsets from the lengths in the slots.
 Status Elements::sum_up() {
   offsets_.resize(static_cast<std::size_t>(count_) + 1);
-  std::int64_t at = 0;  // below max_bytes + 24 an element, which is below 2^63
+  std::int64_t at = 0;  // below max_bytes + 24 bytes per element, which is below 2^63
   for (std::size_t i = 0; i < count_; ++i) {
     offsets_[i] = at;
     at += static_cast<std::int64_t>(slots_.get()[i].bytes);

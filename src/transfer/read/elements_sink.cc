@@ -22,7 +22,7 @@ VariableSlot slot_at(const std::byte* at) noexcept {
   return slot;
 }
 
-// Calls visit(source, destination) for each element of a box, slowest dimension first, until it says false.
+// Calls visit(source, destination) for each element of a box, slowest dimension first, until it returns false.
 template <class Visit>
 void for_each_element(const device::Box& box, Visit&& visit) {
   if (box.element_count() == 0) return;
@@ -65,8 +65,8 @@ Result<std::span<std::byte>> ElementsSink::own_room(Wave& wave, const TaskGroup&
   return std::span(portion.encoded.data(), portion.encoded.capacity());
 }
 
-// The store's scratch is kept for the next object. Where that leaves too little for this one, it is unpacked while no
-// other worker unpacks or keeps scratch: what fails does not depend on how many there are.
+// The store's scratch is kept for the next object. If that leaves too little for this one, it is unpacked while no
+// other worker unpacks or keeps scratch, so that failing does not depend on the number of workers.
 Result<ChunkSink::UnpackRoom> ElementsSink::unpack_room(std::uint64_t length, Worker& worker) {
   constexpr std::string_view kWhat = "unpacking a chunk";
   const std::uint64_t bytes = store::Store::most_packed_bytes(length);
@@ -90,7 +90,7 @@ Status ElementsSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t
   const codec::Chain& chain = wave.tasks.chain();
   portion.use(wave.tasks.form);
   HEADRACE_TRY(decode(chain, stored.bytes, portion, worker));
-  worker.described = nullptr;  // the boxes are spent
+  worker.described = nullptr;  // the boxes are consumed
   const std::span<const std::byte> slots(portion.decoded.data(), static_cast<std::size_t>(chain.decoded_bytes()));
   trace::Timer timer(trace::Stage::kAssemble);
   std::uint64_t bytes = 0;
@@ -106,7 +106,7 @@ Status ElementsSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t
   return {};
 }
 
-// Into the portion's slots.
+// Decodes into the portion's slots.
 Status ElementsSink::decode(const codec::Chain& chain, std::span<const std::byte> encoded, Elements::Portion& portion,
                             Worker& worker) const {
   trace::Timer timer(trace::Stage::kDecode);
@@ -125,7 +125,7 @@ Status ElementsSink::decode(const codec::Chain& chain, std::span<const std::byte
   return status;
 }
 
-// Keeps the elements that a box selects of the portion's slots, and adds their bytes to `bytes`.
+// Keeps the elements that a box selects from the portion's slots, and adds their size to `bytes`.
 Status ElementsSink::keep_box(const device::Box& box, Elements::Portion& portion, std::uint64_t& bytes) const {
   std::uint64_t more = 0;
   const std::byte* no_text = nullptr;

@@ -1,8 +1,8 @@
-// ElementsSink: where a read of elements of variable length ends: those that are selected of each chunk are kept in
-// memory of the worker that decoded it.
+// ElementsSink: the sink of a read of variable-length elements. The selected elements of each chunk are kept in memory
+// of the worker that decoded it.
 //
-// Threads: as ChunkSink has it. What was kept belongs to the caller once the read has ended.
-// Fails:   kResourceExhausted beyond max_bytes, which is no fault of a chunk, ends the read.
+// Threads: see ChunkSink. The kept elements belong to the caller once the read has ended.
+// Fails:   exceeding max_bytes (kResourceExhausted) ends the read, since no single chunk is at fault.
 #pragma once
 
 #include "transfer/read/chunk_sink.h"

@@ -1,4 +1,4 @@
-// GroupReads: what becomes of groups whose bytes a user's store has, or the cache on disk in front of it.
+// GroupReads: groups whose bytes come from a user's store, or from the disk cache in front of it.
 #include <algorithm>
 #include <utility>
 
@@ -8,25 +8,24 @@
 
 namespace headrace::transfer {
 
-// What the store of a range is asked for it. Of unknown length there is room for what chunks usually take and a byte
-// more, which tells whether that was all. Of a raw chunk of a store that tells how long objects are no byte more is
-// asked for to find out that one is longer, and so it fits where the chunk belongs. Nothing else decides it, since
-// caches know ranges by that.
+// How many bytes to request of a store. For an object of unknown length: room for the usual size of a chunk, plus one
+// byte that shows whether there was more. A raw chunk needs no such byte if the store reports object lengths, so it
+// fits its place exactly. The length must depend on nothing else, because caches identify ranges by it.
 std::uint64_t GroupReads::asked_bytes(const codec::Chain& chain, std::uint64_t length) const noexcept {
   if (length != store::ByteSource::kUnknown) return length;
   return chain.raw() && tells_lengths_ ? chain.decoded_bytes() : forms_.planned_bytes() + 1;
 }
 
-// Whether all of a chunk that has a version is asked for where a part would do, since it stays for whoever wants
-// another part: in memory, or in a cache of the store's.
+// Whether to request a whole chunk where a part would do, because it will be kept for reads of other parts: in memory,
+// or in the store's cache. The chunk must have a version.
 bool GroupReads::asks_whole(const Wave& wave, const StoredRange& chunk) const noexcept {
   if (answers_.takes_more()) return true;
   return plan_.store().keeps_range(chunk.source->ranges().key, chunk.offset,
                                    asked_bytes(wave.tasks.chain(), chunk.length));
 }
 
-// Whether a cache of the store's has a range in a file, which then takes the object's place in the wave. Who keeps what
-// stores answer in memory wants answers.
+// Opens a range from a file of the store's cache, which then replaces the object in the wave. A read that keeps answers
+// in memory does not use such files.
 bool GroupReads::open_local(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker) {
   if (answers_.takes_more()) return false;
   const store::ByteSource::Ranges of = range.source->ranges();
@@ -45,14 +44,14 @@ bool GroupReads::open_local(Wave& wave, std::uint32_t group_index, const StoredR
   return true;
 }
 
-// As resume_range() does, of a chunk that comes out of a cache's file.
+// For a chunk from a cache's file: does what resume_range() does.
 void GroupReads::note_local(Wave& wave, std::uint32_t group_index, const store::ByteSource& object) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   if (object.file().path == nullptr || group.source != kNoSource) return;
   wave.sink->note_answer(wave, group.first_task, object.size_bytes(), true);
 }
 
-// A file of a cache's cannot be read: its store is asked in its place.
+// A cache's file cannot be read: asks its store instead.
 void GroupReads::ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length,
                            Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
@@ -67,7 +66,7 @@ void GroupReads::ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t 
   }
   if (Result<IoService*> service = resources_.io(); service.ok()) {
     ReadJob* const read[] = {&job};
-    (*service)->release(read);  // as long as it is a file's
+    (*service)->release(read);  // while the job is still a file's
     job.dedicated = false;
   }
   set_range(wave, group_index, wave.object_of(group_index).ranges(), whole);
@@ -83,14 +82,14 @@ void GroupReads::set_range(Wave& wave, std::uint32_t group_index, const store::B
   StoreRead& read = wave.fetch.reads[group_index];
   read.store = of.store;
   read.key = of.key;
-  read.range.key = read.key;  // also of one that is given up before it is started: an older one may be gone
+  read.range.key = read.key;  // also for a job that is cancelled before it starts: an old key may dangle
   read.range.version = of.version;
   read.whole = whole;
   read.job = &job;
   job.read = &read;
 }
 
-// Parks a group whose bytes a user's store has.
+// Prepares a group's request to a user's store; the group is parked until the answer arrives.
 GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range,
                                          Worker& worker) {
   const bool whole = range.length == store::ByteSource::kUnknown;
@@ -100,21 +99,21 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   set_range(wave, group_index, of, whole);
   job.offset = range.offset;
   job.length = asked_bytes(wave.tasks.chain(), range.length);
-  // Two answers have to be of one version, which of an object of its own only the first tells.
+  // Two answers have to be of one version. For an object of its own, only the first answer reports it.
   const bool versioned = whole ? tells_versions() : !of.version.empty();
   if (versioned && plan_.wants_parts() && !asks_whole(wave, range) &&
       begins_with_table(tasks_, wave, group_index, range, whole ? expected_bytes(wave.tasks.chain()) : range.length,
                         worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
   } else {
-    // Straight into memory of the sink's, where it has some. Whether there is room does not change what is asked for.
+    // Into the sink's own memory where it has some. Whether it has does not change the request.
     job.place = wave.sink->arrival_room(wave, wave.tasks.groups[group_index], job.length, worker);
   }
   return Ended::kCold;
 }
 
-// A store's answer, which was checked, goes to the sink. True: it is to be asked again; the job says for how much.
-// A failure that may pass ends the chunk as any other does: this is where it would be asked for again.
+// Gives a store's answer, already checked, to the sink. True: ask the store again for what the job says. A transient
+// failure ends the chunk like any other; a retry would go here.
 bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   ReadJob& job = wave.fetch.jobs[group_index];
@@ -145,7 +144,7 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
     const std::uint64_t size = told ? job.read->range.object_bytes : job.data.size();
     const bool all = !job.read->whole || job.data.size() < job.length || (told && size == job.data.size());
     if (!all && size <= chain.max_encoded_bytes()) {
-      // It fills its room: there may be more. One byte beyond what there may be tells the end.
+      // The answer fills its room, so there may be more. One byte beyond the expected size shows the end.
       const std::uint64_t most = std::max(forms_.planned_bytes(), 2 * job.length);
       const std::uint64_t bytes = told ? size : std::min(chain.max_encoded_bytes(), most);
       if ((!job.place.empty() && !chain.raw()) || !parks(wave, bytes)) {
@@ -170,8 +169,8 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
   return false;
 }
 
-// A stream's table was checked. True: the store is to be asked for what is enough, or for all of a chunk in a shard.
-// False: what has come is to be judged as the beginning of all, or as all of it.
+// A stream's table was checked. True: ask the store for the part, or for all of a chunk in a shard. False: treat the
+// bytes as the beginning of the whole chunk, or as all of it.
 bool GroupReads::resume_table(Wave& wave, std::uint32_t group_index, Worker& worker) {
   ColdPart& cold = wave.fetch.parts[group_index];
   ReadJob& job = wave.fetch.jobs[group_index];
@@ -180,7 +179,7 @@ bool GroupReads::resume_table(Wave& wave, std::uint32_t group_index, Worker& wor
   const std::uint64_t length = own ? read.range.object_bytes : cold.length;
   cold.asks = ColdPart::Asks::kAll;
   if (job.data.size() >= length) return false;
-  // Of a store that does not tell what version it gave, two answers may be of two.
+  // If the store does not report the version, two answers may be of different versions.
   const bool one_version = !own || (length != store::ByteSource::kUnknown && !read.range.found_version.empty());
   if (!one_version || !wave.tasks.chain().accepts_encoded_size(length)) return false;
   cold.length = length;
@@ -196,8 +195,8 @@ bool GroupReads::resume_table(Wave& wave, std::uint32_t group_index, Worker& wor
   return true;
 }
 
-// A part was read, or not. True: the object was replaced since its table was read, and all of the new one is asked for.
-// Else, where the status is OK, the part went to the sink.
+// A part was read, or failed. True: the object was replaced since its table was read, and all of the new one is
+// requested. Otherwise, if the status is OK, the part went to the sink.
 bool GroupReads::resume_part(Wave& wave, std::uint32_t group_index, Status& status, Worker& worker) {
   ColdPart& cold = wave.fetch.parts[group_index];
   const TaskGroup& group = wave.tasks.groups[group_index];
@@ -216,11 +215,11 @@ bool GroupReads::resume_part(Wave& wave, std::uint32_t group_index, Status& stat
   return false;
 }
 
-// All of an object that began as one of unknown size, and is too long to be parked.
+// Reads a whole object whose size was unknown at first and which is too long to park.
 void GroupReads::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   store::ByteSource& object = wave.fetch.objects[group_index];
-  // What it was opened by is the key of another task by now.
+  // The key that it was opened by now holds that of another task.
   const StoreRead& read = wave.fetch.reads[group_index];
   object.offer_ranges({read.store, read.key, read.range.version}, size_bytes);
   Status status = object.measure();
@@ -231,7 +230,7 @@ void GroupReads::read_long(Wave& wave, std::uint32_t group_index, std::uint64_t 
   read_here(wave, group, {&object, 0, object.size_bytes()}, worker);
 }
 
-// What has come of a group of a store: the rest of it may be in memory.
+// Gives bytes from a store to the sink; the rest of the group may be cached in memory.
 void GroupReads::give(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
                       Worker& worker) const {
   if (!answers_.give(wave, group, data, data_offset, worker)) wave.sink->take(wave, group, data, data_offset, worker);
@@ -241,7 +240,7 @@ bool GroupReads::tells_versions() const noexcept {
   return plan_.store().tells_versions() || tells_versions_.load(std::memory_order_relaxed);
 }
 
-// Of an object of a user's store, before it has been asked: what another one took, or half of what it decodes to.
+// Expected size of an object that has not been requested yet: that of another one, or half of its decoded size.
 std::uint64_t GroupReads::expected_bytes(const codec::Chain& chain) const noexcept {
   const std::uint64_t seen = seen_bytes_.load(std::memory_order_relaxed);
   return seen != 0 ? seen : chain.decoded_bytes() / 2;

@@ -14,13 +14,13 @@
 namespace headrace::transfer {
 namespace {
 
-// The place in an object of one chunk; those of several are each named by its own.
+// Adds the range of a group's only chunk to an error; chunks of a shared object add their own.
 Status at_place(const TaskGroup& group, const StoredRange& range, Status status) {
   return group.source == kNoSource ? std::move(status).with_range(range.offset, range.length) : status;
 }
 
-// Which content the chunk of an object of its own is of. A store tells that with its answer. Of a file that changed a
-// moment ago the next change might not show.
+// The version of an object that is one chunk. A store reports its version with the answer. A file that changed a moment
+// ago has none, since its next change might not show in its identity.
 std::optional<StoredVersion> version_of(const store::ByteSource& object) noexcept {
   if (object.offers(store::Offer::kRanges)) return StoredVersion();
   const os::FileIdentity* const file = object.identity();
@@ -54,7 +54,7 @@ WaveWork::Ran GroupReads::run(std::uint32_t wave_index, std::uint32_t begin, std
   Wave& wave = *waves_[wave_index];
   WaveWork::Ran ran{begin, 0};
   worker.cold.clear();
-  worker.described = nullptr;  // task addresses are used again by the next wave
+  worker.described = nullptr;  // the next wave reuses task addresses
   for (; ran.next < end; ++ran.next) {
     Ended result = Ended::kDone;
     try {
@@ -83,7 +83,7 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
   worker.resumed.clear();
   worker.again.clear();
   cold_.take(jobs, workers);
-  if (jobs.empty()) return {};  // others took them
+  if (jobs.empty()) return {};  // other workers took them
   worker.described = nullptr;
   for (ReadJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
@@ -93,7 +93,7 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
     try {
       Status status = fetcher_.finish(wave.object_of(index), *job, worker.stats);
       if (tasks_.report().stopped()) {
-        // Only the buffers and descriptors are given back.
+        // Only the buffers and descriptors are released.
       } else if (job->read != nullptr) {
         again = resume_range(wave, index, std::move(status), worker);
       } else {
@@ -129,7 +129,7 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
   return worker.resumed;
 }
 
-// What an engine has read, which was checked, goes to the sink. True: there is more to read; the job says what.
+// Gives bytes that an engine has read, already checked, to the sink. True: more has to be read, as the job says.
 bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status status, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   const store::ByteSource& object = wave.object_of(group_index);
@@ -149,7 +149,7 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
   switch (asks_of(wave.fetch, group_index)) {
     case ColdPart::Asks::kTable: {
       const std::uint64_t length = wave.fetch.parts[group_index].length;
-      if (job.length == length) break;  // all of a short one
+      if (job.length == length) break;  // all of a short stream
       if (!table_came(tasks_, wave, group_index, length, worker)) job.length = length;
       return true;
     }
@@ -164,7 +164,7 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
   return false;
 }
 
-// False: there is no memory for it, and the read stops.
+// False: out of memory, and the read stops.
 bool GroupReads::start_again(Worker& worker) {
   try {
     Result<IoService*> service = resources_.io();
@@ -243,12 +243,12 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
              !(object.offers(store::Offer::kRanges) && answers_.take(wave, group, version, worker))) {
     StoredRange range{&object, 0, object.size_bytes()};  // of ranges: unknown
     std::optional<RawSpan> part;
-    // What has to be unpacked is needed whole.
+    // Unpacking needs the whole object.
     if (tasks_.parts() && wave.tasks.chain().raw() && !object.offers(store::Offer::kWhole) &&
         !wave.sink->keeps(wave, group.first_task)) {
       part = raw_span(worker.detail, wave.tasks.op().element_bytes);
       const bool ranges = object.offers(store::Offer::kRanges);
-      // Of all of it nothing tells that there is more, unless more is asked for.
+      // A whole chunk is requested as an object of unknown length, so that a longer object is detected.
       const bool whole = ranges && (part->bytes == wave.tasks.chain().decoded_bytes() ||
                                     (tells_versions() && asks_whole(wave, range)));
       if (!whole) take_part(range, part);
@@ -259,15 +259,15 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
   return result;
 }
 
-// `part`: of the range, all that is wanted of it; nothing: it is wanted as it is.
+// `part`: the only part of the range that is wanted; nullopt: the whole range.
 GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, const StoredRange& range,
                                          const std::optional<RawSpan>& part, Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   const store::ByteSource& object = *range.source;
   const std::uint64_t offset = range.offset, length = range.length;
   if (length == 0) {
-    // Nothing is stored, or nothing of it is asked for: the decoder judges.
-    static constexpr std::byte kNone{};  // null would be filled
+    // Nothing is stored, or the selection is empty: let the decoder judge.
+    static constexpr std::byte kNone{};  // a null pointer would mean fill
     wave.sink->take(wave, group, {&kNone, std::size_t{0}}, offset, worker);
     return Ended::kDone;
   }
@@ -306,13 +306,13 @@ GroupReads::Ended GroupReads::read_group(Wave& wave, std::uint32_t group_index, 
   return read_file(wave, group_index, range, worker);
 }
 
-// Out of the device's mappings, or the page cache, or by an engine.
+// Reads from the device's mappings, the page cache, or by an engine.
 GroupReads::Ended GroupReads::read_file(Wave& wave, std::uint32_t group_index, const StoredRange& range,
                                         Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   const store::ByteSource& object = *range.source;
   const std::uint64_t offset = range.offset, length = range.length;
-  std::optional<Way> cold;  // known not to be cached: how an engine reads it
+  std::optional<Way> cold;  // set where the range is known not to be cached: how an engine reads it
   if (router_.uses_cache() && tasks_.parts() && group.task_count == 1 && wave.sink->takes_parts(wave) &&
       !wave.sink->keeps(wave, group.first_task)) {
     const PartRead part = read_part({tasks_, fetcher_, router_, mapped_}, wave, group_index, range, cold, worker);
@@ -364,8 +364,7 @@ GroupReads::Ended GroupReads::read_file(Wave& wave, std::uint32_t group_index, c
   return Ended::kDone;
 }
 
-// Stored bytes that take more than the read was planned for, which few encoders make, take it from the budget of what
-// stored bytes decide.
+// Charges stored bytes beyond the planned size, which few encoders produce, to the stored budget.
 Status GroupReads::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const {
   if (length <= forms_.planned_bytes() || wave.sink->own_rooms()) return {};
   if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
@@ -378,7 +377,7 @@ bool GroupReads::parks(const Wave& wave, std::uint64_t length) const noexcept {
   return !wave.sink->own_rooms() || length <= resources_.most_parked_bytes();
 }
 
-// By the worker itself: what has to be unpacked, of which all is wanted, and what is not parked.
+// Reads on the worker's thread: objects that must be unpacked, all of which is needed, and chunks too long to park.
 void GroupReads::read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker) {
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, range.length, worker);
   if (!target) return;
@@ -395,8 +394,8 @@ void GroupReads::read_here(Wave& wave, const TaskGroup& group, const StoredRange
   give(wave, group, *target, range.offset, worker);
 }
 
-// Hands the cold groups of one claim to the I/O service in one call. False: they are through, and the read stops or
-// they have failed.
+// Hands the cold groups of one claim to the I/O service in one call. False: the groups are finished, because the read
+// stops or they have failed.
 bool GroupReads::post_cold(std::uint32_t wave_index, Worker& worker) {
   bool posted = false;
   try {
@@ -428,12 +427,12 @@ bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
     const TaskGroup& group = wave.tasks.groups[index];
     job.user = (std::uint64_t{wave_index} << 32) | index;
     const bool own = group.source == kNoSource;
-    // That of an object of its own takes the place of the one it has.
+    // The direct descriptor of an object of its own replaces the one it has.
     job.direct = job.direct && (own || os::Descriptors::of_process().room());
     if (job.direct && own) tasks_.describe(group, wave.tasks.tasks[group.first_task], worker);
     const std::string& key = ReadTasks::key_of(wave.tasks, group, worker);
     cold_.open_direct(job, plan_.store(), key, wave.object_of(index), wave.fetch.objects[index]);
-    // How it is read was decided for all of the chunk, of which other reads may want other parts.
+    // Whether the read is direct was decided for the whole chunk, of which other reads may want other parts.
     if (job.read == nullptr && asks_of(wave.fetch, index) == ColdPart::Asks::kTable) {
       job.length = std::min<std::uint64_t>(job.length, wave.tasks.chain().part_table_bytes());
     }
@@ -445,8 +444,8 @@ bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
   return true;
 }
 
-// All that the wave takes of its sources has been read. Of one that was changed meanwhile no chunk is known to be
-// right, and those that are wrong lie in the tensor already: the read ends, whatever errors it collects.
+// Call when the wave has read everything it needs of its sources. If one was changed meanwhile, none of its chunks can
+// be trusted and some may already be in the tensor, so the read ends even where it collects errors.
 void GroupReads::check_sources(const Wave& wave) {
   try {
     if (Status status = fetcher_.check_unchanged(wave.tasks.sources); !status.ok())

@@ -1,13 +1,13 @@
-// GroupReads: the groups of a read's waves, each from its object to stored bytes that the wave's sink is given.
+// GroupReads: gets each group of a read's waves from its object and gives the stored bytes to the wave's sink.
 //
-// What the page cache has is read by the worker; the rest of a claim goes to the I/O service in one batch, and to the
-// sink when it has come. Nothing is allocated once the waves exist.
-// group_reads.cc has files and what comes of them, group_ranges.cc ranges of stores.
+// A worker itself reads what the page cache has. The rest of a claim goes to the I/O service in one batch, and to the
+// sink on completion. Nothing is allocated once the waves exist.
+// group_reads.cc handles files and completions, group_ranges.cc ranges of stores.
 //
-// Threads: run() and resume() from any number of threads, for different groups and each with a Worker of its own; the
-//          rest from any thread.
+// Threads: run() and resume() from any number of threads, for different groups and each with its own Worker; the rest
+//          from any thread.
 // Owns:    nothing of the waves.
-// Fails:   a group whose bytes cannot be had is told to the report; the read is stopped for want of memory.
+// Fails:   a group that cannot be read is reported as failed; running out of memory stops the read.
 #pragma once
 
 #include <headrace/status.h>
@@ -37,11 +37,11 @@ namespace headrace::transfer {
 
 class GroupReads {
  public:
-  // Everything outlives it. kept: as KeptChunks::in_memory; null: none.
+  // Everything outlives it. kept: KeptChunks::in_memory; null: none.
   GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
              const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept);
 
-  // As WaveWork has them.
+  // See WaveWork.
   WaveWork::Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
   std::size_t in_flight() const { return cold_.in_flight(); }
   bool any_came() const noexcept { return cold_.any_came(); }
@@ -49,7 +49,7 @@ class GroupReads {
   std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers);
   void give_up();
 
-  // All that the wave takes of its sources has been read: stops the read where one of them was changed.
+  // Call when the wave has read everything it needs of its sources: stops the read if one of them has changed.
   void check_sources(const Wave& wave);
 
  private:
@@ -90,11 +90,11 @@ class GroupReads {
   const WaveForms& forms_;
   const std::vector<std::unique_ptr<Wave>>& waves_;
   const AnswerCache answers_;
-  const bool tells_lengths_;  // the store, of whole objects
-  const Fetcher fetcher_;     // of the plan's store
+  const bool tells_lengths_;  // whether the store reports the size of whole objects
+  const Fetcher fetcher_;     // for the plan's store
   ColdReads cold_;
-  // Of a user's store: the size of an object as it was told last, 0: not yet; and whether it has told this read a
-  // version.
+  // For a user's store: the object size that it reported last, 0: none yet; and whether it has reported a version in
+  // this read.
   std::atomic<std::uint64_t> seen_bytes_{0};
   std::atomic<bool> tells_versions_{false};
 };

@@ -15,7 +15,7 @@ Result<std::span<std::byte>> HostSink::own_room(Wave& wave, const TaskGroup& gro
   return whole_target(worker.detail, wave.tasks.chain().decoded_bytes()).value_or(std::span<std::byte>());
 }
 
-// In the tensor. Where chunks that fail are left untouched nothing is written there before all of one has come.
+// Room in the tensor. Where failed chunks must leave it untouched, nothing is written before a whole chunk has arrived.
 std::span<std::byte> HostSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) {
   if (group.task_count != 1 || tasks_.report().collects_errors()) return {};
   const Result<std::span<std::byte>> room = own_room(wave, group, length, worker);
@@ -57,13 +57,13 @@ Status HostSink::fill_task(Wave& wave, std::uint32_t task_index, Worker& worker)
   return status;
 }
 
-// worker.detail describes the task. `decoded` is what lies from byte `skipped` of the decoded chunk on.
+// `decoded` begins at byte `skipped` of the decoded chunk. REQUIRES: worker.detail describes the task.
 Status HostSink::place(const WaveTasks& wave, std::span<const std::byte> decoded, std::uint64_t skipped,
                        Worker& worker) const {
   TaskDetail& detail = worker.detail;
   const device::ElementOp& op = wave.op();
   const std::uint64_t delivered = ReadTasks::element_bytes(wave, detail);
-  worker.described = nullptr;  // the boxes are spent
+  worker.described = nullptr;  // the boxes are consumed
   HEADRACE_TRY(take_from(detail, op, decoded, static_cast<std::int64_t>(skipped)));
   if (detail.box.src != detail.box.dst || detail.several) {  // else decoded or read in place
     trace::Timer timer(trace::Stage::kAssemble, delivered);

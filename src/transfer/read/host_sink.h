@@ -1,4 +1,5 @@
-// HostSink: chunks are decoded into a tensor that the CPU can address. A raw chunk that is one run of it is read there.
+// HostSink: decodes chunks into a tensor that the CPU can address. A raw chunk that is one run of the tensor is read
+// there directly.
 #pragma once
 
 #include "transfer/read/chunk_sink.h"

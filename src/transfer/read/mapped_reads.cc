@@ -35,7 +35,7 @@ Status MappedRange::add_pieces(std::uint32_t task, std::uint64_t at, std::uint64
 std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32_t group_index,
                                              const StoredRange& range, Worker& worker) {
   const store::ByteSource& object = *range.source;
-  // The CPU is to check it.
+  // The CPU has to verify the object's checksum.
   if (object.has_checksum() && range.offset == 0 && range.length == object.size_bytes()) return std::nullopt;
   const std::uint64_t begin = object.file().begin + range.offset, end = begin + range.length;
   std::shared_ptr<MappedFile> file =
@@ -44,11 +44,11 @@ std::optional<MappedRange> MappedReads::find(const TaskGroup& group, std::uint32
     worker.unmapped = std::move(file);
     return std::nullopt;
   }
-  // What the wave needs is there before anything is changed.
+  // Reserve everything that the wave needs before changing anything.
   MappedShare& share = worker.mapped;
   base::make_room(share.reads, 1);
   base::make_room(share.windows, worker.windows.size());
-  base::make_room(share.pieces, group.task_count * worker.windows.size() + 1);  // of a part a head as well
+  base::make_room(share.pieces, group.task_count * worker.windows.size() + 1);  // one more for the head of a part
   const bool holds = group.source == kNoSource && !object.file().lent;
   if (holds && !os::Descriptors::of_process().hold()) return std::nullopt;
   share.reads.push_back({group_index, end, range.length});
@@ -70,7 +70,7 @@ void MappedReads::note_unmapped(const WaveTasks& wave, const TaskGroup& group, c
   const std::shared_ptr<MappedFile> file = std::move(worker.unmapped);
   const char* path = range.source->file().path;
   if (path == nullptr) {
-    // An object's own task was described before it was opened.
+    // The task of an object of its own was described before the object was opened.
     const std::string& key = ReadTasks::key_of(wave, group, worker);
     store::FileOffers* const files = tasks_.plan().store().files();
     if (files == nullptr || !files->local_path(key, worker.path)) return;
@@ -85,7 +85,7 @@ bool MappedReads::hand_over(Wave& wave, Worker& worker) {
   MappedShare& to = wave.fetch.mapped;
   std::lock_guard lock(mutex_);
   bool complete = true;
-  try {  // only the making of room can fail
+  try {  // only reserving can fail
     base::make_room(to.reads, from.reads.size());
     base::make_room(to.pieces, from.pieces.size());
     base::make_room(to.windows, from.windows.size());
@@ -94,7 +94,7 @@ bool MappedReads::hand_over(Wave& wave, Worker& worker) {
     to.windows.insert(to.windows.end(), std::move_iterator(from.windows.begin()),
                       std::move_iterator(from.windows.end()));
   } catch (const std::bad_alloc&) {
-    // The wave is not launched any more.
+    // The wave will not be launched.
     for (const MappedShare::Read& read : from.reads) close_object(wave, read.group);
     complete = false;
   }
@@ -143,7 +143,8 @@ Status MappedReads::read_again(const Wave& wave, std::uint32_t task_index, Worke
   const std::uint64_t bytes = target.size();
   HEADRACE_TRY(
       wave.object_of(group_index).read((group.source == kNoSource ? 0 : task.offset) + chunk.stored_at, target));
-  // Counted as mapped by another worker, whose sum this one's is added to: so it may be below zero here.
+  // Another worker counted these bytes as mapped. This worker's count is added to that one's, so it may be negative
+  // here.
   worker.stats.mapped_bytes -= bytes;
   worker.stats.buffered_bytes += bytes;
   return {};

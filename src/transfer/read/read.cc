@@ -16,9 +16,9 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kManyReads = 16;  // of files, that take longer than waking a thread
+constexpr std::size_t kManyReads = 16;  // reads of files, which take longer than waking a thread
 
-// Of what workers do not read themselves, all is the engine's.
+// The engine makes every read that workers do not make themselves.
 RoutePolicy policy(const ContextOptions& context, bool cache_reads) {
   return {.path = cache_reads ? Path::kAuto : Path::kDirect,
           .allow_direct = context.allow_direct,
@@ -81,7 +81,7 @@ Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
   return {};
 }
 
-// What is known of who decodes faster; null: the device decodes, whoever is faster.
+// The policy that chooses between CPU and device; null: the device always decodes.
 std::shared_ptr<PlacementPolicy> Read::placement_policy(const ReadSizes& sizes) {
   if (options_.placement != Placement::kAuto) return nullptr;
   const WaveForm& largest = *forms_.current();
@@ -100,7 +100,7 @@ Status Read::make_waves(const ReadSizes& sizes) {
   const bool decodes = forms_.current()->decoding.decoder != nullptr, staged = !device_->info().host_addressable;
   const Turns::Sizes turns{static_cast<std::size_t>(sizes.workers), plan_->chunk_count()};
   std::shared_ptr<PlacementPolicy> policy;
-  if (decodes && kept_.on_device == nullptr) policy = placement_policy(sizes);  // what is kept, the device has decoded
+  if (decodes && kept_.on_device == nullptr) policy = placement_policy(sizes);  // the device has decoded what is kept
   if (policy != nullptr) {
     turns_.emplace(std::move(policy), turns);
   } else {
@@ -108,14 +108,14 @@ Status Read::make_waves(const ReadSizes& sizes) {
   }
   for (std::size_t i = 0; i < wave_count; ++i) waves_.push_back(std::make_unique<Wave>());
   if (staged) {
-    // An engine asked for by name gets every read.
+    // A named engine makes every read.
     const bool maps = cache_reads_ && options.allow_mapped;
     cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, kept_.on_device, maps);
     if (decodes)
       device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), kept_.on_device, maps);
     const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
                                    static_cast<std::size_t>(sizes.areas.device_bytes)};
-    // Slots of other sizes take milliseconds to free: those that fit the budgets beside these stay.
+    // Slots of other sizes take milliseconds to free, so keep those that fit the budgets next to these.
     const auto beside = [&](std::size_t budget, std::size_t slab) {
       return budget - std::min(budget, slab * wave_count);
     };
@@ -133,7 +133,7 @@ Status Read::make_waves(const ReadSizes& sizes) {
   return {};
 }
 
-// What the first waves launch, while their memory is made.
+// Loads the kernels that the first waves launch, while their memory is allocated.
 void Read::load_decoder(const ReadSizes& sizes) const noexcept {
   const WaveForm& form = *forms_.current();
   if (form.decoding.decoder == nullptr) return;
@@ -159,8 +159,8 @@ std::vector<std::unique_ptr<Worker>> Read::make_workers(std::uint64_t count) {
   return workers;
 }
 
-// Threads that only carry bytes keep up with the bus from the CPUs near it; where they decode, all CPUs do more than
-// near ones.
+// Threads that only move bytes keep up with the bus from the CPUs near it. Where they also decode, all CPUs together
+// are faster than the near ones.
 void Read::begin() {
   const bool carries = cpu_sink_->launches() && (plan_->largest_form()->chain->raw() || device_sink_ != nullptr);
   near_use_ = resources_.near().use(carries ? device_->info().numa_node : NearThreads::kAllCpus);
@@ -230,7 +230,7 @@ bool Read::launch(std::uint32_t index, Worker& worker) {
     return false;
   }
   if (!wave.fetch.mapped.pieces.empty()) resources_.mapped().note_traffic();
-  // Even a launch that failed half way may have queued work: the event tells when the slab is free.
+  // Even a launch that failed half way may have queued work: the event marks when the slab is free.
   if (Status status = wave.sink->launch(wave, worker); !status.ok()) report_.stop(std::move(status));
   return true;
 }
@@ -241,7 +241,8 @@ bool Read::drain(std::uint32_t index, Worker& worker) {
   Status status = wave.sink->drain(wave);
   worker.stats.copy_seconds += static_cast<double>(base::now_ns() - start) * 1e-9;
   if (!status.ok()) report_.stop(std::move(status));
-  // Every file that was mapped is asked for its size, and closed. What the device hands back takes the CPU a while.
+  // Checking the size of every mapped file and closing it takes long, and so does decoding on the CPU what the device
+  // handed back.
   return wave.fetch.mapped.reads.size() > kManyReads || (!report_.stopped() && wave.sink->hands_back(wave));
 }
 
@@ -255,7 +256,7 @@ void Read::settle(std::uint32_t index, Worker& worker) {
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
-  // Freeing the slab waits for what was queued since.
+  // Freeing the slab waits for work queued since.
   if (!status.ok()) wave.stage.slot.reset();
   if (status.ok() && !report_.stopped()) groups_.check_sources(wave);
   mapped_.close(wave);
@@ -282,7 +283,7 @@ void Read::release(std::uint32_t index) {
   Wave& wave = *waves_[index];
   mapped_.close(wave);
   wave.tasks.let_go();  // shards are closed with the last wave that needs them
-  // What the CPU decodes since the device has no decoder for the form tells nothing of either.
+  // If the CPU decoded because the device has no decoder for the form, the duration measures neither.
   const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
   if (wave.sink != nullptr) wave.sink->release(wave);
   turns_->end(wave, report_.stopped() || elsewhere);
@@ -326,7 +327,7 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
       if (Result<IoService*> service = resources_.io(); service.ok()) engine = (*service)->engine().name;
     }
     device_note = device_->note();
-  } catch (const std::bad_alloc&) {  // the counts remain
+  } catch (const std::bad_alloc&) {  // only the counts are reported
   }
   report_.end(engine, device_note, decode_note_);
   near_use_ = {};
@@ -337,12 +338,12 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
     if (worker->memory != nullptr) resources_.give_worker_memory(std::move(worker->memory));
   }
   give_back_slabs();
-  // Whoever holds the read's Completion holds no memory of the device by it.
+  // A holder of the read's Completion must not keep device memory alive.
   device_sink_.reset();
   kept_ = {};
   end_.reset();
   plan_.reset();
-  os::Descriptors::of_process().idle();  // a read that was stopped may have been within a shard
+  os::Descriptors::of_process().idle();  // a stopped read may have held an open shard
 }
 
 void Read::give_back_slabs() {

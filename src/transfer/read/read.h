@@ -1,9 +1,9 @@
-// Read: one read on its way from the store into the caller's tensor, as the work that a Scheduler hands out.
+// Read: one read from the store into the caller's tensor, as the work that a Scheduler hands out.
 //
-// The plan fills a wave; GroupReads gives the bytes of each of its groups to the wave's sink, which is that of whoever
-// decodes the wave. Nothing is allocated once the waves exist.
+// The plan fills a wave; GroupReads passes the bytes of each group to the wave's sink, which depends on whether the CPU
+// or the device decodes the wave. Nothing is allocated once the waves exist.
 //
-// Threads: as WaveWork has it.
+// Threads: see WaveWork.
 // Owns:    waves; plan and device until end(). The plan keeps the Context alive.
 #pragma once
 
@@ -38,22 +38,22 @@
 
 namespace headrace::transfer {
 
-// When a read began, and how long its plan took to make: both are counted.
+// When a read began, and how long making its plan took. Both are counted in Stats.
 struct ReadBegun {
   std::uint64_t start_ns = 0;
   double plan_seconds = 0;
 };
 
-// Where chunks end that go into no tensor.
+// The destination of chunks that do not go into a tensor.
 struct HostTarget {
-  std::function<std::unique_ptr<ChunkSink>(const ReadTasks&)> make_sink;  // null: a tensor's
-  std::uint64_t lane_bytes = 0;  // working memory of each worker beside that of decoding
+  std::function<std::unique_ptr<ChunkSink>(const ReadTasks&)> make_sink;  // null: chunks go into the tensor
+  std::uint64_t lane_bytes = 0;  // working memory of each worker besides that of decoding
 };
 
 class Read final : public WaveWork, private LookupListener {
  public:
-  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget the
-  // device is the host.
+  // Fails before anything is read: kResourceExhausted when not even one chunk fits the budgets. With a HostTarget,
+  // `device` must be the host.
   static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
                                                    std::shared_ptr<device::Device> device, ReadOptions options,
                                                    const ReadBegun& begun, const HostTarget& target = {},
@@ -91,36 +91,36 @@ class Read final : public WaveWork, private LookupListener {
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
   Status make_waves(const ReadSizes& sizes);
   std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
-  // Makes the wave one of the form that comes next, and says who decodes it.
+  // Gives the wave the plan's next form, and decides who decodes it.
   Status begin_wave(Wave& wave);
-  // The device's, where that is to decode the wave and can.
+  // The device's sink if the device is to decode the wave and can; else the CPU's.
   ChunkSink& sink_of(const Wave& wave) const noexcept;
   void load_decoder(const ReadSizes& sizes) const noexcept;
   std::vector<std::unique_ptr<Worker>> make_workers(std::uint64_t count);
   void give_back_slabs();
-  // What is left to do of damaged chunks once all else has come.
+  // Overwrites the elements of damaged chunks after all other work has finished.
   Status replace_damaged();
-  // And with all of them.
+  // Runs the caller's ReadEnd over all elements.
   Status finish_elements();
   Status take_returned(Wave& wave, std::span<const std::uint32_t> returned, Worker& worker);
 
   Resources& resources_;
   const WorkerPool::Notifier notifier_;
   std::atomic<bool> lookup_came_{false};  // since the last fill()
-  bool fills_on_ = false;                 // the next fill() is of the wave before, which is not full
+  bool fills_on_ = false;                 // the next fill() continues the previous wave, which is not full
   std::unique_ptr<Plan> plan_;
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
-  const bool cache_reads_;                   // by the workers; an engine asked for by name gets everything
-  std::unique_ptr<ReadReport> made_report_;  // the Scheduler's, once there is one
+  const bool cache_reads_;  // workers read the page cache; false where an engine was named, which then makes all reads
+  std::unique_ptr<ReadReport> made_report_;  // moved to the Scheduler once that exists
   ReadReport& report_;
   const ReadTasks tasks_;
   Router router_;
   MappedReads mapped_;
   KeptChunks kept_;
-  std::unique_ptr<ReadEnd> end_;            // until the read has ended
-  std::unique_ptr<ChunkSink> cpu_sink_;     // of waves that the CPU decodes
-  std::unique_ptr<ChunkSink> device_sink_;  // and the device; null: none
+  std::unique_ptr<ReadEnd> end_;            // null once the read has ended
+  std::unique_ptr<ChunkSink> cpu_sink_;     // for waves that the CPU decodes
+  std::unique_ptr<ChunkSink> device_sink_;  // for waves that the device decodes; null: none
   std::optional<Turns> turns_;
   WaveForms forms_;
   std::string decode_note_;    // why the device does not decode

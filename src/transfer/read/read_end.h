@@ -1,6 +1,6 @@
-// ReadEnd: what somebody does with the elements of a read behind it, as a part of it: before whoever waits is told.
+// ReadEnd: a final step over the elements of a read, which is part of the read: it runs before waiters are notified.
 //
-// Threads: finish() on the thread that ends the read, a worker's; freed by whoever lets go of the read.
+// Threads: finish() on the worker thread that ends the read; destroyed by whoever releases the read.
 #pragma once
 
 #include <headrace/stats.h>
@@ -15,14 +15,14 @@ namespace headrace::transfer {
 class ReadEnd {
  public:
   virtual ~ReadEnd() = default;
-  // Once at most, of a read that went well: all elements are in place, and nothing is queued for them any more. Adds to
-  // `stats` what it took. What fails is the read's failure. Throws std::bad_alloc.
+  // Called at most once, after a read that succeeded: all elements are in place, and no queued work touches them. Adds
+  // its time to `stats`. Its failure is the read's failure. Throws std::bad_alloc.
   virtual Status finish(Stats& stats) = 0;
 };
 
-// What a read is given beside what it reads.
+// Optional inputs of a read.
 struct ReadExtras {
-  KeptChunks kept;               // of the plan's array: chunks that are taken, and added to
+  KeptChunks kept;               // caches of the plan's array, which the read uses and fills
   std::unique_ptr<ReadEnd> end;  // null: nothing
 };
 

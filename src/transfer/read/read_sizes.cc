@@ -10,21 +10,21 @@ namespace {
 
 constexpr std::uint64_t kMaxTasksPerWave = 4096;
 constexpr std::uint64_t kDeviceAlignment = 256;
-constexpr std::uint64_t kIoShare = 8;  // of the host budget one part belongs to the I/O service
+constexpr std::uint64_t kIoShare = 8;  // the I/O service gets one part in this many of the host budget
 
-// Of a device that decodes; how the numbers came about is in docs/lab/transfer.md.
+// For a device that decodes. docs/lab/transfer.md tells how the numbers were found.
 struct WaveAim {
   unsigned waves;
-  std::uint64_t times;  // the bytes asked for
+  std::uint64_t times;  // multiple of the bytes asked for
 };
-constexpr WaveAim kManyWaves{8, 1};  // some cross the bus while others are decoded
+constexpr WaveAim kManyWaves{8, 1};  // some are copied while others are decoded
 constexpr WaveAim kLargeWaves{4, 2}, kLargestWaves{4, 3};
-constexpr WaveAim kWavesOfParts{8, 2};                 // of whose room parts take some
-constexpr std::uint64_t kLongRead = 15;                // times the bytes asked for
-constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; of smaller ones fewer bytes keep a device busy
-constexpr std::uint64_t kLeastChunks = 8;              // of a wave of a long read
+constexpr WaveAim kWavesOfParts{8, 2};                 // parts use only some of their room
+constexpr std::uint64_t kLongRead = 15;                // multiple of the bytes asked for
+constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; smaller chunks keep a device busy with fewer bytes
+constexpr std::uint64_t kLeastChunks = 8;              // per wave of a long read
 
-// Two chunks a thread, or some threads would wait for a slab while the slowest of its chunks is decoded.
+// Two chunks per thread; otherwise some threads would wait for a slab while the slowest of its chunks is decoded.
 std::uint64_t tasks_for_threads(std::uint64_t threads, std::uint64_t waves) {
   return base::ceil_div(2 * threads, waves);
 }
@@ -55,7 +55,7 @@ WaveAreas areas_of(const SizeRequest& request, std::uint64_t stride, std::uint64
 
 std::uint64_t chunks_of(const SizeRequest& request) { return std::max<std::uint64_t>(request.chunks, 1); }
 
-// Of a wave that has all the room it wants.
+// Task count of a wave that has all the room it wants.
 std::uint64_t wanted_tasks(const SizeRequest& request, std::uint64_t stride) {
   const std::uint64_t tasks = std::clamp<std::uint64_t>(request.wave_bytes / stride, 1, kMaxTasksPerWave);
   if (!request.staged) return tasks;
@@ -63,7 +63,7 @@ std::uint64_t wanted_tasks(const SizeRequest& request, std::uint64_t stride) {
       {std::max(tasks, tasks_for_threads(request.threads, request.waves)), chunks_of(request), kMaxTasksPerWave});
 }
 
-// As many as fit, by halves: what a decoder needs is its own affair. REQUIRES: fits(1).
+// Binary search for the most tasks that fit, since a decoder's needs are not linear. REQUIRES: fits(1).
 template <class Fits>
 std::uint64_t most_tasks(std::uint64_t wanted, const Fits& fits) {
   std::uint64_t low = 1, high = wanted;
@@ -78,7 +78,7 @@ std::uint64_t most_tasks(std::uint64_t wanted, const Fits& fits) {
   return low;
 }
 
-// Whether slabs of these sizes have room for so many. Sizes come from metadata: first what cannot overflow.
+// Whether slabs of these sizes hold `tasks` tasks. Sizes come from metadata, so overflow is excluded first.
 bool fits(const SizeRequest& request, std::uint64_t stride, std::uint64_t tasks, std::uint64_t pinned_bytes,
           std::uint64_t device_bytes) {
   const std::uint64_t most = std::max(request.host_budget_bytes, request.device_budget_bytes);
@@ -132,7 +132,7 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
   return sizes;
 }
 
-// As many waves as hold the window, or fewer of more chunks where that holds more of it.
+// As many waves as hold the window, or fewer of more chunks where those hold more of it.
 Result<ReadSizes> size_windowed_read(SizeRequest request) {
   constexpr std::uint64_t kMostWaves = 24;
   const std::uint64_t wanted = request.window_bytes / request.wave_bytes;
@@ -147,7 +147,7 @@ Result<ReadSizes> size_windowed_read(SizeRequest request) {
 }
 
 Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
-  // Whatever metadata and options say.
+  // Saturates, whatever metadata and options say.
   const auto times = [](std::uint64_t a, std::uint64_t b) { return base::checked_mul(a, b).value_or(UINT64_MAX); };
   const auto with = [&](const WaveAim& aim) {
     SizeRequest out = request;
@@ -162,7 +162,7 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
   const SizeRequest usual = with(gains && !small ? kLargeWaves : kManyWaves);
   if (times(request.chunks, request.decoded_bytes) >= times(request.wave_bytes, kLongRead)) {
     const SizeRequest larger = with(small ? kLargeWaves : kLargestWaves);
-    // Fewer of them, or a little smaller ones, are slower than what is usual.
+    // Fewer or smaller waves than these are slower than the usual ones.
     Result<ReadSizes> sizes = size_read(larger);
     const std::uint64_t chunks = sizes.ok() ? larger.wave_bytes / sizes->stride : 0;
     if (chunks >= kLeastChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) {

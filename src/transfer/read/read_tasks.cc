@@ -19,7 +19,7 @@ const std::string& ReadTasks::key_of(const WaveTasks& wave, const TaskGroup& gro
 
 void ReadTasks::fail(const WaveTasks& wave, const TaskGroup& group, const Task& task, Worker& worker,
                      Status status) const {
-  worker.described = nullptr;  // its boxes may be spent
+  worker.described = nullptr;  // its boxes may be consumed
   describe(group, task, worker);
   const bool damaged = status.code() == Code::kCorrupt || status.code() == Code::kShort;
   if (!damaged || wave.form->damaged.empty()) {
@@ -31,7 +31,7 @@ void ReadTasks::fail(const WaveTasks& wave, const TaskGroup& group, const Task& 
 }
 
 void ReadTasks::note_damage(const WaveTasks& wave, Worker& worker) const {
-  worker.described = nullptr;  // what follows moves its boxes
+  worker.described = nullptr;  // the loop consumes its boxes
   std::vector<device::Box> boxes;
   do {
     if (Status status = check_target(worker.detail, wave.op()); !status.ok()) return report_.stop(std::move(status));

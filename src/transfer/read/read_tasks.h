@@ -1,8 +1,8 @@
-// ReadTasks: the tasks of one read as those see them who carry their bytes: what the plan says of each, and how it
-// ended.
+// ReadTasks: the tasks of one read, for the code that moves their bytes: the plan's description of each, and where its
+// outcome is reported.
 //
-// Threads: every call from any number of threads, each with a Worker of its own.
-// Owns:    nothing; plan and report outlive their use.
+// Threads: every call from any number of threads, each with its own Worker.
+// Owns:    nothing; plan and report outlive it.
 #pragma once
 
 #include <headrace/status.h>
@@ -24,16 +24,18 @@ class ReadTasks {
   ReadReport& report() const noexcept { return report_; }
   bool parts() const noexcept { return parts_; }
 
-  // Fills worker.detail, unless it is about the task already. Who moves the detail's boxes resets worker.described.
+  // Fills worker.detail unless it describes the task already. Code that advances the detail's boxes must reset
+  // worker.described.
   void describe(const TaskGroup& group, const Task& task, Worker& worker) const;
-  // Bytes of the elements that the described task gives, as they are stored.
+  // Bytes of the elements that the described task delivers, in their stored type.
   static std::uint64_t element_bytes(const WaveTasks& wave, const TaskDetail& detail) noexcept {
     return detail.element_count() * wave.op().element_bytes;
   }
   // The object that a group is read from.
   static const std::string& key_of(const WaveTasks& wave, const TaskGroup& group, const Worker& worker);
 
-  // Where damage becomes NaN, a damaged task's boxes are noted for the end of the read. Throw std::bad_alloc.
+  // Where damaged elements become NaN, the task's boxes are recorded for the end of the read. Both throw
+  // std::bad_alloc.
   void fail(const WaveTasks& wave, const TaskGroup& group, const Task& task, Worker& worker, Status status) const;
   void fail_group(const WaveTasks& wave, const TaskGroup& group, Worker& worker, const Status& status) const;
 

@@ -17,10 +17,10 @@ Scheduler::Scheduler(WorkerPool& pool, std::unique_ptr<ReadReport> report, std::
       waves_(setup_.waves) {
   for (const auto& worker : setup_.workers) free_lanes_.push_back(worker.get());
   filled_.reserve(waves_.size());
-  left_.reserve(setup_.workers.size());  // one a claim
+  left_.reserve(setup_.workers.size());  // at most one per claim
 }
 
-// A child of fork() touches nothing that its parent's threads may have held.
+// A child of fork() must not touch anything that its parent's threads may have locked.
 Scheduler::~Scheduler() {
   if (!done_ && !ended_.inherited()) work_->end(setup_.workers);
 }
@@ -31,7 +31,7 @@ void Scheduler::start() {
 }
 
 Status Scheduler::run() {
-  // A read of one chunk is done here and wakes nobody.
+  // This thread does a read of one chunk alone and wakes nobody.
   if (setup_.workers.size() > 1 && setup_.chunks > 1) {
     try {
       start();
@@ -93,7 +93,7 @@ void Scheduler::release_worker(Worker* worker) {
     ending_ = true;
   }
   work_->end(setup_.workers);
-  cancel_link_.reset();  // the token's lock is taken before others
+  cancel_link_.reset();  // the token's lock precedes others in the lock order
   std::lock_guard lock(mutex_);
   done_ = true;
   ended_->notify_all();
@@ -168,7 +168,7 @@ Scheduler::Claim Scheduler::claim_locked() {
   return {ClaimKind::kNone, 0, 0, 0, waits_for_locked()};
 }
 
-// One wave is kept filled ahead, so that nobody waits for the plan.
+// Keeps one wave filled ahead, so that nobody waits for the plan.
 Scheduler::Claim Scheduler::claim_fill_locked() {
   if (waiting_fill_ && work_->lookups_came()) {
     const Claim claim{ClaimKind::kFill, *waiting_fill_};
@@ -189,11 +189,11 @@ Scheduler::Claim Scheduler::claim_groups_locked() {
   if (filled_.empty()) return {};
   const std::uint32_t index = filled_.front();
   WaveSlot& wave = waves_[index];
-  // Groups of open shards need no descriptor, and others may be waiting for theirs.
+  // Groups of open shards need no descriptor, but others may be waiting for theirs.
   if (starved_.load() && wave.opens) return {};
   const std::uint32_t left = wave.groups - wave.next_group;
   const auto workers = static_cast<std::uint32_t>(setup_.workers.size());
-  // Guided: large runs first, single groups at the end.
+  // Guided scheduling: large runs first, single groups at the end.
   const std::uint32_t share = std::max(left / (2 * workers), wave.asks ? kAskedPerClaim : 1);
   const std::uint32_t take = std::clamp<std::uint32_t>(share, 1, std::min(left, kMaxGroupsPerClaim));
   const Claim claim{ClaimKind::kGroups, index, wave.next_group, wave.next_group + take};
@@ -202,17 +202,17 @@ Scheduler::Claim Scheduler::claim_groups_locked() {
   return claim;
 }
 
-// A wave that the device is through with is wanted for the next one, however much else there is to do; any other only
-// where there is nothing else.
+// A wave that the device has finished is drained before other work, because the next wave needs its memory. Waiting for
+// an unfinished wave is the last resort.
 Scheduler::Claim Scheduler::claim_drain_locked(bool passed_only) {
-  constexpr std::uint64_t kAskEveryNs = 50'000;  // asking takes a microsecond, and the lock is held
+  constexpr std::uint64_t kAskEveryNs = 50'000;  // a query takes a microsecond, and the lock is held
   if (draining_ || !work_->launches()) return {};
   std::uint64_t now = 0;
   if (passed_only) {
     now = base::now_ns();
     if (now - asked_ns_ < kAskEveryNs) return {};
   }
-  std::optional<std::uint32_t> first;  // launched: what is waited for is what ends soonest
+  std::optional<std::uint32_t> first;  // the first launched, which ends soonest
   for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
     if (waves_[wave].state != WaveState::kDraining || waves_[wave].being_drained) continue;
     if (passed_only) {
@@ -228,14 +228,14 @@ Scheduler::Claim Scheduler::claim_drain_locked(bool passed_only) {
   return {ClaimKind::kDrain, *first};
 }
 
-// For the trace: what a worker without work waits for is what most of the waves wait for.
+// For the trace: a worker without work waits for whatever most waves wait for.
 trace::Stage Scheduler::waits_for_locked() const {
   std::size_t in_copy = 0;
   for (const WaveSlot& wave : waves_) in_copy += wave.state == WaveState::kDraining ? 1 : 0;
   if (in_copy > 0 && 2 * in_copy >= waves_.size()) return trace::Stage::kCopy;
   if (work_->in_flight() > 0) return trace::Stage::kRead;
   if (filling_) return trace::Stage::kPlan;
-  return in_copy > 0 ? trace::Stage::kCopy : trace::Stage::kWait;  // kWait: the last groups, with other workers
+  return in_copy > 0 ? trace::Stage::kCopy : trace::Stage::kWait;  // kWait: other workers have the last groups
 }
 
 void Scheduler::fill(std::uint32_t index, Worker& worker) {
@@ -261,14 +261,16 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     }
   }
   if (filled.starved) return wait_for_descriptor();
-  notifier_.notify(filled.groups / (filled.asks ? kAskedPerClaim : 1) + 1);  // and the next wave may be filled
+  // One more worker may fill the next wave.
+  notifier_.notify(filled.groups / (filled.asks ? kAskedPerClaim : 1) + 1);
 }
 
 void Scheduler::run_groups(const Claim& claim, Worker& worker) {
   const WaveWork::Ran ran = work_->run(claim.wave, claim.begin, claim.end, worker);
   if (ran.finished > 0) finish_groups(claim.wave, ran.finished, worker);
   if (ran.next == claim.end) return;
-  // What this claim has open is read by others, or is closed when the wave is through: others can wait for it.
+  // The objects that this claim has open are being read by others, or are closed at the end of the wave, so others may
+  // wait for them.
   put_back(claim.wave, ran.next, claim.end);
   wait_for_descriptor();
 }
@@ -323,17 +325,17 @@ void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& 
   notifier_.notify(1);  // it may be drained, or filled again
 }
 
-// Groups that were claimed and are to be claimed again.
+// Returns groups of a claim, to be claimed again.
 void Scheduler::put_back(std::uint32_t wave, std::uint32_t begin, std::uint32_t end) {
   std::lock_guard lock(mutex_);
   if (stopped_locked()) {
-    drop_groups_locked(wave, end - begin);  // they were not there to be dropped
+    drop_groups_locked(wave, end - begin);  // stopped_locked() could not drop them
   } else {
     left_.push_back({wave, begin, end});
   }
 }
 
-// What needs one is not claimed until then.
+// Groups that need a descriptor are not claimed until one is closed.
 void Scheduler::wait_for_descriptor() {
   starved_ = true;
   os::Descriptors::of_process().call_when_closed(weak_from_this());
@@ -354,7 +356,7 @@ void Scheduler::release_locked(std::uint32_t wave) {
   waves_[wave].state = WaveState::kFree;
 }
 
-// Whether the read has been stopped. Who finds out first drops what nobody has claimed.
+// Whether the read has been stopped. The first caller to notice drops all unclaimed work.
 bool Scheduler::stopped_locked() {
   if (!report_->stopped()) return false;
   if (std::exchange(dropped_, true)) return true;
@@ -376,7 +378,7 @@ bool Scheduler::stopped_locked() {
   return true;
 }
 
-// True for the one call that finds everything finished.
+// Returns true in the one call that finds everything finished.
 bool Scheduler::complete_locked() const {
   if (!exhausted_ || free_lanes_.size() != setup_.workers.size()) return false;
   if (ending_ || filling_ || !work_->idle()) return false;

@@ -1,15 +1,15 @@
-// Scheduler: who does what next in one read: waves are filled, their groups claimed in runs by workers, launched once
-// all are through, drained, and filled again. It knows nothing of I/O, codecs or devices.
+// Scheduler: assigns the work of one read to workers. Waves are filled, their groups are claimed in runs, and a wave
+// whose groups are all done is launched, drained and filled again. The Scheduler knows nothing of I/O, codecs or
+// devices.
 //
-// One wave is kept filled ahead; while that waits for a user's store, everything else goes on. Claims are long at first
-// and single groups at the end, so that workers end together. A wave that the device is through with goes first,
-// because its memory is wanted. Where no descriptor is left, what needs one is claimed again once a file has been
-// closed. The lock is taken per claim and per wave, never per group.
+// One wave is kept filled ahead; while filling it waits for a user's store, all other work continues. Claims start long
+// and shrink to single groups, so that all workers finish together. A wave that the device has finished is drained
+// first, because the next wave needs its memory. When the process runs out of descriptors, groups that need one go back
+// to be claimed again after a file is closed. The lock is taken per claim and per wave, never per group.
 //
 // Threads: work() on any number of threads; the rest from any thread.
-// Owns:    the work and its report until the read has ended; workers. What the work holds is let go of before the end
-// is
-//          told, so that the last owner of a Context is normally the caller and not a worker.
+// Owns:    the workers, and the work and its report until the read has ended. Everything the work holds is released
+//          before waiters are notified, so that the last owner of a Context is normally the caller and not a worker.
 #pragma once
 
 #include <headrace/cancel.h>
@@ -35,64 +35,65 @@
 
 namespace headrace::transfer {
 
-// What a Scheduler hands out. Waves are numbers here; what fails says so to the report.
+// The work that a Scheduler hands out. Waves are named by number here; failures go to the report.
 //
-// Threads: run(), resume() and the questions from any number of threads, each with a Worker of its own; the rest of one
-// wave from one thread at a time, and fill() of any wave as well.
+// Threads: run(), resume() and the const queries from any number of threads, each with its own Worker. The other calls
+//          for one wave come from one thread at a time, and so do all calls of fill().
 class WaveWork {
  public:
   struct Filled {
-    bool starved = false;      // nothing was done: there is no descriptor for it
-    bool last = false;         // nothing is left after this wave
+    bool starved = false;      // nothing was done because no descriptor is available
+    bool last = false;         // this is the last wave
     std::uint32_t groups = 0;  // of the wave
     bool opens = false;        // its groups need descriptors
-    bool asks = false;         // a store is asked for them, which takes no time
-    bool waits = false;        // the wave is not full: it is to be filled on once lookups_came()
+    bool asks = false;         // its groups are requests to a store, which take a worker no time
+    bool waits = false;        // the wave is not full: call fill() for it again once lookups_came() is true
   };
-  // next < end: there was no descriptor for that group. finished: groups that are through; the others, up to `next`,
-  // come back by resume().
+  // next < end: no descriptor was available for group `next`. finished: groups that are complete; the others before
+  // `next` complete in resume().
   struct Ran {
     std::uint32_t next = 0, finished = 0;
   };
 
   virtual ~WaveWork() = default;
-  // Workers are about to help. Throws std::bad_alloc.
+  // Called before workers join in. Throws std::bad_alloc.
   virtual void begin() = 0;
   virtual Filled fill(std::uint32_t wave, Worker& worker) = 0;
   virtual bool lookups_came() const noexcept { return true; }  // since the last fill()
   virtual Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) = 0;
-  // Groups that wait for what others read, in all waves; and whether some of it has come, for resume().
+  // Groups of all waves whose bytes are in flight; and whether some have completed, for resume().
   virtual std::size_t in_flight() const = 0;
   virtual bool any_came() const noexcept = 0;
-  virtual bool idle() const = 0;  // none in flight, none has come
-  // Some of what has come: the wave of each group that is through by that, until the Worker's next call.
+  virtual bool idle() const = 0;  // none in flight, and no completed one left to resume
+  // Handles some of the completed reads. Returns the wave of each group that finished by that; valid until the Worker's
+  // next call.
   virtual std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) = 0;
-  // The read has been stopped: what it waits for is not wanted any more. Once at most, with no lock held.
+  // The read has been stopped: cancels whatever is in flight. Called at most once, with no lock held.
   virtual void give_up() {}
-  // All groups are through. False: so is the wave.
+  // All groups are finished. False: the wave is finished too, with nothing to drain.
   virtual bool launch(std::uint32_t wave, Worker& worker) = 0;
   virtual bool launches() const noexcept = 0;
-  virtual bool passed(std::uint32_t wave) = 0;  // a question to the device
-  virtual void notice(std::uint32_t wave) = 0;  // for the trace
-  // Waits for the device. True: settle() may take long, and others need not wait for it.
+  virtual bool passed(std::uint32_t wave) = 0;  // queries the device
+  virtual void notice(std::uint32_t wave) = 0;  // for the trace: notes completion times
+  // Waits for the device. True: settle() may take long, and other waves may be drained meanwhile.
   virtual bool drain(std::uint32_t wave, Worker& worker) = 0;
   virtual void settle(std::uint32_t wave, Worker& worker) = 0;
-  // The wave is not used any more, until it is filled again. With the scheduler's lock held.
+  // The wave is unused until the next fill(). Called with the scheduler's lock held.
   virtual void release(std::uint32_t wave) = 0;
-  // Nothing is called after this. Ends the report and lets go of all that others own.
+  // The last call. Ends the report and releases everything that is shared with others.
   virtual void end(std::span<const std::unique_ptr<Worker>> workers) = 0;
 };
 
 class Scheduler final : public Workload, public os::DescriptorWaiter, public std::enable_shared_from_this<Scheduler> {
  public:
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
-  static constexpr std::uint32_t kAskedPerClaim = 8;  // at least, where a store is only asked for them
+  static constexpr std::uint32_t kAskedPerClaim = 8;  // minimum, where a claim only sends requests to a store
 
   struct Setup {
     std::uint64_t start_ns = 0;  // of the read, for the trace
     std::uint64_t chunks = 0;    // of the read
     std::uint32_t waves = 1;
-    std::vector<std::unique_ptr<Worker>> workers;  // one for each worker at most
+    std::vector<std::unique_ptr<Worker>> workers;  // their number limits how many threads take part
   };
   // The pool outlives run(). Throws std::bad_alloc.
   Scheduler(WorkerPool& pool, std::unique_ptr<ReadReport> report, std::unique_ptr<WaveWork> work, Setup setup);
@@ -103,13 +104,13 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
 
   // Starts on the pool's workers and returns.
   void start();
-  // Starts and lets the calling thread work along until the read has ended.
+  // Starts the read; the calling thread helps until it has ended.
   Status run();
   Status wait();
-  bool wait_for(std::chrono::nanoseconds timeout);  // done(), then or after `timeout`
+  bool wait_for(std::chrono::nanoseconds timeout);  // returns done(), then or after `timeout`
   bool done() const;
   void cancel() noexcept;
-  // `token` cancels the read as well. Before it is started; throws std::bad_alloc.
+  // `token` cancels the read as well. Call before the read starts; throws std::bad_alloc.
   void cancel_by(const Cancel& token);
   // REQUIRES: done().
   const Stats& stats() const { return report_->stats(); }
@@ -120,20 +121,20 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   struct Claim {
     ClaimKind kind = ClaimKind::kNone;
     std::uint32_t wave = 0, begin = 0, end = 0;
-    trace::Stage waits_for = trace::Stage::kWait;  // of kNone: what has to go on before there is something to do
+    trace::Stage waits_for = trace::Stage::kWait;  // for kNone: the stage that has to progress before there is work
   };
   enum class WaveState : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
   struct WaveSlot {
     WaveState state = WaveState::kFree;
     bool opens = false;  // its groups need descriptors
-    bool asks = false;   // a store is asked for them
+    bool asks = false;   // its groups are requests to a store
     bool being_drained = false;
-    std::uint64_t launched = 0;  // of all launches of the read, which one
+    std::uint64_t launched = 0;  // number of its launch within the read
     std::uint32_t groups = 0;
     std::uint32_t next_group = 0;   // first unclaimed
     std::uint32_t groups_left = 0;  // not yet finished
   };
-  struct Left {  // groups that were claimed, and found no descriptor
+  struct Left {  // groups that were claimed but found no descriptor
     std::uint32_t wave, begin, end;
   };
 
@@ -164,16 +165,17 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
 
   mutable std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> ended_;
-  std::atomic<bool> starved_{false};  // nothing is opened before another file of the process is closed
+  // No descriptor is available: nothing is opened until another file of the process is closed.
+  std::atomic<bool> starved_{false};
   // Guarded by mutex_:
   std::vector<WaveSlot> waves_;
   std::vector<Worker*> free_lanes_;
   std::vector<std::uint32_t> filled_;  // oldest first
   std::vector<Left> left_;
-  std::optional<std::uint32_t> waiting_fill_;  // the wave that is filled on after lookups; filling_ meanwhile
+  std::optional<std::uint32_t> waiting_fill_;  // the wave whose fill() waits for lookups; filling_ stays true meanwhile
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
-  bool dropped_ = false;  // what was not claimed when the read was stopped
-  bool gave_up_ = false;  // what others read for it
+  bool dropped_ = false;  // unclaimed work was dropped when the read was stopped
+  bool gave_up_ = false;  // give_up() was claimed
   std::uint64_t asked_ns_ = 0;
   std::uint64_t launches_ = 0;
 

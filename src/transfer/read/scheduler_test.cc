@@ -1,5 +1,5 @@
-// Whatever workers do, and however groups end: each group is run once, each wave launched, settled and released once,
-// and the work is ended once, after everything else.
+// However workers interleave and groups end: each group is run once, each wave is launched, settled and released once,
+// and the work's end() is called once, last.
 #include "transfer/read/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace headrace::transfer {
 namespace {
 
-struct Odds {  // one in so many; 0: never
+struct Odds {  // each is one in so many; 0: never
   unsigned cold = 0, starved = 0, starved_fill = 0, fails = 0;
   bool launches = false;
   unsigned waits = 0;
@@ -62,7 +62,7 @@ class FakeWork final : public WaveWork {
     return ran;
   }
   bool lookups_came() const noexcept override { return !awaited_; }
-  // What another thread does: some of what is under way comes.
+  // Acts as another thread: completes some of what is in flight.
   std::size_t come() {
     awaited_ = false;
     std::lock_guard lock(mutex_);
@@ -175,7 +175,7 @@ Outcome read(std::uint32_t groups, const Odds& odds, unsigned seed, std::uint32_
   for (int i = 0; i < 4; ++i) setup.workers.push_back(std::make_unique<Worker>());
   auto scheduler = std::make_shared<Scheduler>(**pool, std::move(report), std::move(made), std::move(setup));
   std::atomic<bool> over{false};
-  // Where nothing else is waited for no more are woken than there is to do, which has to be enough.
+  // Where nothing else has to be waited for, only as many workers are woken as have work, which must suffice.
   const bool wakes_all = odds.starved != 0 || odds.starved_fill != 0 || odds.waits != 0 || odds.fails != 0;
   std::thread others([&, notifier = (*pool)->notifier()] {
     while (!over) {
@@ -234,7 +234,7 @@ TEST_P(SchedulerTest, EndsOnceWhereItIsCancelled) {
   }
 }
 
-// Whoever drops a read that was never started has its work ended all the same.
+// Dropping a read that was never started still ends its work.
 TEST(SchedulerTest, EndsWhatWasNeverStarted) {
   auto pool = WorkerPool::create(1);
   ASSERT_TRUE(pool.ok());

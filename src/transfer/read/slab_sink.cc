@@ -18,7 +18,7 @@ SlabSink::SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> devic
 void SlabSink::begin(Wave& wave) {
   const std::size_t count = wave.tasks.tasks.size();
   if (wave.stage.boxes.size() < count) wave.stage.boxes.resize(count);
-  // What is not noted has nothing to place: it has failed.
+  // A task that is not noted later has failed and has nothing to place.
   for (std::size_t i = 0; i < count; ++i) wave.stage.boxes[i].rank = WaveStage::kNoBoxes;
 }
 
@@ -39,7 +39,7 @@ std::span<std::byte> SlabSink::kept_place(const Wave& wave, std::uint32_t task_i
   return kept_ == nullptr || keeps_encoded() ? std::span<std::byte>() : wave.decode.chunks[task_index].kept;
 }
 
-// What is kept, and what will be.
+// Looks up chunks that are cached and claims entries for those to be cached.
 bool SlabSink::take_kept(Wave& wave, const TaskGroup& group, const std::optional<StoredVersion>& version,
                          std::uint64_t object_bytes, Worker& worker) {
   if (kept_ == nullptr || !version || !may_keep(wave)) return false;
@@ -49,7 +49,7 @@ bool SlabSink::take_kept(Wave& wave, const TaskGroup& group, const std::optional
     if (task.length == 0) continue;
     const IndexKey key = tasks_.plan().index_key(group, task);
     const std::uint64_t stored_bytes = task.length == kWholeObject ? object_bytes : task.length;
-    // Nothing is taken for what turns out not to be there, or to have no version.
+    // Memory is not taken yet for chunks that may not exist or have no version.
     const bool answered = stored_bytes != store::ByteSource::kUnknown;
     const std::uint64_t bytes = keeps_encoded() ? stored_bytes : wave.tasks.chain().decoded_bytes();
     const ChunkCache::Found found =
@@ -83,7 +83,7 @@ bool SlabSink::place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task
 Status SlabSink::note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) {
   tasks_.describe(group, wave.tasks.tasks[task_index], worker);
   const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  worker.described = nullptr;  // the box is spent
+  worker.described = nullptr;  // the box is consumed
   HEADRACE_TRY(note_boxes(wave, task_index, wave.decode.chunks[task_index].kept, 0, worker.detail));
   ++worker.stats.kept_chunks;
   worker.stats.decoded_bytes += delivered;
@@ -113,7 +113,7 @@ void SlabSink::keep_not(WaveChunk& chunk) const noexcept {
   chunk.kept = {};
 }
 
-// What was to be kept and did not get there is for the next one.
+// Chunks that did not reach the cache are left to the next read.
 void SlabSink::release(Wave& wave) noexcept {
   if (kept_ == nullptr) return;
   for (WaveChunk& chunk : wave.decode.chunks) {
@@ -139,7 +139,7 @@ Status SlabSink::note_boxes(Wave& wave, std::uint32_t task_index, std::span<cons
   return {};
 }
 
-// An object that is not there is kept as such.
+// A missing object is cached as missing.
 Status SlabSink::fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) {
   if (keeps(wave, task_index) && wave.decode.chunks[task_index].kept.empty()) {
     kept_->keep(wave.decode.chunks[task_index].entry);
@@ -165,7 +165,7 @@ Status SlabSink::launch(Wave& wave, Worker& worker) {
   wave.times.launched_ns = timer.start_ns();
   wave.times.copied_ns = wave.times.decoded_ns = 0;
   worker.stats.assemble_seconds += timer.stop();
-  // Without the event nothing tells when the device is through; freeing its memory waits for that.
+  // Without the event nothing marks when the device has finished; freeing its memory waits for that.
   if (!recorded.ok()) wave.stage.slot.reset();
   return status.ok() ? recorded : status;
 }
@@ -176,7 +176,7 @@ bool SlabSink::passed(const Wave& wave) {
   return passed.ok() && *passed;
 }
 
-// A copy that has ended is otherwise seen only when a worker has nothing better to do than wait for it.
+// Otherwise the end of a copy would be observed only when an idle worker waits for it.
 void SlabSink::notice(Wave& wave) {
   if (wave.stage.slot == nullptr) return;
   const auto note = [&](device::Event& event, std::uint64_t& at_ns) {
@@ -222,7 +222,7 @@ Status SlabSink::assemble(const Wave& wave, std::span<const device::Box> boxes) 
   return device_->assemble(boxes, wave.tasks.op(), wave.tasks.form->fill.data(), *wave.stage.slot->stream);
 }
 
-// Room for all that the wave has: `several` is a new list in each read.
+// Reserves for all of the wave's tasks: `several` is a new list in each read.
 void SlabSink::begin_several(Wave& wave) {
   const auto boxes = std::span(wave.stage.boxes).first(wave.tasks.tasks.size());
   const auto has_several = [](const device::Box& box) { return box.rank == WaveStage::kSeveralBoxes; };

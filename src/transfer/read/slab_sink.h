@@ -1,6 +1,6 @@
-// SlabSink: what sinks of devices that do not use the host's memory have in common. A wave has a pinned slab and one on
-// the device, and a stream; its boxes are noted as its chunks come, and placed when it is launched. Chunks that an
-// earlier read has left in a ChunkCache are placed out of that.
+// SlabSink: what the sinks of staged devices have in common. Each wave has a pinned slab, a device slab and a stream;
+// boxes are noted as chunks arrive and placed at launch. Chunks that an earlier read left in a ChunkCache are placed
+// from there.
 #pragma once
 
 #include <memory>
@@ -28,42 +28,42 @@ class SlabSink : public ChunkSink {
   void release(Wave& wave) noexcept final;
 
  protected:
-  // kept: null, or a cache of the same device. decodes: chunks are decoded on the device, where encoded bytes lie
-  // before them. maps: stored bytes may stay in a mapping where a sink says so of a wave.
+  // kept: a cache of the same device, or null. decodes: the device decodes chunks, so the encoded area precedes them in
+  // its slab. maps: stored bytes may stay in a mapping where the sink allows it for a wave.
   SlabSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::shared_ptr<ChunkCache> kept,
            bool decodes, bool maps);
 
-  // Of a sink with a cache: whether the wave's chunks can be kept; and if so, whether as they are stored.
+  // For a sink with a cache: whether the wave's chunks can be cached, and whether they are cached as stored.
   virtual bool may_keep(const Wave& wave) const noexcept = 0;
   virtual bool keeps_encoded() const noexcept = 0;
   // Notes a task whose chunk is in the cache.
   virtual Status note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) final;
-  // A chunk that was to be kept, and of which not all will come, has no place in the cache.
+  // Withdraws a chunk that was to be cached but of which only a part will be read.
   void keep_not(WaveChunk& chunk) const noexcept;
-  // A decoded chunk's place in the cache, where it is or will be; empty: it has none.
+  // A decoded chunk's place in the cache, whether filled already or to be filled; empty: none.
   std::span<std::byte> kept_place(const Wave& wave, std::uint32_t task_index) const noexcept;
 
-  // Queues copies and what comes after them.
+  // Queues the copies and the work that follows them.
   virtual Status queue(Wave& wave, Worker& worker) = 0;
   Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) final;
 
-  // A decoded chunk's place in the pinned slab; a wave has no more tasks than there is room for.
+  // A decoded chunk's place in the pinned slab. A wave never has more tasks than the slab has room for.
   std::span<std::byte> pinned_place(const Wave& wave, std::uint32_t task_index) const;
-  // And on the device, before its elements are placed.
+  // A decoded chunk's place on the device, from which its elements are placed.
   std::span<std::byte> device_place(const Wave& wave, std::uint32_t task_index) const;
-  // For the launch: the described task's boxes, out of `decoded`, which is the decoded chunk from byte `skipped` on;
-  // null: fill. Where several boxes follow, they are compared with their place on the device as they are made.
+  // Notes the described task's boxes for the launch. `decoded` is the decoded chunk from byte `skipped` on; null: fill.
+  // Where a task has several boxes, each is checked against its place on the device when it is made.
   Status note_boxes(Wave& wave, std::uint32_t task_index, std::span<const std::byte> decoded, std::uint64_t skipped,
                     TaskDetail& detail) const;
 
-  // wave.stage.pieces, in one copy call.
+  // Copies wave.stage.pieces in one call.
   Status copy_pieces(Wave& wave, Worker& worker) const;
-  // One assemble call.
+  // Makes one assemble call.
   Status assemble(const Wave& wave, std::span<const device::Box> boxes) const;
   // Empties the wave's list of tasks with several boxes.
   static void begin_several(Wave& wave);
-  // One for every batch of boxes: a task may have as many as elements.
+  // Makes one assemble call per batch of boxes: a task may have as many boxes as elements.
   Status assemble_several(Wave& wave, std::span<const SeveralBoxes> tasks, Worker& worker) const;
 
   const std::shared_ptr<device::Device> device_;

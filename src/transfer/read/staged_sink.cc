@@ -51,7 +51,7 @@ Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t t
     HEADRACE_TRY(decode(wave, task, stored, target, worker));
   }
   const std::uint64_t delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  worker.described = nullptr;  // the boxes are spent
+  worker.described = nullptr;  // the boxes are consumed
   const std::uint64_t skipped = stored.more.empty() ? stored.skipped : 0;
   keep_whole(wave, task_index, skipped, target.size());
   HEADRACE_TRY(note_boxes(wave, task_index, target, skipped, worker.detail));
@@ -64,7 +64,7 @@ Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   worker.stats.stored_bytes += length;
   WaveChunk& chunk = wave.decode.chunks[task_index];
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  worker.described = nullptr;  // the boxes are spent
+  worker.described = nullptr;  // the boxes are consumed
   const auto place = base::part(pinned_place(wave, task_index), 0, length);
   if (!place) return slab_too_small();
   keep_whole(wave, task_index, skipped, length);
@@ -84,7 +84,7 @@ bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexc
   return takes_mapped(wave) && wave.decode.chunks[task_index].mapped;
 }
 
-// Whether a kernel has to place the wave's chunks. `live`: those that are to be placed.
+// Whether a kernel has to place the wave's chunks. `live`: the number of chunks to place.
 bool StagedSink::scatters(const Wave& wave, std::size_t& live) const {
   bool scattered = !wave.tasks.op().moves_bytes_only();
   live = 0;
@@ -109,7 +109,7 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
   wave.stage.pieces.clear();
   if (!scattered) return copy_runs(wave, worker);
   HEADRACE_TRY(add_mapped_slabs(wave));
-  device::Piece* last = nullptr;  // of the pinned slab
+  device::Piece* last = nullptr;  // the last piece of the pinned slab
   std::size_t kept = 0;
   begin_several(wave);
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
@@ -126,7 +126,7 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
     const auto task = static_cast<std::uint32_t>(i);
     if (const std::span<std::byte> cached = kept_place(wave, task); !cached.empty()) {
       WaveChunk& chunk = wave.decode.chunks[i];
-      if (!chunk.keeps) continue;  // it is taken from there
+      if (!chunk.keeps) continue;  // it is placed from the cache
       const std::byte* const from = pinned_place(wave, task).data();
       src = cached.data() + (src - from);
       chunk.dst = cached;
@@ -137,7 +137,7 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
     }
     src = slot.on_device.data() + (src - slot.pinned.data());
     if (is_mapped(wave, i)) continue;
-    // The slab as it is, gaps and all; in parts where some of it comes from elsewhere.
+    // Copies the slab as it is, gaps included; in several pieces where some of it comes from elsewhere.
     const std::size_t at = i * stride;
     if (last == nullptr || (!wave.fetch.mapped.pieces.empty() && last->src + last->bytes != slot.pinned.data() + at)) {
       wave.stage.pieces.push_back({slot.pinned.data() + at, slot.on_device.data() + at, 0});
@@ -151,7 +151,7 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
   return assemble_several(wave, wave.stage.several, worker);
 }
 
-// Every chunk is one run of the tensor: the bytes go straight there, neighbours as one piece.
+// Every chunk is one run of the tensor: copies the bytes straight there, with neighbours merged into one piece.
 Status StagedSink::copy_runs(Wave& wave, Worker& worker) const {
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     const device::Box& box = wave.stage.boxes[i];
@@ -171,7 +171,7 @@ Status StagedSink::copy_runs(Wave& wave, Worker& worker) const {
   return copy_pieces(wave, worker);
 }
 
-// From the mappings to where the pinned slab would have been copied to.
+// From the mappings to where the pinned slab would have been copied.
 Status StagedSink::add_mapped_slabs(Wave& wave) const {
   for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
     const auto dst = base::part(device_place(wave, piece.task), piece.within, piece.src.size());
@@ -181,7 +181,7 @@ Status StagedSink::add_mapped_slabs(Wave& wave) const {
   return {};
 }
 
-// From the mappings straight to the tensor: of each chunk those bytes that are in its box.
+// From the mappings straight to the tensor: the bytes of each chunk that are in its box.
 Status StagedSink::add_mapped_runs(Wave& wave) const {
   for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
     const device::Box& box = wave.stage.boxes[piece.task];
@@ -195,7 +195,7 @@ Status StagedSink::add_mapped_runs(Wave& wave) const {
   return {};
 }
 
-// Chunks that the CPU placed were counted then.
+// Chunks that the CPU placed are already counted.
 std::span<const std::uint32_t> StagedSink::settle(Wave& wave, Worker& worker) {
   for (const MappedShare::Read& read : wave.fetch.mapped.reads) {
     const TaskGroup& group = wave.tasks.groups[read.group];

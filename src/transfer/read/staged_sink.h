@@ -1,5 +1,5 @@
-// StagedSink: the CPU decodes chunks into the wave's pinned slab, which crosses the bus in one copy call and is placed
-// by one assemble call. Raw chunks may come out of a mapping instead. What is kept is kept as decoded.
+// StagedSink: the CPU decodes chunks into the wave's pinned slab, which one call copies to the device and one assemble
+// call places. Raw chunks may be copied from a mapping instead. Chunks are cached in decoded form.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace headrace::transfer {
 
 class StagedSink final : public SlabSink {
  public:
-  // kept: as SlabSink has it.
+  // kept: see SlabSink.
   StagedSink(const ReadTasks& tasks, std::shared_ptr<device::Device> device, std::shared_ptr<ChunkCache> kept,
              bool maps) noexcept
       : SlabSink(tasks, std::move(device), std::move(kept), false, maps) {}
@@ -31,7 +31,7 @@ class StagedSink final : public SlabSink {
   Status queue(Wave& wave, Worker& worker) override;
   Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                      Worker& worker) override;
-  // In a cache of stored bytes only what decodes to itself.
+  // A cache of stored bytes takes only chunks that decode to themselves.
   bool may_keep(const Wave& wave) const noexcept override {
     return wave.tasks.chain().raw() || kept_->form() == ChunkCache::Form::kDecoded;
   }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kNothing = "nothing read";
 
-// The parts of `text`, each once.
+// Appends the parts of `text` that are not in `parts` yet.
 void add_parts(std::string_view text, std::string_view separator, std::vector<std::string_view>& parts) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
@@ -20,7 +20,7 @@ void add_parts(std::string_view text, std::string_view separator, std::vector<st
   }
 }
 
-// "a + b, decoded by x": the ways of both, then who decoded what was read by each.
+// "a + b, decoded by x": the paths of both, then who decoded.
 std::string joined(const std::string& left, const std::string& right) {
   if (left.empty() || left == right) return right;
   if (right.empty()) return left;
@@ -79,7 +79,7 @@ Stats& Stats::operator+=(const Stats& part) {
   wall_seconds += part.wall_seconds;
   if (engine.empty() || (!part.engine.empty() && part.engine != "none")) engine = part.engine;
   if (!part.device_note.empty()) device_note = part.device_note;
-  if (!part.path.empty()) path = joined(path, part.path);  // counts alone are added without memory
+  if (!part.path.empty()) path = joined(path, part.path);  // adding counts alone allocates nothing
   return *this;
 }
 

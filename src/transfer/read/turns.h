@@ -1,7 +1,7 @@
-// Turns: who decodes the waves of one read: the device, the CPU, or both in turns where a policy finds out who is
-// faster.
+// Turns: decides who decodes the waves of one read: the device, the CPU, or both in turns while a policy measures which
+// is faster.
 //
-// Threads: every call from any thread; begin() and end() of one wave by one at a time.
+// Threads: every call from any thread; begin() and end() of one wave by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ class Turns {
   Turns(std::shared_ptr<PlacementPolicy> policy, const Sizes& sizes) noexcept
       : kind_(WaveKind::kGpu), sizes_(sizes), policy_(std::move(policy)) {}
 
-  // Before a wave, whose form is known, is filled: its kind, and how many tasks it may have. mapped_bytes: of files,
-  // that the device can take out of the page cache by now.
+  // Call before filling a wave whose form is known: sets its kind and its task limit. mapped_bytes: file bytes that the
+  // device can currently copy from the page cache.
   void begin(Wave& wave, std::uint64_t mapped_bytes) const;
-  // It is free again. `given_up`: how long it took tells nothing.
+  // The wave is free again. `given_up`: its duration is not a measurement.
   void end(Wave& wave, bool given_up) const;
 
  private:
@@ -36,7 +36,7 @@ class Turns {
 
   const WaveKind kind_;
   const Sizes sizes_;
-  const std::shared_ptr<PlacementPolicy> policy_;  // null: kind_ for ever
+  const std::shared_ptr<PlacementPolicy> policy_;  // null: always kind_
 };
 
 }  // namespace headrace::transfer

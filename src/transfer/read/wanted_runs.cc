@@ -5,10 +5,10 @@
 namespace headrace::transfer {
 namespace {
 
-// What lies between two runs is decoded by blocks, which are larger.
+// Codecs decode by blocks, which are larger than a smaller gap.
 constexpr std::uint64_t kLeastGapBytes = std::uint64_t{16} << 10;
-constexpr std::uint64_t kMostRunsOfBox = 64;  // that are looked at
-constexpr int kMostBoxes = 64;                // of a chunk
+constexpr std::uint64_t kMostRunsOfBox = 64;  // that are examined
+constexpr int kMostBoxes = 64;                // per chunk
 
 std::uint64_t end_of(const RawSpan& run) noexcept { return run.first + run.bytes; }
 
@@ -17,7 +17,7 @@ std::uint64_t end_of(const RawSpan& run) noexcept { return run.first + run.bytes
 void WantedRuns::add(const RawSpan& run) noexcept {
   if (run.bytes == 0) return;
   RawSpan* const end = runs_.data() + count_;
-  // Those that it touches become one with it.
+  // Merge the run with those that it touches.
   RawSpan* const from =
       std::find_if(runs_.data(), end, [&](const RawSpan& other) { return end_of(other) >= run.first; });
   RawSpan* const to = std::find_if(from, end, [&](const RawSpan& other) { return other.first > end_of(run); });
@@ -55,7 +55,7 @@ std::uint64_t WantedRuns::bytes() const noexcept {
 void WantedRuns::add(const device::Box& box, std::uint64_t first, std::uint32_t element_bytes) noexcept {
   std::array<device::BoxDim, device::kMaxRank> dims;
   std::size_t rank = 0;
-  std::uint64_t bytes = element_bytes;  // from the first to behind the last
+  std::uint64_t bytes = element_bytes;  // from the first to past the last
   for (int i = 0; i < box.rank; ++i) {
     const device::BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
     if (dim.extent == 0) return;
@@ -65,7 +65,7 @@ void WantedRuns::add(const device::Box& box, std::uint64_t first, std::uint32_t 
   }
   std::sort(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(rank),
             [](const auto& a, const auto& b) { return a.src_stride_bytes > b.src_stride_bytes; });
-  // The slowest dimensions, between whose steps much is not wanted.
+  // Split along the slowest dimensions, as long as the gap between their steps is large.
   std::size_t apart = 0;
   std::uint64_t runs = 1;
   for (; apart < rank; ++apart) {

@@ -1,6 +1,7 @@
-// WantedRuns: the runs of a decoded chunk that a task's boxes lie in: a few frames of many, or crops at both ends.
+// WantedRuns: the runs of a decoded chunk that contain a task's boxes, such as a few frames of many, or crops at both
+// ends.
 //
-// Threads: any, each with a Worker of its own. Nothing is allocated.
+// Threads: any, each with its own Worker. Nothing is allocated.
 #pragma once
 
 #include <array>
@@ -14,16 +15,16 @@
 
 namespace headrace::transfer {
 
-// In order, apart from each other. Where there were more, those that lie nearest to each other are one.
+// Sorted and disjoint. When there would be more than the limit, the two with the smallest gap are merged.
 class WantedRuns {
  public:
   static constexpr std::size_t kMost = 8;
 
-  // most: at most so many, at least 1.
+  // most: the limit, at least 1.
   explicit WantedRuns(std::size_t most = kMost) noexcept : most_(most) {}
 
   void add(const RawSpan& run) noexcept;
-  // Those of a box that begins at the decoded byte `first`.
+  // Adds the runs of a box that begins at the decoded byte `first`.
   void add(const device::Box& box, std::uint64_t first, std::uint32_t element_bytes) noexcept;
 
   std::span<const RawSpan> all() const noexcept { return {runs_.data(), count_}; }
@@ -37,8 +38,8 @@ class WantedRuns {
   std::array<RawSpan, kMost + 1> runs_{};
 };
 
-// Of the task that worker.detail describes, and goes on describing. One run from the first byte to the last where
-// `most` is 1, where little lies between them, or where there are too many boxes to look at.
+// The runs of the task that worker.detail describes, and still describes afterwards. A single run from the first byte
+// to the last if `most` is 1, if the gaps are small, or if there are too many boxes to examine.
 WantedRuns wanted_runs(const ReadTasks& tasks, const WaveTasks& wave, const TaskGroup& group, const Task& task,
                        std::size_t most, Worker& worker);
 

@@ -12,14 +12,14 @@ namespace headrace::transfer {
 namespace {
 
 constexpr unsigned kWaves = 4;
-constexpr std::uint64_t kTasksOfOwnRooms = 256;  // of a wave, whatever its chunks take
+constexpr std::uint64_t kTasksOfOwnRooms = 256;  // tasks of a wave whose sink has its own memory, whatever their size
 
-// Smaller chunks have nothing to gain: it is many of them that a device decodes at a time.
+// Smaller chunks do not gain from an index: a device decodes many of them in parallel anyway.
 constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
 
 std::uint64_t decoded_bytes(const codec::Chain& chain) { return std::max<std::uint64_t>(chain.decoded_bytes(), 1); }
 
-void add_lane_bytes(SizeRequest& to, std::uint64_t bytes) {  // sizes of metadata: any
+void add_lane_bytes(SizeRequest& to, std::uint64_t bytes) {  // saturates: metadata may name any size
   to.lane_bytes = base::checked_add(to.lane_bytes, bytes).value_or(UINT64_MAX);
 }
 
@@ -46,7 +46,7 @@ Result<ChunkDecoding> WaveForms::choose_decoder(const codec::Chain& chain) const
   return out;
 }
 
-// Encoded bytes are nearly always fewer than decoded ones; buffers grow to what a stream really needs.
+// Encoded bytes are nearly always fewer than decoded ones; buffers grow if a stream needs more.
 std::uint64_t WaveForms::encoded_bytes(const codec::Chain& chain) const noexcept {
   const std::uint64_t decoded = decoded_bytes(chain);
   return std::max(std::min(chain.max_encoded_bytes(), decoded + decoded / 32 + 65536), plan_.max_group_bytes());
@@ -79,10 +79,10 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   return request;
 }
 
-// Of a store behind a network: as many waves as have under way what its connections carry while an answer takes, and
-// while each has an answer that comes, the next one.
+// For a store behind a network: enough waves to keep in flight what its connections carry during one round trip, and
+// for each connection the answer that is arriving and the next one.
 void WaveForms::add_window(SizeRequest& request, const codec::Chain& chain) const {
-  // Encoded chunks are stored in about half of what they decode to.
+  // Encoded chunks are stored in about half of their decoded size.
   const std::uint64_t shrinks = chain.raw() ? 1 : 2;
   constexpr std::uint64_t kMostWaves = 16;
   const std::uint64_t room = resources_.store_slab_bytes();
@@ -103,7 +103,7 @@ SizeRequest WaveForms::with_decoder(SizeRequest request, const codec::Chain& cha
   request.decoder = decoding.decoder.get();
   request.arrives = request.arrives && decoding.first_stage == 0 && request.decoded_bytes >= kLeastArrivingBytes;
   if (request.arrives && request.window_bytes != 0) {
-    request.window_bytes = request.arriving_window_bytes;  // the service has none of it
+    request.window_bytes = request.arriving_window_bytes;  // the service holds none of it
     request.io_bytes = 0;
   }
   request.source_bytes = chain.capacity_before(decoding.first_stage);
@@ -122,8 +122,8 @@ bool WaveForms::leave_to_cpu(ChunkDecoding& decoding) const {
   return true;
 }
 
-// Waves and workers so that the budgets hold whatever the array's size. Leaves chunks to the CPU where the device's
-// decoder does not fit them.
+// Sizes waves and workers so that the budgets hold whatever the array's size. The CPU decodes where the device's
+// decoder does not fit the budgets.
 Result<ReadSizes> WaveForms::begin(std::uint64_t more_lane_bytes, bool plans_rooms) {
   more_lane_bytes_ = more_lane_bytes;
   plans_rooms_ = plans_rooms;

@@ -88,11 +88,11 @@ void NearThreads::Thread::apply() noexcept {
   }
 }
 
-// Empty: what it had at first.
+// Empty: restores the original CPUs.
 void NearThreads::Thread::narrow_to(const std::vector<unsigned>& node_cpus) {
   auto now = os::thread_cpus();
   if (!now) return;
-  // Where somebody else has moved the thread (taskset, a cpuset), that is what it has.
+  // If something else has changed the thread's CPUs (taskset, a cpuset), that is its new original set.
   std::vector<unsigned> had = bound_ && *now == set_ ? original_ : *now;
   std::vector<unsigned> target;
   std::set_intersection(had.begin(), had.end(), node_cpus.begin(), node_cpus.end(), std::back_inserter(target));

@@ -1,12 +1,12 @@
 // NearThreads: keeps a Context's threads on the CPUs near the device that they serve.
 //
-// Pinned slabs lie on the GPU's NUMA node; a thread on another node fills them across the link between the sockets. One
-// pool serves all devices, so threads are kept near a node while all work in flight is for devices of that node, and
-// have all their CPUs back while it is not. Each thread's own set of CPUs is only ever narrowed, and what somebody else
-// made of it meanwhile is respected. On a machine of one node nothing is done at all.
+// Pinned slabs are on the GPU's NUMA node; a thread on another node fills them across the link between the sockets. One
+// pool serves all devices, so threads are kept near a node only while all work in flight is for devices of that node,
+// and otherwise have all their CPUs. A thread's own CPU set is only ever narrowed, and changes made by others meanwhile
+// are respected. On a machine with one node nothing is done.
 //
-// Threads: every call from any thread; a Thread belongs to the one that made it.
-// Owns:    nothing but numbers. A forked child must not be bound by its parent's: there, everything does nothing.
+// Threads: every call from any thread; a Thread belongs to the thread that made it.
+// Owns:    only numbers. In a forked child every call does nothing, so that its parent's work does not bind it.
 #pragma once
 
 #include <atomic>
@@ -23,10 +23,11 @@ class NearThreads : public std::enable_shared_from_this<NearThreads> {
   static constexpr int kAllCpus = -1;
 
   static std::shared_ptr<NearThreads> create(bool enabled);
-  // Takes `root`/sys for /sys. REQUIRES: no use() so far. For tests.
+  // Uses `root`/sys for /sys. REQUIRES: no use() so far. For tests.
   void read_from(const std::string& root) { root_ = root; }
 
-  // Work in flight, until destroyed. When the last goes, threads stay where they are: the next work is likely the same.
+  // Work in flight, until destroyed. When the last one ends, threads stay where they are: the next work is likely for
+  // the same device.
   class Use {
    public:
     Use() = default;
@@ -44,15 +45,15 @@ class NearThreads : public std::enable_shared_from_this<NearThreads> {
     friend class NearThreads;
     Use(std::shared_ptr<NearThreads> near, std::size_t node) : near_(std::move(near)), node_(node) {}
     std::shared_ptr<NearThreads> near_;
-    std::size_t node_ = 0;  // of nodes_
+    std::size_t node_ = 0;  // index in nodes_
   };
-  // Work for a device on `node`; kAllCpus: work that has more from all CPUs than from near ones.
+  // Work for a device on `node`; kAllCpus: work that gains more from all CPUs than from the near ones.
   Use use(int node) noexcept;
 
-  // One of the threads. follow() is an atomic load, and two system calls when something has changed.
+  // One of the threads. follow() is an atomic load, plus two system calls when something has changed.
   class Thread {
    public:
-    explicit Thread(std::shared_ptr<NearThreads> near);  // null: none follows anything
+    explicit Thread(std::shared_ptr<NearThreads> near);  // null: follow() does nothing
     ~Thread();
     Thread(const Thread&) = delete;
     Thread& operator=(const Thread&) = delete;
@@ -67,10 +68,10 @@ class NearThreads : public std::enable_shared_from_this<NearThreads> {
     const std::shared_ptr<NearThreads> near_;
     std::uint64_t seen_ = 0;
     bool bound_ = false;
-    std::vector<unsigned> original_, set_;  // while bound: what it had, what it was given
+    std::vector<unsigned> original_, set_;  // while bound: the CPUs it had, and those it was given
   };
 
-  // New threads inherit the CPUs of the one that starts them: while this lives, they are what this thread had at first.
+  // New threads inherit the CPUs of the one that starts them: while this lives, they are this thread's original CPUs.
   class StartsThreads {
    public:
     StartsThreads();
@@ -79,7 +80,7 @@ class NearThreads : public std::enable_shared_from_this<NearThreads> {
     StartsThreads& operator=(const StartsThreads&) = delete;
   };
 
-  // How many CPUs threads are kept on; 0: they are not.
+  // How many CPUs threads are kept on; 0: they are not bound.
   unsigned bound_cpus() const noexcept { return bound_cpus_.load(std::memory_order_relaxed); }
   // Why a thread could not be bound, one line, or "".
   std::string note() const;
@@ -99,8 +100,8 @@ class NearThreads : public std::enable_shared_from_this<NearThreads> {
   std::string root_;
   std::vector<unsigned> allowed_;  // of the thread that made the Context
   mutable std::mutex mutex_;
-  std::vector<Node> nodes_;                // guarded by mutex_; those that were ever used, all CPUs first
-  std::size_t wanted_ = 0;                 // guarded by mutex_: of nodes_
+  std::vector<Node> nodes_;                // guarded by mutex_; all that were ever used, all CPUs first
+  std::size_t wanted_ = 0;                 // guarded by mutex_: index in nodes_
   std::string note_;                       // guarded by mutex_
   std::atomic<std::uint64_t> version_{0};  // changes with `wanted_`
   std::atomic<unsigned> bound_cpus_{0};

@@ -7,10 +7,10 @@
 
 namespace headrace::transfer {
 
-// Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
+// Shared with the threads, so that a worker that destroys the pool by releasing its last owner can finish safely.
 struct WorkerPool::State {
   std::mutex mutex;
-  std::condition_variable changed;                   // workers sleep on it, which can do whatever there is to do
+  std::condition_variable changed;                   // workers sleep on it, which can do any work there is
   std::condition_variable changed_elsewhere;         // superfluous workers and callers in wait(), which cannot
   std::uint64_t generation = 0;                      // guarded by mutex
   bool stopping = false;                             // guarded by mutex
@@ -21,7 +21,7 @@ struct WorkerPool::State {
   bool one_per_cpu = false;
 
   unsigned bound_cpus() const noexcept { return near != nullptr ? near->bound_cpus() : 0; }
-  // Workers sleep on where there is no workload: what a caller does alone wakes nobody.
+  // With no workload, workers stay asleep: work that a caller does alone wakes nobody.
   void notify() noexcept {
     {
       std::lock_guard lock(mutex);
@@ -31,7 +31,7 @@ struct WorkerPool::State {
     changed.notify_all();
     changed_elsewhere.notify_all();
   }
-  // Whoever is awake looks again before it sleeps.
+  // Wakes only sleeping workers: those awake check again before they sleep.
   void notify(std::size_t things) noexcept {
     std::size_t wakes = 0;
     bool any_callers = false;
@@ -71,12 +71,12 @@ WorkerPool::~WorkerPool() {
   state_->notify();
   for (std::thread& thread : threads_) {
     if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();  // it is on its way out
+      thread.detach();  // it is about to end
     } else {
       thread.join();
     }
   }
-  // Finished ones that no worker came to: they own the state through their notifiers, and the state owns them.
+  // Finished workloads that no worker removed: they own the state through their notifiers, and the state owns them.
   std::vector<std::shared_ptr<Workload>> left;
   {
     std::lock_guard lock(state_->mutex);
@@ -115,7 +115,7 @@ void WorkerPool::wait(std::uint64_t seen) {
 void WorkerPool::run(State& state, unsigned index) {
   trace::name_thread("worker");
   NearThreads::Thread thread(state.near);
-  std::size_t turn = 0;  // workloads take turns at being looked at first
+  std::size_t turn = 0;  // rotates which workload is tried first
   for (;;) {
     std::uint64_t seen = 0;
     {
@@ -125,7 +125,7 @@ void WorkerPool::run(State& state, unsigned index) {
     }
     bool any_finished = false;
     thread.follow();
-    // Work that changes how many CPUs there are is added after that, and wakes all.
+    // Work that changes the number of CPUs is added after that, and wakes all.
     const unsigned cpus = state.one_per_cpu ? state.bound_cpus() : 0;
     const bool superfluous = cpus != 0 && index >= cpus;
     for (std::size_t i = 0; !any_finished && !superfluous; ++i) {
@@ -146,7 +146,7 @@ void WorkerPool::run(State& state, unsigned index) {
     std::unique_lock lock(state.mutex);
     const auto woken = [&] { return state.generation != seen || state.stopping; };
     if (superfluous) {
-      state.changed.notify_one();  // what this one may have been woken for, before it was
+      state.changed.notify_one();  // passes on a wake-up from before it became superfluous
       state.changed_elsewhere.wait(lock, woken);
       continue;
     }

@@ -1,8 +1,8 @@
 // WorkerPool: the threads that plan, read, decode and assemble, shared by all reads of a Context.
 //
-// A Workload is something that can use several workers at once and says when it has nothing for one more. Workers sleep
-// on one counter that every change of any workload's state advances, so no wake-up is lost. Where it is known for how
-// many there is something to do, no more are woken.
+// A Workload can use several workers at once and reports when it has nothing for one more. Workers sleep on one counter
+// that every change of any workload's state advances, so no wake-up is lost. Where the number of available tasks is
+// known, no more workers than that are woken.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -25,7 +25,7 @@ class Workload {
  public:
   enum class Progress : std::uint8_t { kIdle, kFinished };
   virtual ~Workload() = default;
-  // Does all it can on the calling thread. kIdle: nothing to do here until the pool is notified.
+  // Does all it can on the calling thread. kIdle: no work for this thread until the pool is notified.
   virtual Progress work() = 0;
 };
 
@@ -33,23 +33,23 @@ class WorkerPool {
   struct State;
 
  public:
-  // Where the system gives fewer threads than asked, the pool has what it got; no thread at all is an error. The
-  // threads follow `near`, if there is one; with `one_per_cpu`, no more of them work than they are kept on CPUs.
+  // If the system provides fewer threads than asked, the pool uses those; no thread at all is an error. The threads
+  // follow `near`, if not null; with `one_per_cpu`, only as many work as there are CPUs that they are bound to.
   static Result<std::unique_ptr<WorkerPool>> create(unsigned threads, std::shared_ptr<NearThreads> near = nullptr,
                                                     bool one_per_cpu = false);
   ~WorkerPool();
 
-  void add(std::shared_ptr<Workload> workload);  // dropped when work() says kFinished
-  void notify() noexcept;                        // something became workable, or has ended
-  unsigned bound_cpus() const noexcept;          // that the threads are kept on; 0: on none in particular
+  void add(std::shared_ptr<Workload> workload);  // dropped when work() returns kFinished
+  void notify() noexcept;                        // some work became available, or has ended
+  unsigned bound_cpus() const noexcept;          // that the threads are bound to; 0: not bound
   std::uint64_t generation() const noexcept;
   void wait(std::uint64_t seen);  // until notify() has been called since `seen` was read
 
-  // notify() for someone who may outlive the pool.
+  // notify() for users that may outlive the pool.
   class Notifier {
    public:
     void notify() const noexcept;
-    // So many things became workable, each for one thread.
+    // `things` tasks became available, each for one thread.
     void notify(std::size_t things) const noexcept;
 
    private:
@@ -60,7 +60,7 @@ class WorkerPool {
   Notifier notifier() const { return Notifier(state_); }
 
  private:
-  // Shared with the threads, so that a worker which lets go of the last owner of the pool can end in peace.
+  // Shared with the threads, so that a worker that destroys the pool by releasing its last owner can finish safely.
   explicit WorkerPool(std::shared_ptr<State> state) : state_(std::move(state)) {}
   static void run(State& state, unsigned index);
 

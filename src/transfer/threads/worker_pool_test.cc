@@ -1,4 +1,4 @@
-// Workers sleep while there is nothing to do, as many wake as there is something for, and no wake-up is lost.
+// Workers sleep while there is nothing to do, only as many wake as have work, and no wake-up is lost.
 #include "transfer/threads/worker_pool.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Things of which each is done once.
+// Tasks, each of which is done once.
 struct Things final : Workload {
   Progress work() override {
     calls.fetch_add(1);
@@ -66,7 +66,7 @@ TEST(WorkerPools, NoMoreWakeThanThereIsToDo) {
   expect_end(*pool, *things);
 }
 
-// Several workloads, several who add to them, and callers who sleep on the same pool.
+// Several workloads, several threads that add to them, and callers that sleep on the same pool.
 TEST(WorkerPools, NoWakeUpIsLost) {
   constexpr int kEach = 3000, kAdders = 3;
   const auto pool = WorkerPool::create(4).value();
@@ -95,7 +95,7 @@ TEST(WorkerPools, NoWakeUpIsLost) {
     });
   }
   for (std::thread& adder : adders) adder.join();
-  // Nobody notifies any more: what is left is done by those that were woken.
+  // No more notifications: the workers already woken finish the rest.
   EXPECT_TRUE(becomes_true([&] { return all[0]->waiting + all[1]->waiting == 0; }));
   EXPECT_EQ(all[0]->done + all[1]->done, kAdders * kEach * 2);
   EXPECT_GT(woken, 0);
