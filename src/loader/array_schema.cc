@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kSamplesOf = "samples of ";
 
-// Nothing where there are none, so that states of loaders without them stay what they were.
+// Adds nothing without positions, so that states of such loaders stay valid.
 void add_positions(const LoaderArray& array, Digest& digest) {
   for (const auto& [dim, positions] : array.positions) {
     digest.add(dim);
@@ -29,7 +29,7 @@ std::uint64_t digest_of_samples(const LoaderArray& array) {
   return digest.value();
 }
 
-// Whether a state has room for a digest of each array, under its name.
+// Whether a state has room for a digest of each array under its name.
 bool fit_one_by_one(const LoaderSchema& order, std::span<const LoaderArray> arrays) {
   return order.digests().size() + arrays.size() <= kMaxDigests &&
          std::all_of(arrays.begin(), arrays.end(), [](const LoaderArray& array) {
@@ -53,7 +53,7 @@ LoaderSchema schema_of(const Order& order, std::span<const LoaderArray> arrays) 
     for (const LoaderArray& array : arrays) schema.set(std::string(kSamplesOf) + array.name, digest_of_samples(array));
     return schema;
   }
-  LoaderSchema each;  // by name, whatever order they are given in
+  LoaderSchema each;  // sorted by name, whatever order they are given in
   for (const LoaderArray& array : arrays) each.set(array.name, digest_of_samples(array));
   Digest digest;
   for (const auto& [name, value] : each.digests()) digest.add(name).add(value);

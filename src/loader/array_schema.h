@@ -1,4 +1,4 @@
-// What a loader's state is compared with: the schema of its order and of its arrays' samples.
+// The schema that a loader's state is checked against: its order and its arrays' samples.
 #pragma once
 
 #include <headrace/loader.h>

@@ -14,7 +14,7 @@ namespace headrace::loader {
 namespace {
 
 constexpr std::uint64_t kAlignBytes = 256;   // of each tensor
-constexpr std::uint64_t kMostScales = 1024;  // of a window: each is a box and a part of a launch
+constexpr std::uint64_t kMostScales = 1024;  // per window: each is a box and a part of a launch
 
 std::string text_of(std::span<const std::uint64_t> shape) {
   std::string text;
@@ -34,7 +34,7 @@ std::uint64_t sample_count_of(const LoaderArray& array) noexcept {
   return std::visit([](const auto& samples) { return samples.sample_count(); }, array.samples);
 }
 
-// Of a dimension, where the array has a table; else null.
+// The position table of a dimension; null if it has none.
 const std::vector<std::int64_t>* positions_of(const LoaderArray& array, std::size_t dim) noexcept {
   for (const auto& [number, positions] : array.positions) {
     if (number == dim) return &positions;
@@ -42,13 +42,14 @@ const std::vector<std::int64_t>* positions_of(const LoaderArray& array, std::siz
   return nullptr;
 }
 
-// The windows' number of a sample's frame.
+// Number of a sample's frame among the windows.
 std::uint64_t frame_of(const LoaderArray& array, std::uint64_t sample) noexcept {
   if (!std::holds_alternative<Crops>(array.samples)) return sample;
   return sample / (sample_count_of(array) / windows_of(array).sample_count());
 }
 
-// Checks positions; in `sizes`, of the windows' dimensions, each that has some becomes the array's.
+// Checks positions. In `sizes`, which holds the windows' dimensions, each dimension with positions gets the array's
+// size.
 Status take_positions(const LoaderArray& array, std::vector<std::uint64_t>& sizes) {
   const std::vector<std::uint64_t>& shape = array.array.info().shape;
   for (const auto& [dim, positions] : array.positions) {
@@ -131,7 +132,7 @@ Status check_array(const LoaderArray& array) {
   return {};
 }
 
-// A part of a dimension of a sample, whose elements lie in even steps.
+// A part of one dimension of a sample, whose elements lie in even steps.
 struct Segment {
   std::uint64_t begin = 0, count = 0, step = 1;  // of the array
   std::uint64_t at = 0;                          // of the sample
@@ -141,7 +142,7 @@ struct Segment {
 
 using Segments = std::vector<Segment>;
 
-// Of a dimension with positions: the longest runs that go on in even steps.
+// For a dimension with positions: splits it into the longest runs of even steps.
 void add_runs(const Segment& one, const std::vector<std::int64_t>& positions, Segments& out) {
   const auto of = [&](std::uint64_t i) { return positions[one.begin + i * one.step]; };
   for (std::uint64_t i = 0; i < one.count;) {
@@ -150,7 +151,7 @@ void add_runs(const Segment& one, const std::vector<std::int64_t>& positions, Se
       while (end < one.count && of(end) < 0) ++end;
       out.push_back({.count = end - i, .at = one.at + i, .padding = true});
     } else {
-      // One element twice is two runs: a selection has no step of 0.
+      // A repeated element makes two runs, because a selection has no step of 0.
       const std::int64_t step = end < one.count && of(end) >= 0 ? of(end) - of(i) : 0;
       while (step != 0 && end < one.count && of(end) >= 0 && of(end) - of(end - 1) == step) ++end;
       const std::int64_t first = step < 0 ? of(end - 1) : of(i);
@@ -179,8 +180,8 @@ void segments_of(const DimSlice& slice, const std::vector<std::int64_t>* positio
   add({.count = slice.padding, .at = slice.count + slice.wrapped_count, .padding = true});
 }
 
-// A box for each entry of `by` in elements that have been read: `box` of all of them, `segments` by dimension of the
-// array.
+// Adds a box for each entry of array.scale_by among elements that have been read. `box` has all these elements;
+// `segments` are by dimension of the array.
 void add_scaled(const LoaderArray& array, const device::Box& box, std::span<const Segment* const> segments,
                 std::vector<ScaledBox>& out) {
   const ScaleBy& by = array.scale_by;
@@ -250,7 +251,7 @@ Result<BatchLayout> BatchLayout::create(std::span<const LoaderArray> arrays, std
   return layout;
 }
 
-// Of an output: what shape it has in each sample.
+// The shape of an output. It must be the same in every sample.
 Result<BatchLayout::Place> BatchLayout::place_of(const LoaderArray& array, std::size_t number,
                                                  std::size_t output) const {
   const Windows& windows = windows_of(array);
@@ -266,7 +267,7 @@ Result<BatchLayout::Place> BatchLayout::place_of(const LoaderArray& array, std::
     return shape;
   };
   HEADRACE_TRY_ASSIGN(at.window_shape, shape_of(0));
-  // The last sample is the last along every dimension: if any is smaller, it is.
+  // The last sample is last along every dimension, so if any sample is smaller, it is.
   const std::uint64_t last = sample_count_ - 1;
   HEADRACE_TRY_ASSIGN(const std::vector<std::uint64_t> last_shape, shape_of(last));
   if (last_shape != at.window_shape || windows.window_count(frame_of(array, last)) != at.windows) {
@@ -277,7 +278,7 @@ Result<BatchLayout::Place> BatchLayout::place_of(const LoaderArray& array, std::
   return at;
 }
 
-// Which tensor it is, or which channel of one.
+// Assigns the output to a tensor, or to a channel of a stack's tensor.
 Status BatchLayout::put(const LoaderArray& array, Place& at, std::uint64_t batch_size) {
   HEADRACE_TRY_ASSIGN(const DataType dtype, result_dtype(array.array.info().dtype, array.read));
   const std::string output = Access::impl(windows_of(array))->outputs[at.output].name;
@@ -305,7 +306,7 @@ Status BatchLayout::put(const LoaderArray& array, Place& at, std::uint64_t batch
   return {};
 }
 
-// Once all places are known, and so the tensors' channels.
+// Computes the tensors' shapes and strides, once all places and so all channels are known.
 Status BatchLayout::lay_out(std::uint64_t batch_size, bool channels_last) {
   for (std::size_t number = 0; number < tensors_.size(); ++number) {
     LoaderTensor& tensor = tensors_[number];
@@ -373,7 +374,7 @@ Status BatchLayout::add(std::span<const LoaderArray> arrays, std::uint64_t seed,
 void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::span<const DimSlice> slices,
                              std::uint64_t first_byte, std::span<std::byte> memory, BatchReads& out) const {
   const std::size_t rank = slices.size();
-  thread_local std::array<Segments, device::kMaxRank> segments;  // keep their memory from one window to the next
+  thread_local std::array<Segments, device::kMaxRank> segments;  // reused by the next window
   std::array<const Segment*, device::kMaxRank> chosen{};
   std::array<std::size_t, device::kMaxRank> number{};
   for (std::size_t d = 0; d < rank; ++d) {
@@ -388,7 +389,7 @@ void BatchLayout::add_window(const LoaderArray& array, const Place& at, std::spa
       const Segment& segment = segments[d][number[d]];
       chosen[d] = &segment;
       const std::int64_t stride = at.strides_bytes[d];
-      // Where the first of its elements goes, and in which direction the others follow.
+      // Where the segment's first element goes, and in which direction the others follow.
       const std::uint64_t place = segment.at + (segment.backwards ? segment.count - 1 : 0);
       const std::uint64_t from = slices[d].flipped ? at.window_shape[d] - 1 - place : place;
       first += from * static_cast<std::uint64_t>(stride);

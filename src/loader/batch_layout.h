@@ -1,4 +1,4 @@
-// Where each sample of a batch lies, and what has to be read and filled to put it there.
+// Where each sample of a batch is placed, and which reads and fills put it there.
 #pragma once
 
 #include <headrace/loader.h>
@@ -13,17 +13,17 @@
 
 namespace headrace::loader {
 
-// Elements in a batch that have one entry of their array's ScaleBy.
+// Elements of a batch that share one entry of their array's ScaleBy.
 struct ScaledBox {
   std::size_t entry = 0;
   device::Box box;  // src and dst are the same
 };
 
-// Parts of a read. The memory of what they hold is kept from one read to the next.
+// The parts of a read. Their memory is reused by the next read.
 class PartList {
  public:
   void clear() noexcept { used_ = 0; }
-  ReadPart& add() {  // with whatever an earlier read left in it
+  ReadPart& add() {  // contains what an earlier read left in it
     if (used_ == parts_.size()) parts_.emplace_back();
     return parts_[used_++];
   }
@@ -34,12 +34,12 @@ class PartList {
   std::size_t used_ = 0;
 };
 
-// Of what batches read together: a list for each array, and what is filled before.
+// The work of batches that are read together: the parts to read per array, and what is filled before.
 struct BatchReads {
   std::vector<PartList> parts;  // by array
-  // Boxes of padding by array: each array has a padding element of its own.
+  // Boxes of padding, by array, since each array has its own padding element.
   std::vector<std::vector<device::Box>> padding;
-  std::vector<std::vector<ScaledBox>> scaled;  // by array, once it is read
+  std::vector<std::vector<ScaledBox>> scaled;  // by array; applied once it is read
 
   void begin(std::size_t arrays) {
     parts.resize(arrays);
@@ -60,20 +60,20 @@ class BatchLayout {
   std::uint64_t batch_bytes() const noexcept { return batch_bytes_; }  // all tensors of one batch
   std::uint64_t sample_count() const noexcept { return sample_count_; }
   TensorView tensor(std::size_t number, std::span<std::byte> memory) const;
-  const DataType& dtype_of(std::size_t array) const noexcept;  // its elements in the tensors
+  const DataType& dtype_of(std::size_t array) const noexcept;  // type of its elements in the tensors
 
-  // Adds what puts `sample` into place `place` of the batch at `memory` (batch_bytes()).
+  // Adds to `out` what puts `sample` into place `place` of the batch at `memory`, which has batch_bytes() bytes.
   // REQUIRES: sample < sample_count(), place < the batch size; out.begin() has been called.
   Status add(std::span<const LoaderArray> arrays, std::uint64_t seed, std::uint64_t epoch, std::uint64_t sample,
              std::uint64_t place, std::span<std::byte> memory, BatchReads& out) const;
 
  private:
-  // Where an output of an array goes.
+  // Where an output of an array is placed.
   struct Place {
     std::size_t array = 0, output = 0, tensor = 0;
     std::uint64_t channel = 0;     // of the tensor
-    std::uint64_t windows = 1;     // of a sample
-    std::uint64_t first_byte = 0;  // in the batch's memory, of sample 0
+    std::uint64_t windows = 1;     // per sample
+    std::uint64_t first_byte = 0;  // of sample 0, in the batch's memory
     std::uint64_t sample_bytes = 0, window_bytes = 0;
     std::vector<std::uint64_t> window_shape;  // of the array's dimensions
     std::vector<std::int64_t> strides_bytes;  // of the same
@@ -91,15 +91,15 @@ class BatchLayout {
   };
 
   std::vector<LoaderTensor> tensors_;
-  std::vector<Form> forms_;  // of tensors_, one each
+  std::vector<Form> forms_;  // one for each of tensors_
   std::vector<Place> places_;
   std::uint64_t batch_bytes_ = 0, sample_count_ = 0;
 };
 
-// Of tensors that ScaleBy is for: float32 and float64; kNone of all others.
+// The number type of tensors that ScaleBy supports: float32 and float64. kNone for all others.
 device::NumberType number_type_of(const DataType& dtype) noexcept;
 
-// Windows or frames of an array's samples.
+// The windows of an array's samples, or the frames of its crops.
 const Windows& windows_of(const LoaderArray& array) noexcept;
 
 }  // namespace headrace::loader

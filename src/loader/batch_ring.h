@@ -1,4 +1,4 @@
-// Memory of a loader's batches, and what a batch that was handed out holds of it.
+// Memory of a loader's batches, and the state of a batch that was handed out.
 #pragma once
 
 #include <headrace/loader.h>
@@ -21,10 +21,10 @@
 namespace headrace {
 namespace loader {
 
-// kForked, of what belongs to a parent process.
+// kForked, for objects that belong to the parent process.
 Status forked();
 
-// Memory for batches. What is filled or read into a slot waits on `gate` for whatever released it.
+// Memory for batches. Fills and reads into a slot wait on `gate` for the streams that released the slot.
 struct Ring {
   struct Slot {
     Buffer memory;
@@ -34,10 +34,10 @@ struct Ring {
 
   std::shared_ptr<device::Device> device;
   BatchLayout layout;
-  std::deque<Slot> slots;        // grows at its end, guarded by mutex; a slot stays where it is
+  std::deque<Slot> slots;        // guarded by mutex; grows at its end, slots never move
   std::uint64_t most_slots = 0;  // guarded by mutex
-  // Free slots that the planner waits for, and for nothing else; 0: it waits for something else, or not at all. Guarded
-  // by mutex.
+  // Number of free slots that the planner waits for, if it waits for nothing else; 0: it waits for something else or
+  // does not wait. Guarded by mutex.
   std::size_t wanted = 0;
   base::ProcessOwn<std::mutex> mutex;
   base::ProcessOwn<std::condition_variable> changed;
@@ -45,16 +45,17 @@ struct Ring {
 
   explicit Ring(BatchLayout made) : layout(std::move(made)) {}
   ~Ring() {
-    if (mutex.inherited()) static_cast<void>(gate.release());  // its driver is the parent's
+    if (mutex.inherited()) static_cast<void>(gate.release());  // its driver state belongs to the parent
   }
 
-  // Where `count` more slots are wanted and all others are out: how many have to be made; 0 where memory_bytes forbids.
+  // How many slots to allocate so that `count` are free beside those handed out. 0: enough exist, or memory_bytes
+  // forbids it.
   std::size_t to_grow_locked(std::size_t count) const noexcept {
     const std::size_t all = count_locked(Slot::Use::kOut) + count;
     return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
   }
-  // Whether the planner has what it waits for. To wake it is half of what a batch costs the thread that takes it, and
-  // for nothing it need not be.
+  // Whether the planner has what it waits for. Waking it is half of the cost of taking a batch, so it is never woken in
+  // vain.
   bool has_wanted_locked() const noexcept {
     return wanted > 0 && (count_locked(Slot::Use::kFree) >= wanted || to_grow_locked(wanted) > 0);
   }

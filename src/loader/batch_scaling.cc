@@ -17,7 +17,7 @@ class BatchScaling::OfRead final : public transfer::ReadEnd {
     trace::Timer timer(trace::Stage::kAssemble);
     Status status = scale(*stream);
     stats.assemble_seconds += timer.stop();
-    if (status.ok()) {  // else work may be queued on it
+    if (status.ok()) {  // otherwise work may still be queued on it
       std::lock_guard lock(*streams_->mutex);
       streams_->idle.push_back(std::move(stream));
     }
@@ -37,7 +37,7 @@ class BatchScaling::OfRead final : public transfer::ReadEnd {
     return streams_->device->create_stream();
   }
 
-  // Whatever fails, nothing is queued any more: the memory is another batch's next.
+  // Nothing is queued on return, even on failure: the memory belongs to another batch next.
   Status scale(device::Stream& stream) {
     device::Device& device = *streams_->device;
     std::sort(boxes_.begin(), boxes_.end(), [](const ScaledBox& a, const ScaledBox& b) { return a.entry < b.entry; });

@@ -1,5 +1,5 @@
-// Scales and offsets by index, applied to batches as a part of their reads: whoever takes a batch finds it scaled, and
-// works no longer for a larger one.
+// Applies scales and offsets by index to batches, as part of their reads. The consumer gets scaled batches, and its own
+// work does not grow with their size.
 #pragma once
 
 #include <headrace/loader.h>
@@ -16,20 +16,20 @@
 
 namespace headrace::loader {
 
-// Threads: any. Reads that it has given a part to may outlive it.
+// Threads: any. Reads with a ReadEnd made here may outlive this object.
 class BatchScaling {
  public:
   explicit BatchScaling(std::shared_ptr<device::Device> device)
       : streams_(std::make_shared<Streams>(std::move(device))) {}
 
-  // Scales the elements of a read of an array: those of `boxes`, in any order, where they lie. `type`: of the tensor.
-  // REQUIRES: `by` lives until the read has ended. Null: there are none.
+  // Makes the end of an array's read that scales the elements of `boxes` in place, in any order. `type`: of the tensor.
+  // Null: there are no boxes. REQUIRES: `by` lives until the read has ended.
   std::unique_ptr<transfer::ReadEnd> behind(const ScaleBy& by, device::NumberType type,
                                             std::span<const ScaledBox> boxes) const;
 
  private:
   class OfRead;
-  // One for each read that ends at a time.
+  // One stream for each read that is being scaled.
   struct Streams {
     explicit Streams(std::shared_ptr<device::Device> of) : device(std::move(of)) {}
     ~Streams() {

@@ -1,4 +1,4 @@
-// A thread plans: where a read's batches have memory, it begins the read. next() waits for the oldest.
+// A planner thread starts each read as soon as its batches have memory. next() waits for the oldest read.
 #include <headrace/loader.h>
 
 #include <algorithm>
@@ -61,15 +61,15 @@ class Loader::Impl {
     std::vector<std::uint64_t> samples;
     std::uint64_t valid = 0, number = 0;
   };
-  // Batches that are read together, or an epoch's end.
+  // Batches that are read together, or the end of an epoch.
   struct Reading {
     std::vector<Planned> batches;
-    std::vector<Completion> reads;  // of the arrays
+    std::vector<Completion> reads;  // at most one per array
     LoaderTiming timing;
-    Status begun;           // why not all reads could be
-    std::size_t given = 0;  // of batches
+    Status begun;           // why some read could not start
+    std::size_t given = 0;  // batches handed out
     bool waited = false, ends_epoch = false;
-    bool beside_cache = false;  // a cache had its memory as it began, so that there may be more the next time
+    bool beside_cache = false;  // a cache held device memory at its start, so a retry may succeed after release()
   };
 
   Result<std::optional<LoaderBatch>> next_read();
@@ -77,15 +77,15 @@ class Loader::Impl {
   Status read_again(Reading& reading);
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
-  // `reading` has slots for batches `first` and on; what cannot be begun is its Status. `reads`: see begin_all().
+  // `reading` has slots for the batches from `first` on. A failure is kept in reading.begun. `reads`: see begin_all().
   void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first, Reading& reading,
              loader::BatchReads& reads) noexcept;
-  // `reads` is for its use, and keeps its memory.
+  // `reads` is scratch memory that is reused by the next call.
   Status begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads);
   Status grow(std::size_t count);
   Status fill(const loader::BatchReads& reads) const;
   void drop_locked(const Reading& reading);
-  // next() has no read to wait for: there is one, none comes any more, or none can be begun.
+  // Whether next() need not wait for the planner: a read exists, none will follow, or none can start for lack of slots.
   bool may_go_on_locked() const noexcept {
     return !readings_.empty() || planned_all_ ||
            (needed_ > 0 && ring_->count_locked(Slot::Use::kOut) + needed_ > ring_->slots.size() &&
@@ -98,24 +98,24 @@ class Loader::Impl {
   const Order order_;
   LoaderSchema schema_;
   std::uint64_t batches_ = 0;
-  std::uint64_t together_ = 1;  // most batches of a read
+  std::uint64_t together_ = 1;  // most batches per read
   std::shared_ptr<loader::Ring> ring_;
   std::optional<loader::BatchScaling> scaling_;
   base::ProcessOwn<std::thread> thread_;
 
-  // Of next().
+  // Used by next() only.
   std::optional<Split> split_;
-  std::uint64_t epoch_ = 0, given_ = 0;  // batches of split_
-  bool ended_ = false;                   // all epochs
+  std::uint64_t epoch_ = 0, given_ = 0;  // batches of split_ handed out
+  bool ended_ = false;                   // all epochs are over
   LoaderStats stats_;
 
   loader::Caches caches_;
   // Guarded by the ring's mutex.
   std::list<Reading> readings_;
-  std::list<Reading> through_;  // given out; the planner frees them, which would be half of next()'s time
-  std::size_t begun_ = 0;       // of readings_: not an epoch's end
+  std::list<Reading> through_;  // handed out; the planner frees them, which would take half of next()'s time
+  std::size_t begun_ = 0;       // readings_ that were not waited for, without ends of epochs
   std::size_t needed_ = 0;      // free slots that the planner waits for; 0: it does something else
-  Status failed_;               // of the planner itself
+  Status failed_;               // the planner's own failure
   bool planned_all_ = false, stop_ = false;
 };
 
@@ -151,7 +151,7 @@ Status Loader::Impl::start() {
   HEADRACE_TRY_ASSIGN(split_, Split::create(options_.split, order_.positions(), consumed));
   if (options_.read_ahead == 0) return loader::refuse("read_ahead is 0");
 
-  // A read's batches stay out while others are read.
+  // One read's batches are handed out while the others are in flight.
   const std::uint64_t room = options_.memory_bytes / std::max<std::uint64_t>(layout.batch_bytes(), 1);
   together_ = options_.read_together;
   if (together_ == 0) {
@@ -190,17 +190,18 @@ Status Loader::Impl::grow(std::size_t count) {
   return {};
 }
 
-// How many batches of a rank are read together from this one on.
+// How many of a rank's batches, from this one on, are read together.
 std::uint64_t Loader::Impl::batches_from(const Split& split, std::uint64_t batch) const noexcept {
   const std::uint64_t most = std::min(together_, split.batches() - batch);
   if (options_.read_together != 0) return most;
-  // To the end of the buffer that it begins in: whoever goes on in the middle of one does not read two by halves.
+  // To the end of the buffer in which the batch begins, so that a loader that resumes inside a buffer does not read two
+  // buffers by halves.
   const std::uint64_t buffer = order_.buffer_positions();
   const std::uint64_t left = buffer - split.batch(batch).position(0) % buffer;
   return std::min(most, base::ceil_div(left, split.global_batch_size()));
 }
 
-// The thread's own copies of split_ and epoch_: next() is behind.
+// Works on its own copies of split_ and epoch_, since next() lags behind.
 void Loader::Impl::plan() noexcept {
   std::unique_lock lock(*ring_->mutex);
   try {
@@ -228,7 +229,7 @@ void Loader::Impl::plan() noexcept {
         std::list<Reading> through;
         through.swap(through_);
         if (free() < count) {
-          // Whoever keeps batches gets more, as far as memory_bytes goes.
+          // If the consumer keeps batches, more are allocated, up to memory_bytes.
           const std::size_t more = ring_->to_grow_locked(count);
           lock.unlock();
           const Status grown = grow(more);
@@ -264,7 +265,7 @@ void Loader::Impl::plan() noexcept {
       readings_.emplace_back();
       readings_.back().ends_epoch = true;
       ring_->changed->notify_all();
-      split = Split::create(options_.split, order_.positions()).value();  // as at the start, of a whole epoch
+      split = Split::create(options_.split, order_.positions()).value();  // a whole epoch; cannot fail, as in start()
     }
   } catch (const std::bad_alloc&) {
     if (!lock.owns_lock()) lock.lock();
@@ -297,7 +298,7 @@ void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint6
 }
 
 Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads) {
-  reading.reads.reserve(arrays_.size());  // whatever has begun is waited for
+  reading.reads.reserve(arrays_.size());  // reserved first, since every started read must be waited for
   if (options_.leave_free_bytes != 0) {
     const std::optional<std::uint64_t> free = ring_->device->free_bytes();
     if (free && *free < options_.leave_free_bytes / 2) caches_.release();
@@ -313,7 +314,7 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
   HEADRACE_TRY(fill(reads));
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const std::span<const ReadPart> parts = reads.parts[i].parts();
-    if (parts.empty()) continue;  // all of it is padding
+    if (parts.empty()) continue;  // everything is padding
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
     const device::NumberType type = loader::number_type_of(ring_->layout.dtype_of(i));
@@ -325,7 +326,7 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
   return {};
 }
 
-// What is read into the same batch waits for it.
+// Queues the padding on the gate, for which reads into the same batch wait. Arrays without a read are waited for here.
 Status Loader::Impl::fill(const loader::BatchReads& reads) const {
   std::unique_ptr<device::Event> filled;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -357,7 +358,7 @@ bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
   {
     std::unique_lock lock(*ring_->mutex);
     if (!ring_->changed->wait_until(lock, end, [&] { return may_go_on_locked(); })) return false;
-    if (!readings_.empty()) reading = &readings_.front();  // stays where it is until next() takes it
+    if (!readings_.empty()) reading = &readings_.front();  // stays in place until next() takes it
   }
   if (reading == nullptr || reading->waited) return true;
   for (const Completion& read : reading->reads) {
@@ -392,7 +393,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next() {
   }
 }
 
-// Waits for its reads; what they said, and how long they took.
+// Waits for the reads. Returns the first failure and adds up their times.
 Status Loader::Impl::finish(Reading& reading) {
   Status status = reading.begun;
   LoaderTiming& timing = reading.timing;
@@ -401,7 +402,7 @@ Status Loader::Impl::finish(Reading& reading) {
     if (status.ok()) status = done;
     const Stats& stats = read.stats();
     stats_.reads += stats;
-    // Each began when the last one had been begun, or before.
+    // An estimate: each read started between planned_ns and begun_ns.
     timing.ready_ns =
         std::max(timing.ready_ns, timing.planned_ns + static_cast<std::uint64_t>(stats.wall_seconds * 1e9));
     timing.read_seconds += stats.open_seconds + stats.read_seconds;
@@ -416,13 +417,13 @@ Status Loader::Impl::finish(Reading& reading) {
   return status;
 }
 
-// With the device memory that kept chunks had: none of the reads that use it is under way any more.
+// Reads again with the device memory of the released caches. First waits for all other reads, which may still use it.
 Status Loader::Impl::read_again(Reading& reading) {
   std::vector<const Completion*> others;
   {
     std::lock_guard lock(*ring_->mutex);
     for (const Reading& other : readings_) {
-      for (const Completion& read : other.reads) others.push_back(&read);  // stays where it is, as next() takes none
+      for (const Completion& read : other.reads) others.push_back(&read);  // stays in place: only next() takes reads
     }
   }
   for (const Completion* const read : others) static_cast<void>(read->wait());
@@ -450,7 +451,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     if (!failed_.ok()) return failed_;
     return std::optional<LoaderBatch>();
   }
-  // Nobody else takes from the front, and what is added behind moves nothing.
+  // Only this thread removes from the front, and adding at the back moves nothing.
   Reading& reading = readings_.front();
   if (reading.ends_epoch) {
     readings_.pop_front();

@@ -1,5 +1,4 @@
-// A loader's chunks that are kept in device memory: later epochs read nothing, and others get the memory that they
-// need.
+// A loader's chunk caches: later epochs read nothing, and the memory is given up when others need it.
 #include <gtest/gtest.h>
 #include <headrace/device.h>
 #include <headrace/loader.h>
@@ -68,7 +67,7 @@ class LoaderCache : public LoaderTest {
       }
     }
   }
-  // To the end of the epoch: every sample once.
+  // Reads to the end of the epoch and checks that every sample comes once.
   void run_epoch(Loader& loader) const {
     std::uint64_t samples = 0;
     for (;;) {
@@ -80,7 +79,7 @@ class LoaderCache : public LoaderTest {
     }
     EXPECT_EQ(samples, loader.sample_count() / how_.split.batch_size * how_.split.batch_size);
   }
-  // Chunks of an epoch that were kept, and those that were not.
+  // The kept chunks of an epoch, and the bytes that were read over the bus.
   struct Found {
     std::uint64_t kept = 0, read = 0;
   };
@@ -100,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(All, LoaderCache, ::testing::Values("host-staged", "cud
 
 TEST_P(LoaderCache, ChunksAreKeptForTheNextEpoch) {
   Loader loader = make();
-  for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);  // reads under way together may decode a chunk twice
+  for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);  // concurrent reads may decode a chunk twice
   const Found found = found_in_epoch(loader);
   EXPECT_EQ(found.read, 0u);
   EXPECT_GT(found.kept, 0u);
@@ -108,7 +107,7 @@ TEST_P(LoaderCache, ChunksAreKeptForTheNextEpoch) {
   EXPECT_FALSE(loader.stats().cache_released);
 }
 
-// In either form.
+// With both forms of the cache.
 TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
   arrays_.clear();
   contents_.clear();
@@ -139,7 +138,7 @@ TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
     EXPECT_EQ(started(), before);
     EXPECT_EQ(loader.stats().host_kept_bytes, 0u);
   }
-  // In memory of the host, whatever becomes of that of the device.
+  // The host cache works independently of the device cache.
   for (const std::uint64_t cache_bytes : {0, 2048}) {
     how_.cache_bytes = cache_bytes;
     how_.host_cache_bytes = 15'360;
@@ -163,7 +162,7 @@ TEST_P(LoaderCache, WhatIsReleasedIsReadAgain) {
   run_epoch(loader);
   const std::uint64_t before = device::host_memory_counts().device_bytes;
   loader.release_cache();
-  run_epoch(loader);  // the reads that were under way
+  run_epoch(loader);  // finishes the reads that were in flight
   const Found found = found_in_epoch(loader);
   EXPECT_EQ(found.kept, 0u);
   EXPECT_GT(found.read, 0u);
@@ -172,7 +171,7 @@ TEST_P(LoaderCache, WhatIsReleasedIsReadAgain) {
   if (std::string(GetParam()) == "host-staged") {
     EXPECT_LT(device::host_memory_counts().device_bytes + (std::uint64_t{100} << 20), before);
   }
-  loader.release_cache();  // a second time: nothing
+  loader.release_cache();  // a second call does nothing
   run_epoch(loader);
 }
 
@@ -191,13 +190,13 @@ TEST_P(LoaderCache, AnyThreadReleases) {
 }
 
 TEST_P(LoaderCache, ItLeavesWhatOthersNeed) {
-  if (std::string(GetParam()) == "cuda") return;  // nobody says there how much memory is free
+  if (std::string(GetParam()) == "cuda") return;  // free memory is not known there
   how_.read_ahead = 1;
   {
-    Loader without = make();  // so that the device has what reads need
+    Loader without = make();  // the device then has what reads need
     run_epoch(without);
   }
-  // Room for one array's chunks beside what is left to others, and for what reads take.
+  // Room for one array's chunks, besides what is left free and what reads need.
   constexpr std::uint64_t kModel = std::uint64_t{64} << 20;
   device::limit_device_memory(device::host_memory_counts().device_bytes + 8'000 + kModel + 3 * 4096);
   how_.leave_free_bytes = kModel;
@@ -231,7 +230,7 @@ TEST_P(LoaderCache, AReadWithoutMemoryIsMadeAgain) {
     run_epoch(loader);
     EXPECT_TRUE(loader.stats().cache_released) << nth;
   }
-  // Nothing to give back: the read has failed, and the next call goes on.
+  // With no cache to release, the read fails and the next call continues.
   how_.cache_bytes = 0;
   base::arm_fault({.point = "dev_host.assemble", .error = ENOMEM});
   Loader loader = make();
@@ -251,8 +250,7 @@ TEST_P(LoaderCache, AReadWithoutMemoryIsMadeAgain) {
   EXPECT_EQ(given, loader.batches() - 1);
 }
 
-// The reads under way have failed for want of memory by the time somebody releases the cache, or a batch before them is
-// asked for.
+// The reads in flight run out of memory before anyone releases the cache or asks for an earlier batch.
 TEST_P(LoaderCache, EveryReadThatFoundNoMemoryBesideACacheIsMadeAgain) {
   if (!base::kFaultPointsCompiled || std::string(GetParam()) == "cuda") return;
   const auto fired = [] {
@@ -264,7 +262,7 @@ TEST_P(LoaderCache, EveryReadThatFoundNoMemoryBesideACacheIsMadeAgain) {
     how_.read_ahead = 3;
     base::arm_fault({.point = "dev_host.assemble", .error = ENOMEM, .forever = true});
     Loader loader = make();
-    // Two arrays each.
+    // Three reads of two arrays each.
     for (int i = 0; i < 5000 && fired() < 6; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_GE(fired(), 6u);
     base::disarm_faults();
@@ -301,7 +299,7 @@ TEST_P(LoaderCache, IsReleasedBehindTheLastEpochAndWhenCancelled) {
   }
   ended.release_cache();
   EXPECT_FALSE(ended.next().value().has_value());
-  check_batch(*held);  // is no part of the cache
+  check_batch(*held);  // not part of the cache
   how_.epochs = 0;
   Loader cancelled = make();
   EXPECT_TRUE(cancelled.next().ok());
@@ -334,7 +332,7 @@ TEST_P(LoaderCache, TwoLoadersOfOneContextKeepTheirOwn) {
   EXPECT_EQ(found_in_epoch(second).read, 0u);
 }
 
-// At whatever moment the process forks: the child's calls come back, and the parent keeps what it has.
+// The process may fork at any moment: the child's calls return, and the parent keeps its caches.
 TEST_P(LoaderCache, AChildReleasesNothing) {
   if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   Loader loader = make();

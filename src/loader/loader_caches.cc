@@ -10,12 +10,13 @@ namespace {
 
 using transfer::ChunkCache;
 
-// An array's share of a cache for arrays of `all` decoded bytes. encoded: for chunks as they are stored.
+// The limits of an array's share of a cache; the arrays that share it have `all` decoded bytes. `encoded`: the cache
+// keeps chunks as stored.
 ChunkCache::Limits limits_of(const ArrayInfo& info, double all, std::uint64_t cache_bytes, bool encoded,
                              std::uint64_t leave_free_bytes) {
   const double share = static_cast<double>(info.decoded_bytes) / all;
   const auto bytes = static_cast<std::uint64_t>(static_cast<double>(cache_bytes) * share);
-  // Stored chunks may take much less, which is not known here.
+  // Stored chunks may be much smaller; how much is not known here.
   constexpr std::uint64_t kMostRatio = 64;
   const std::uint64_t chunk_bytes = std::max<std::uint64_t>(
       info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / (encoded ? kMostRatio : 1), 1);
@@ -62,7 +63,7 @@ transfer::KeptChunks Caches::of(std::size_t array) const {
 void Caches::release() noexcept {
   if (mutex_.inherited()) return;
   for (std::shared_ptr<ChunkCache>& kept : on_device_) {
-    std::shared_ptr<ChunkCache> cache;  // freed without the mutex: that takes milliseconds
+    std::shared_ptr<ChunkCache> cache;  // freed without the lock, since that takes milliseconds
     std::lock_guard lock(*mutex_);
     cache.swap(kept);
     released_ = released_ || cache != nullptr;

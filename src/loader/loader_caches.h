@@ -1,8 +1,8 @@
-// Chunks that a loader keeps for later batches: of each array, in the device's memory, and in the host's what stores
-// without files have given.
+// Chunks that a loader keeps for later batches: per array, in device memory, and in host memory for stores without
+// files.
 //
-// Threads: from any, once the caches are made; each call takes a lock of its own.
-// Owns:    the caches, beside the reads that use them.
+// Threads: any, once make() has returned; each call takes a lock of its own.
+// Owns:    the caches, jointly with the reads that use them.
 #pragma once
 
 #include <headrace/loader.h>
@@ -20,26 +20,27 @@ namespace headrace::loader {
 
 class Caches {
  public:
-  // A place for each array's decoded chunks, where there is memory for them and the device has its own, and for stored
-  // ones of stores without files. Once, before any other call. Throws std::bad_alloc.
+  // Makes a cache for each array's chunks in device memory, if cache_bytes allows it and the device has memory of its
+  // own, and a cache for stored chunks of stores without files. Called once, before any other call. Throws
+  // std::bad_alloc.
   Status make(const std::shared_ptr<device::Device>& device, std::span<const LoaderArray> arrays,
               const LoaderOptions& options);
 
   transfer::KeptChunks of(std::size_t array) const;
-  // The device's memory: as soon as no read uses it any more.
+  // Releases the caches in device memory. The memory is freed once no read uses them.
   void release() noexcept;
-  // Some of it is not free yet.
+  // Whether some of that memory is not freed yet.
   bool has_device_memory() const noexcept;
   void note(LoaderStats& stats) const noexcept;
 
  private:
-  using Each = std::vector<std::shared_ptr<transfer::ChunkCache>>;  // of each array; null: none
+  using Each = std::vector<std::shared_ptr<transfer::ChunkCache>>;  // by array; null: none
 
   base::ProcessOwn<std::mutex> mutable mutex_;
   Each on_device_;                                             // guarded by mutex_
-  bool released_ = false;                                      // guarded by mutex_: on_device_ has been
-  Each stored_;                                                // in memory of the host
-  std::vector<std::weak_ptr<transfer::ChunkCache>> all_made_;  // for the device: reads have them longer than on_device_
+  bool released_ = false;                                      // guarded by mutex_: whether release() dropped a cache
+  Each stored_;                                                // in host memory
+  std::vector<std::weak_ptr<transfer::ChunkCache>> all_made_;  // device caches; reads may hold them longer
 };
 
 }  // namespace headrace::loader

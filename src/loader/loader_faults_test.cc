@@ -1,4 +1,4 @@
-// What goes wrong while a Loader reads: damage, memory that is short, consumers that stop, cancel or fork.
+// Failures while a Loader reads: damage, lack of memory, and consumers that stop, cancel or fork.
 #include <gtest/gtest.h>
 #include <headrace/loader.h>
 #include <sys/wait.h>
@@ -113,7 +113,7 @@ TEST_P(LoaderFaults, ADamagedChunkMayBeNaN) {
   }
   EXPECT_EQ(frames, 23u);
   EXPECT_EQ(nans, 4u * 5 * 8);
-  EXPECT_EQ(loader.stats().reads.damaged_chunks, 4u);  // each frame reads it anew
+  EXPECT_EQ(loader.stats().reads.damaged_chunks, 4u);  // each frame reads it again
   EXPECT_EQ(loader.stats().skipped, 0u);
 }
 
@@ -129,7 +129,7 @@ TEST_P(LoaderFaults, MayBeDroppedAtAnyMoment) {
     Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
     for (int k = 0; k < i % 5; ++k) kept = loader.next().value();
   }
-  check(*kept, {plain(windows)}, (support::kThreadSanitizer ? 49 : 999));  // outlives its loader
+  check(*kept, {plain(windows)}, (support::kThreadSanitizer ? 49 : 999));  // it outlives its loader
   EXPECT_LE(support::descriptors_left(descriptors), descriptors);
 }
 
@@ -174,7 +174,7 @@ TEST_P(LoaderFaults, AChildProcessIsRefused) {
   EXPECT_TRUE(loader->next().ok());
 }
 
-// A consumer whose stream has yet to get to a batch gives it back by that stream: nothing is read into it before.
+// A consumer releases a batch on a stream that has not finished with it: nothing is read into the batch before that.
 TEST(LoaderStreams, ABatchIsKeptUntilItsStreamIsThrough) {
   const Context context = Context::create({}).value();
   const Device device = Device::open("host-staged").value();

@@ -1,5 +1,5 @@
-// Scales by index are applied by the threads that read: whoever takes a batch touches none of its elements, and what
-// fails there is the read's failure.
+// Scales by index are applied by the reading threads: the consumer touches no element, and a failure there fails the
+// read.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,14 +19,14 @@ namespace {
 
 using namespace testing;
 
-// Another device that says which thread had elements scaled or moved.
+// Wraps a device and records which thread scales or moves elements.
 class WatchedDevice final : public device::Device {
  public:
   explicit WatchedDevice(std::shared_ptr<device::Device> real) : real_(std::move(real)) {}
 
   std::atomic<std::uint64_t> scaled{0};       // elements, on any thread
-  std::atomic<std::uint64_t> on_consumer{0};  // calls, on that of the test
-  std::atomic<int> to_fail{-1};               // so many scaling calls go well before one that does not
+  std::atomic<std::uint64_t> on_consumer{0};  // calls on the test's thread
+  std::atomic<int> to_fail{-1};               // scaling calls that succeed before one fails; -1: none fails
 
   Status assemble(std::span<const device::Box> boxes, const device::ElementOp& op, const std::byte* fill,
                   device::Stream& stream) override {
@@ -100,7 +100,7 @@ class LoaderScaling : public LoaderTest {
     }
     return array;
   }
-  static constexpr std::uint64_t kElements = std::uint64_t{2} * 12 * 16;  // of a sample
+  static constexpr std::uint64_t kElements = std::uint64_t{2} * 12 * 16;  // per sample
 
   void expect_scaled(const LoaderBatch& batch, std::size_t tensor) const {
     std::vector<float> out(batch.samples().size() * kElements);
@@ -139,10 +139,10 @@ TEST_P(LoaderScaling, IsNoWorkOfTheConsumersThread) {
       if (!batch) continue;
       ++batches;
       for (const std::size_t tensor : {0u, 1u}) expect_scaled(*batch, tensor);
-      watched_->on_consumer = 0;  // the copies for this test
+      watched_->on_consumer = 0;  // ignore this test's own copies
     }
     EXPECT_EQ(batches, 3 * loader.batches());
-    // By the device's calls that are counted, and each element once.
+    // The counted device calls did the work, and scaled each element once.
     EXPECT_EQ(watched_->scaled.load(), batches * batch_size * kElements * 2);
   }
 }

@@ -1,4 +1,4 @@
-// A batch holds its samples in the order of the epoch, whatever is read together, stacked or resumed.
+// A batch holds its samples in the order of the epoch, whether they are read together, stacked or resumed.
 #include <gtest/gtest.h>
 #include <headrace/loader.h>
 
@@ -155,7 +155,7 @@ TEST_P(LoaderTest, SeveralArraysOfASampleHaveTensorsEach) {
   EXPECT_EQ(batches, 5u);
 }
 
-// Runs in both directions, gaps, one element again and again.
+// Positions with runs in both directions, gaps and repeated elements.
 std::vector<std::int64_t> random_positions(std::mt19937_64& random, std::size_t count, std::uint64_t extent) {
   std::vector<std::int64_t> out;
   while (out.size() < count) {
@@ -229,7 +229,8 @@ TEST_P(LoaderTest, PositionsThatCannotBeAreRefused) {
   EXPECT_EQ(refusal(0, fine, true), "array 'x': positions of dimension 0: given twice");
 }
 
-// However many arrays there are, and however long their names: a state has room for 64 digests with names of 64 bytes.
+// A state works for any number of arrays and any length of names, although it holds only 64 digests with names of 64
+// bytes.
 TEST_P(LoaderTest, AStateOfManyArraysGoesOn) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
   const std::vector<std::pair<std::size_t, std::size_t>> rows = {{2, 1},  {61, 1}, {62, 1}, {70, 1},
@@ -255,7 +256,7 @@ TEST_P(LoaderTest, AStateOfManyArraysGoesOn) {
   }
 }
 
-// Whatever is aligned, padded or flipped: each element has the scale and offset of its own index in the array.
+// Aligned, padded or flipped: each element gets the scale and offset of its own index in the array.
 TEST_P(LoaderTest, ScalesAndOffsetsByIndex) {
   const Windows windows =
       Windows::create(dims(kShape), {.input_dims = {{"time", 4}, {"lat", 5}}, .boundary = Boundary::kPad}).value();
@@ -347,7 +348,7 @@ TEST_P(LoaderTest, ArraysOfAStackAreChannels) {
     while (std::optional<LoaderBatch> batch = loader.next().value()) {
       for (std::size_t tensor = 0; tensor < 2; ++tensor) {
         const auto bits = elements_of(*batch, tensor);
-        const std::uint64_t inside = 3 * (tensor == 0 ? 5 : 2) * 16;  // of a window
+        const std::uint64_t inside = 3 * (tensor == 0 ? 5 : 2) * 16;  // elements of a window
         for (std::uint64_t place = 0; place < 3; ++place) {
           const auto stored =
               expected({"", *array_, windows, {}, padding_bytes()}, 0, 0, batch->samples()[place], tensor);
@@ -375,7 +376,7 @@ TEST_P(LoaderTest, ArraysOfAStackAreChannels) {
   EXPECT_NE(Loader::create(*device_, arrays, {}).status().to_string().find("array and of a stack"), std::string::npos);
 }
 
-// However many ranks go on, what is left of the epoch comes once each.
+// On any number of ranks, a resumed epoch gives each remaining sample once.
 TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}, {"lat", 3}}}).value();
   LoaderOptions how;
@@ -393,7 +394,7 @@ TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
     }
     text = loader.state().to_json();
   }
-  how.seed = 0;  // the state has it
+  how.seed = 0;  // the state contains it
   how.state = LoaderState::from_json(text).value();
   how.split.world = 2;
   how.split.batch_size = 4;
@@ -418,8 +419,7 @@ TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
   EXPECT_NE(refused.to_string().find("differs"), std::string::npos) << refused.to_string();
 }
 
-// 23 frames in chunks of four: a read of the whole epoch reads each chunk once, reads of a batch each read some again.
-// In a trace, and among a profiler's ranges: how long the training waits for each batch.
+// The trace shows how long the consumer waits for each batch, as spans of its thread.
 TEST_P(LoaderTest, WhatItsConsumerWaitsIsASpanOfThatThread) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
   LoaderOptions how;
@@ -438,9 +438,10 @@ TEST_P(LoaderTest, WhatItsConsumerWaitsIsASpanOfThatThread) {
     const bool here = recorded.tracks[span.track].name.starts_with("consumer");
     if (here && span.stage == trace::Stage::kWait) ++waits;
   }
-  EXPECT_EQ(waits, batches + 1);  // and for the epoch's end
+  EXPECT_EQ(waits, batches + 1);  // one more for the epoch's end
 }
 
+// 23 frames in chunks of four: one read of the whole epoch reads each chunk once; reads of single batches repeat some.
 TEST_P(LoaderTest, BatchesReadTogetherReadAChunkOnce) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
   const std::uint64_t chunks = array_->info().chunk_count;
@@ -460,8 +461,8 @@ TEST_P(LoaderTest, BatchesReadTogetherReadAChunkOnce) {
   }
 }
 
-// Buffers of two chunks in time, eight frames: two batches of four, whether or not the loader began in the middle of
-// one.
+// A buffer has two chunks in time, which are eight frames or two batches of four. It is read together even if the
+// loader resumes inside it.
 TEST_P(LoaderTest, ABufferOfABlockShuffleIsReadTogether) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
   const std::uint64_t chunks = array_->info().chunk_count;
@@ -474,7 +475,7 @@ TEST_P(LoaderTest, ABufferOfABlockShuffleIsReadTogether) {
     Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
     while (loader.next().value()) {
     }
-    // The last group, which has three frames, may come in the middle: then a buffer begins inside a batch.
+    // The last group has three frames. If it is not in the last buffer, later buffers begin inside a batch.
     EXPECT_LE(loader.stats().reads.chunks, chunks + 2 * of_a_group);
   }
   Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
@@ -490,7 +491,7 @@ TEST_P(LoaderTest, ABufferOfABlockShuffleIsReadTogether) {
   while (each.next().value()) {
   }
   EXPECT_GT(each.stats().reads.chunks, chunks + 2 * of_a_group);
-  // Where memory holds no buffer three times, a part of one.
+  // If memory does not hold three buffers, a part of one is read together.
   how.read_together = 0;
   how.memory_bytes = 6'144;  // two batches of four samples of 12 x 16 elements
   Loader little = Loader::create(*device_, {plain(windows)}, how).value();

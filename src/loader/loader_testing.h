@@ -1,5 +1,5 @@
-// What tests of Loader share: an array whose elements tell where they are, and what the sampling parts say that a batch
-// is.
+// Shared by the tests of Loader: an array whose elements encode their positions, and the contents that the sampling
+// parts imply for a batch.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ inline std::string key_of(const Shape& chunk) {
   return key;
 }
 
-// An array whose elements tell where they are.
+// An array whose elements encode their positions.
 inline Array make_array(const Store& store, const Shape& shape, const Shape& chunk) {
   const std::string document =
       R"({"zarr_format":3,"node_type":"array","shape":)" + list_of(shape) +
@@ -89,7 +89,7 @@ inline ByDim<std::uint64_t> dims(const Shape& shape) {
   return out;
 }
 
-// Of one dimension of a sample: the array's index at each place, -1 for padding.
+// For one dimension of a sample: the array's index at each place, -1 for padding.
 inline std::vector<std::int64_t> indices_of(const DimSlice& slice) {
   std::vector<std::int64_t> out;
   for (std::uint64_t i = 0; i < slice.count; ++i)
@@ -134,7 +134,7 @@ class LoaderTest : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(batch.copy_to_host(tensor, 0, reinterpret_cast<std::byte*>(out.data()), count * 4).ok());
     return out;
   }
-  // What the sampling parts say that a sample is.
+  // A sample's contents as the sampling parts define them.
   static std::vector<std::uint32_t> expected(const LoaderArray& array, std::uint64_t seed, std::uint64_t epoch,
                                              std::uint64_t sample, std::size_t output) {
     const auto* const windows = std::get_if<Windows>(&array.samples);

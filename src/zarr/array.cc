@@ -160,7 +160,8 @@ class Completion::State {
   const std::shared_ptr<transfer::Scheduler> read;
 };
 
-// In a forked child the threads that read are missing, and the locks may be held by one of them: nothing will come.
+// In a forked child the reading threads do not exist, and locks may stay held. Nothing ever arrives there, so these
+// calls do not wait.
 Status Completion::wait() const {
   HEADRACE_TRY(state_->usable());
   return state_->read->wait();
@@ -177,7 +178,7 @@ const std::vector<ChunkError>& Completion::errors() const { return state_->read-
 
 namespace {
 
-// What happens to every element on the way.
+// The conversion of each element, as requested by `options`.
 Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadOptions& options) {
   HEADRACE_TRY(Access::impl(array.store.context())->resources->check_usable());
   if (array.metadata.dtype.is_variable_length()) {
@@ -196,7 +197,7 @@ Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::un
                  const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options,
                  transfer::ReadExtras extras) {
   if (!plan.ok()) return std::move(plan).status();
-  // Whether a chunk of a store's is the one under its key only its store can say.
+  // Only the store can say whether a cached chunk is still the one under its key, so caches are not used.
   if (array->revalidate && array->sharding == nullptr && Access::impl(array->store)->ranges() != nullptr) {
     extras.kept = {};
   }
@@ -243,7 +244,7 @@ Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span
 
 Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Prepared prepared) {
   if (!prepared.ok()) return std::move(prepared).status();
-  // Made first: once the read has started there must be a handle that can wait for it.
+  // Allocated first: once the read has started, there must be a handle that can wait for it.
   auto state = std::make_shared<Completion::State>(array, std::move(*prepared));
   state->read->start();
   return Access::make<Completion>(std::move(state));

@@ -1,4 +1,4 @@
-// Array::read_variable: an array of strings as a read whose chunks end in an ElementsSink.
+// Array::read_variable: reads elements of variable length, as a read whose chunks end in an ElementsSink.
 #include <headrace/array.h>
 #include <headrace/device.h>
 

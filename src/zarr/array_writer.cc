@@ -22,7 +22,7 @@ class ArrayWriter::Impl {
   Impl(const Store& store, std::string_view path, std::string_view text)
       : array(store, std::string(path)), document(text) {}
 
-  Array::Impl array;  // everything that the document says
+  Array::Impl array;  // resolved from the document
   const std::string document;
   std::string document_key;
   std::uint64_t objects = 1;
@@ -82,7 +82,7 @@ class ArrayWriter::Worker::Impl {
     return encoder_.encode(arranged_);
   }
 
-  // The shard's chunks one after the other in C order, those beyond the array left out, and the index before or behind.
+  // Gathers the shard's chunks in C order, without those beyond the array, and the index before or behind them.
   Status gather_shard(const FillChunk& fill) {
     const Array::Impl& array = owner_->array;
     const zarr::LevelGrid& grid = array.sharding->grids.front();
@@ -114,7 +114,7 @@ class ArrayWriter::Worker::Impl {
   std::shared_ptr<const ArrayWriter::Impl> owner_;
   codec::ChainEncoder encoder_;
   std::vector<std::byte> elements_;  // one chunk in C order
-  std::vector<std::byte> arranged_;  // the same in the chain's layout; empty where that is C order
+  std::vector<std::byte> arranged_;  // the same in the chain's layout; empty if that is C order
   std::vector<std::byte> shard_;
   std::vector<zarr::ShardEntry> entries_;
   std::vector<std::uint64_t> object_, chunk_;  // positions in their grids

@@ -26,7 +26,7 @@ std::vector<std::string> split(std::string_view names) {
   return out;
 }
 
-// Whether a codec decodes on a GPU is asked of the codec, which needs a configuration and a type that it accepts.
+// Asks the codec whether it decodes on a GPU. Making a codec needs a configuration and a type that it accepts.
 CodecCapability describe(const codec::CodecRow& row) {
   CodecCapability out;
   out.name = row.name;
@@ -100,7 +100,7 @@ constexpr std::array<TypeRow, 47> kTypes = {{
     {"bytes", "\"variable_length_bytes\"", "", "variable length, host only"},
 }};
 
-// Rows whose examples the parsers of this build do not take are left out.
+// Omits rows whose examples this build's parsers refuse.
 std::vector<TypeCapability> describe_types() {
   std::vector<TypeCapability> out;
   for (const TypeRow& row : kTypes) {

@@ -21,7 +21,7 @@ class Group::Impl {
     return Access::impl(store.context())->resources->stored_memory();
   }
 
-  // The node at `path`, normalized: a group that is open, or of an array what was loaded.
+  // The node at `path` (normalised): an open group, or the loaded metadata of an array.
   struct Loaded {
     std::shared_ptr<const Impl> group;  // null: it is an array
     zarr::LoadedNode array;
@@ -29,7 +29,7 @@ class Group::Impl {
   static Result<Loaded> load(const Store& store, const std::string& path, const OpenOptions& options);
   Result<std::vector<Member>> list(bool recursive) const;
   Result<std::vector<Member>> list_consolidated(bool recursive) const;
-  // The node at `path`, relative to this group, as consolidated metadata has it.
+  // The node at `path`, relative to this group, from the consolidated metadata.
   Result<zarr::LoadedNode> find_consolidated(std::string_view path) const;
   Result<std::string> below(std::string_view path) const;
 
@@ -46,7 +46,7 @@ class Group::Impl {
 
 namespace {
 
-// Types of one store are few; each is parsed once.
+// A store has few distinct types, so each is parsed once.
 class TypeCache {
  public:
   explicit TypeCache(int zarr_format) : zarr_format_(zarr_format) {}
@@ -67,9 +67,9 @@ class TypeCache {
   std::unordered_map<std::string_view, Result<DataType>> types_;
 };
 
-// What a member takes, while the list of them grows.
+// Memory of a member while the list grows.
 std::uint64_t member_bytes(std::string_view path) { return 2 * sizeof(Member) + path.size() + 1; }
-// Shape and type as a member has them, from their text.
+// Memory of a member's shape and type, from the length of their text.
 std::uint64_t member_bytes(const zarr::ConsolidatedNode& node) {
   constexpr std::uint64_t kPerByte = sizeof(DataType::Field) / 8;  // ["a","b"],
   return 4 * node.shape.size() + kPerByte * node.data_type.size();
@@ -94,7 +94,7 @@ Result<std::vector<Member>> Group::Impl::list_consolidated(bool recursive) const
   const int format = consolidated->zarr_format();
   TypeCache types(format);
   const std::size_t skip = prefix.empty() ? 0 : prefix.size() + 1;
-  base::Charge listed(stored_memory());  // the caller's once they are returned
+  base::Charge listed(stored_memory());  // the caller owns them after the return
   constexpr std::string_view kWhat = "a list of members";
   const auto add = [&](std::string_view path) -> Status {
     std::string full = zarr::join_path(base, path);
@@ -104,10 +104,10 @@ Result<std::vector<Member>> Group::Impl::list_consolidated(bool recursive) const
     member.zarr_format = format;
     return {};
   };
-  std::string last;  // path in consolidated of what was added last
+  std::string last;  // path (in `consolidated`) of the member added last
   const auto nodes = consolidated->below(prefix);
   for (const zarr::ConsolidatedNode& node : nodes) {
-    // v2: groups that are implied by this node.
+    // v2: adds groups that this node implies.
     for (std::size_t slash = node.path.find('/', skip); format == 2 && slash != std::string::npos;
          slash = node.path.find('/', slash + 1)) {
       const std::string_view parent = std::string_view(node.path).substr(0, slash);

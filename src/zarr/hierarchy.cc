@@ -1,4 +1,4 @@
-// Stores as the public API shows them, and walking a hierarchy.
+// The public Store handle, and walking a hierarchy.
 #include "zarr/hierarchy.h"
 
 #include <headrace/array.h>
@@ -47,7 +47,7 @@ std::shared_ptr<ByteStore> Store::ranges() const { return {impl_, impl_->ranges(
 
 Result<std::vector<std::byte>> Store::get(std::string_view key, std::uint64_t limit) const {
   try {
-    // Keys are handed to the kernel as they are.
+    // System calls take the key as it is, so it must be NUL-terminated.
     return impl_->get(std::string(key), limit);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
@@ -85,7 +85,7 @@ class Walk {
   Status run(const std::string& path) {
     if (recursive_) HEADRACE_TRY(see(path).status());
     HEADRACE_TRY(folder(path, 0, true, false));
-    // Links wait until all that lies here itself has been visited under its own path.
+    // Links are followed last, after everything here has been visited under its own path.
     while (!links_.empty()) {
       const Link link = std::move(links_.front());
       links_.pop_front();
@@ -101,7 +101,7 @@ class Walk {
     bool below_broken;
   };
 
-  // Whether this is the first path to its directory.
+  // Whether `path` is the first visited path to its directory.
   Result<bool> see(const std::string& path) {
     store::FileOffers* const files = store_.files();
     const auto id = files != nullptr ? files->identify_directory(path) : std::nullopt;
@@ -111,7 +111,7 @@ class Walk {
     return seen_.insert(*id).second;
   }
 
-  // `depth`: of `path` below where the walk began. `below_broken`: a node above cannot be opened.
+  // `depth`: of `path` below the start of the walk. `below_broken`: a node above cannot be opened.
   Status folder(const std::string& path, std::size_t depth, bool required, bool below_broken) {
     base::Charge listing(options_.memory);
     auto entries = store_.list(path, &listing);
@@ -137,9 +137,9 @@ class Walk {
     auto loaded = load_node(store_, path, options_);
     const bool is_array = loaded.ok() && loaded->array.has_value();
     const Code code = loaded.status().code();
-    // A v3 document at a path that no node of v3 can have is none.
+    // A v3 document at a path that is invalid in v3 does not make a node.
     bool is_node = loaded.ok() || (code != Code::kNotFound && code != Code::kInvalidArgument);
-    // What is broken may be an array, and a folder in it that nobody may look into one of its chunks'.
+    // The broken node may be an array, and a folder in it without access permission may hold its chunks.
     if (below_broken && code == Code::kPermission) is_node = false;
     below_broken = below_broken || (is_node && !loaded.ok());
     if (is_node) HEADRACE_TRY(visit_(path, std::move(loaded)));
@@ -171,7 +171,7 @@ Status walk_below(store::Store& store, const std::string& path, const LoadOption
 
 namespace {
 
-// Whether a folder directly below has one of these documents.
+// Whether a folder directly below `path` has one of these documents.
 bool has_child_with(store::Store& store, const std::string& path, const LoadOptions& options,
                     std::initializer_list<const char*> documents) {
   constexpr std::size_t kMostEntries = 1000;
@@ -204,7 +204,7 @@ bool is_folder_of_v3(store::Store& store, const std::string& path, const LoadOpt
 
 namespace {
 
-constexpr std::uint64_t kNodeBytes = 4096;  // of an array that is open, less what its metadata decide
+constexpr std::uint64_t kNodeBytes = 4096;  // of an open array, without what its metadata decide
 
 Node make_node(const Store& store, std::string path, Result<zarr::LoadedNode> loaded) {
   Node node;
@@ -241,7 +241,7 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
     load.consolidated = options.consolidated;
     load.memory = Access::impl(store.context())->resources->stored_memory();
     std::vector<Node> nodes;
-    base::Charge listed(load.memory);  // the caller's once they are returned
+    base::Charge listed(load.memory);  // the caller owns them after the return
     const auto add = [&](std::string where, Result<zarr::LoadedNode> loaded) -> Status {
       HEADRACE_TRY(listed.take(kNodeBytes + where.size(), "a list of nodes"));
       nodes.push_back(make_node(store, std::move(where), std::move(loaded)));
@@ -271,7 +271,7 @@ Result<std::vector<Node>> list_nodes(const Store& store, std::string_view given_
       }
       return nodes;
     }
-    load.consolidated = false;  // that of groups further below would only repeat what is walked
+    load.consolidated = false;  // consolidated metadata of groups below would only repeat what is walked
     HEADRACE_TRY(zarr::walk_below(*Access::impl(store), path, load, true, add));
     zarr::sort_by_path(nodes);
     return nodes;

@@ -1,4 +1,4 @@
-// Walking a hierarchy in its store, for listings.
+// Walks a hierarchy in its store, for listings.
 #pragma once
 
 #include <headrace/status.h>
@@ -17,13 +17,13 @@ namespace headrace::zarr {
 // failure ends the walk.
 using VisitNode = std::function<Status(const std::string& path, Result<LoadedNode> node)>;
 
-// Visits what lies below `path`, in no order; only what lies directly below unless `recursive`. Folders that are no
-// nodes are passed over: v2 groups may be implied by nothing but their children, v3 has no implied groups, and neither
-// hides a node below.
+// Visits the nodes below `path` in no particular order; only direct children unless `recursive`. Folders that are not
+// nodes are not reported, but the walk continues below them: a v2 group may be implied by its children alone, and v3
+// has no implied groups.
 //
-// What lies below a directory is visited once, however many symbolic links lead to it, by its own path where that lies
-// below `path`, too. A folder nested too deep is visited with the status that says so. kResourceExhausted where
-// options.memory has too little for listings.
+// A directory's contents are visited once, however many symbolic links lead to it, and under its own path if that lies
+// below `path`. A folder nested too deep is visited with a status that says so. kResourceExhausted: options.memory has
+// too little room for listings.
 Status walk_below(store::Store& store, const std::string& path, const LoadOptions& options, bool recursive,
                   const VisitNode& visit);
 
@@ -34,12 +34,12 @@ void sort_by_path(std::vector<Item>& items) {
                    [](const Item& a, const Item& b) { return path_before(a.path, b.path); });
 }
 
-// Whether `path`, where there is no metadata, is a group of Zarr v2 all the same: an array or a group of v2 lies
-// directly below. Looks at no more than the first thousand entries.
+// Whether `path`, which has no metadata, is an implied group of Zarr v2: a v2 array or group lies directly below it.
+// Looks at the first thousand entries only.
 bool is_implied_v2_group(store::Store& store, const std::string& path, const LoadOptions& options);
 
-// Whether `path`, where there is no metadata, is a folder with nodes of Zarr v3 directly below. No group, as v3 has
-// none without a document, but worth listing.
+// Whether `path`, which has no metadata, is a folder with Zarr v3 nodes directly below it. It is not a group, since v3
+// groups need a document, but it is worth listing.
 bool is_folder_of_v3(store::Store& store, const std::string& path, const LoadOptions& options);
 
 }  // namespace headrace::zarr

@@ -1,4 +1,4 @@
-// Reads of an array whose chunks are kept from one read to the next, and whose elements are worked on behind each.
+// Reads that keep an array's chunks in caches for later reads, and run a ReadEnd on the elements before they complete.
 #pragma once
 
 #include <headrace/array.h>
@@ -11,10 +11,10 @@
 
 namespace headrace::zarr {
 
-// Whether the array's store has no files, so that its chunks may be kept in memory of the host.
+// Whether the array's store has no files, so that its chunks may be kept in host memory.
 bool is_distant(const Array& array) noexcept;
 
-// As Array::read_many_async(). kept: caches that are used for this array only. end: null for nothing.
+// As Array::read_many_async(). kept: caches used for this array only. end: null for none.
 Result<Completion> read_many_kept(const Array& array, std::span<const ReadPart> parts, const Device& device,
                                   const ReadOptions& options, transfer::KeptChunks kept,
                                   std::unique_ptr<transfer::ReadEnd> end = nullptr);

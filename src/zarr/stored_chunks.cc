@@ -1,4 +1,4 @@
-// Array::stored_chunks: which chunks of the grid a store has, found by listing it.
+// Array::stored_chunks: lists the store to find which chunks of the grid it has.
 #include <headrace/array.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace headrace {
 namespace {
 
-// The number that a part of a chunk's key is, where it is written as keys write it and lies in the grid.
+// The number that one component of a chunk's key stands for; nullopt if it is not written as keys write it, or lies
+// outside the grid.
 std::optional<std::uint64_t> parse_index(std::string_view text, std::uint64_t extent) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -38,10 +39,10 @@ class Listing {
   }
 
  private:
-  // Whether each index is a folder of its own, but for the last one.
+  // Whether each index but the last is a folder.
   bool folds() const { return array_.metadata.keys.separator == '/' && rank_ > 0; }
 
-  // The indices from `axis` on are in the names below `folder`.
+  // Lists `folder`. The names in it and below stand for the indices from `axis` on.
   Status list(const std::string& folder, std::size_t axis) {
     base::Charge listing(memory_.budget());
     auto entries = Access::impl(array_.store)->list(folder, &listing);
@@ -60,7 +61,7 @@ class Listing {
       } else if (entry.is_directory) {
         HEADRACE_TRY(list(zarr::join_path(folder, entry.name), axis + 1));
       } else if (entry.is_link) {
-        // Opening what is below may say that a disk is missing, which is no "not found".
+        // Opening the objects below may report a missing disk, which differs from "not found".
         return Status(Code::kUnsupported, Layer::kZarr, "a symbolic link that leads to no folder")
             .with_key(zarr::join_path(folder, entry.name));
       }
@@ -68,7 +69,7 @@ class Listing {
     return {};
   }
 
-  // A whole key, less the array's path: "c.0.1", "0.1", of an array without dimensions "c" or "0".
+  // A whole key without the array's path: "c.0.1" or "0.1"; of an array without dimensions, "c" or "0".
   bool parse_name(std::string_view name) {
     const bool prefixed = array_.metadata.keys.kind == zarr::ChunkKeyEncoding::Kind::kDefault;
     if (rank_ == 0) return name == (prefixed ? "c" : "0");
@@ -89,14 +90,14 @@ class Listing {
   }
 
   Status add() {
-    // While the list grows, and is sorted.
+    // Covers the list while it grows and is sorted.
     HEADRACE_TRY(memory_.take(3 * rank_ * sizeof(std::uint64_t) + sizeof(std::uint64_t), "the list of stored chunks"));
     out_.indices.insert(out_.indices.end(), index_.begin(), index_.end());
     ++out_.count;
     return {};
   }
 
-  // Names are listed as text: "10" before "9".
+  // The listing is in text order: "10" before "9".
   void sort() {
     const auto at = [&](std::uint64_t i) { return out_.indices.begin() + static_cast<std::ptrdiff_t>(i * rank_); };
     std::vector<std::uint64_t> order(static_cast<std::size_t>(out_.count));

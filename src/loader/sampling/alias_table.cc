@@ -12,7 +12,7 @@ namespace headrace::loader {
 namespace {
 
 constexpr std::uint64_t kMaxWeights = std::uint64_t{1} << 31;
-// In an alias while the table is made: the column is as it will stay.
+// Flag in Column::alias during construction: the column is final.
 constexpr std::uint64_t kDone = std::uint64_t{1} << 63;
 
 }  // namespace
@@ -33,7 +33,8 @@ Result<AliasTable> AliasTable::create(std::span<const double> weights, std::shar
   table.charge_ = base::Charge(std::move(budget));
   HEADRACE_TRY(table.charge_.take(bytes_of(n), "the table of weights of " + std::to_string(n) + " samples"));
   table.columns_.resize(n);
-  // As integers whose sum stays below 2^63. Powers of two and the division are exact or correctly rounded everywhere.
+  // Converts the weights to integers whose sum stays below 2^63. Scaling by powers of two is exact and the division is
+  // correctly rounded, so the result is the same everywhere.
   const int bits = 62 - static_cast<int>(std::bit_width(n - 1));
   for (std::uint64_t i = 0; i < n; ++i) {
     const double scaled = std::ldexp(weights[i] / largest, bits);
@@ -45,9 +46,10 @@ Result<AliasTable> AliasTable::create(std::span<const double> weights, std::shar
   return table;
 }
 
-// Number i has its weight times n units, and each of n columns has room for `total_`. A number with too few for its
-// column leaves the rest of it to one with too many. In place: a column holds its number's units in its two words until
-// it is done; their sum is exactly the room there is, so the columns that are left in the end are exactly full.
+// Number i has its weight times n units, and each of the n columns has room for `total_` units. A number with too few
+// for its column leaves the rest of the column to a number with too many. This works in place: a column holds its
+// number's units in its two words until it is done. All units together fill all columns exactly, so the columns left at
+// the end are exactly full.
 void AliasTable::fill() noexcept {
   const std::uint64_t n = columns_.size();
   const auto units = [&](std::uint64_t i) {
@@ -72,7 +74,7 @@ void AliasTable::fill() noexcept {
     set_units(large, units(large) - (total_ - has));
     columns_[small] = {static_cast<std::uint64_t>(has), large | kDone};
     if (units(large) < total_ && large < next_small) {
-      small = large;  // it has become one that the search for small ones has passed
+      small = large;  // it is small now, and the search for small ones has passed it
       skip_to_large();
     } else {
       skip_to_large();

@@ -24,7 +24,7 @@ Result<BlockGrid> BlockGrid::create(const BlockShuffle& options) {
     if (options.grid[i] == 0) return refuse("grid: no samples along dimension " + std::to_string(i));
     if (options.group[i] == 0) return refuse("group: 0 along dimension " + std::to_string(i));
     grid.axes_[i] = {options.grid[i], std::min(options.group[i], options.grid[i]), *samples};
-    grid.group_size_ *= grid.axes_[i].group;  // no more than samples
+    grid.group_size_ *= grid.axes_[i].group;  // at most `samples`
     samples = base::checked_mul(*samples, options.grid[i]);
     if (!samples || *samples > kMaxSamples) return refuse("grid: more than 2^63 samples");
   }
@@ -36,11 +36,11 @@ Result<BlockGrid> BlockGrid::create(const BlockShuffle& options) {
 
 BlockGrid::Place BlockGrid::shuffled_place(std::uint64_t position, std::uint64_t short_rank,
                                            const RoundKeys& buffer_keys) const noexcept {
-  // Ranks after that of the short group begin earlier by what it lacks.
+  // Ranks behind the short group begin earlier by the samples that it lacks.
   const std::uint64_t lacking = groups_ * group_size_ - samples_;
   const auto begin_of = [&](std::uint64_t rank) { return rank * group_size_ - (rank > short_rank ? lacking : 0); };
   std::uint64_t buffer = position / (group_size_ * groups_in_buffer_);
-  // The next buffer, if it begins earlier than that.
+  // Behind the short group, the next buffer may begin earlier than that.
   if ((buffer + 1) * groups_in_buffer_ < groups_ && position >= begin_of((buffer + 1) * groups_in_buffer_)) ++buffer;
   const std::uint64_t first_rank = buffer * groups_in_buffer_;
   const std::uint64_t end_rank = std::min(groups_, first_rank + groups_in_buffer_);
@@ -56,8 +56,8 @@ std::uint64_t BlockGrid::sample(std::uint64_t group, std::uint64_t place) const 
 }
 
 std::uint64_t BlockGrid::from_line(std::uint64_t at) const noexcept {
-  // Along each axis: which row of boxes, of those that are in one box along all axes before; `sides` is the product of
-  // that box's sides.
+  // Finds the box axis by axis. `row` is the number of samples in one box of this axis, inside the boxes found so far;
+  // `sides` is the product of their sides.
   std::array<std::uint64_t, kMaxAxes> first{}, side{};
   std::uint64_t sides = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i) {

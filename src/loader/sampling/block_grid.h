@@ -1,4 +1,4 @@
-// BlockGrid: samples in groups that share chunks, and what a position of a block shuffle means, in constant memory.
+// BlockGrid: samples in groups that share chunks, and the meaning of a block shuffle's positions, in constant memory.
 #pragma once
 
 #include <headrace/order.h>
@@ -13,16 +13,18 @@
 
 namespace headrace::loader {
 
-// Samples have a line: box by box of `group` along the axes, the last axis fastest, and inside a box likewise. Boxes at
-// the ends of the axes are smaller. A group is `group_size()` consecutive samples of the line; only the last has fewer.
+// The samples form a line: one box of `group` after another along the axes, the last axis fastest, and in the same
+// order inside a box. Boxes at the ends of the axes are smaller. A group is `group_size()` consecutive samples of the
+// line; only the last may have fewer.
 //
-// In an order, groups come by rank. A buffer is `groups_in_buffer` consecutive ranks.
+// An order permutes the groups; a group's place in that permutation is its rank. A buffer is `groups_in_buffer`
+// consecutive ranks.
 //
 // Threads: immutable.
 class BlockGrid {
  public:
   BlockGrid() = default;
-  // kInvalidArgument naming the parameter. Throws std::bad_alloc.
+  // kInvalidArgument names the parameter. Throws std::bad_alloc.
   static Result<BlockGrid> create(const BlockShuffle& options);
 
   std::uint64_t samples() const noexcept { return samples_; }
@@ -31,9 +33,9 @@ class BlockGrid {
   std::uint64_t groups_in_buffer() const noexcept { return groups_in_buffer_; }
 
   struct Place {
-    std::uint64_t rank, place;  // of a group; in the group
+    std::uint64_t rank, place;  // rank of a group, place in the group
   };
-  // What comes at `position` once each buffer is permuted. short_rank: that of the last group.
+  // What is at `position` after each buffer is permuted. short_rank: the rank of the last group.
   Place shuffled_place(std::uint64_t position, std::uint64_t short_rank, const RoundKeys& buffer_keys) const noexcept;
   std::uint64_t sample(std::uint64_t group, std::uint64_t place) const noexcept;
 
@@ -42,7 +44,7 @@ class BlockGrid {
  private:
   struct Axis {
     std::uint64_t samples = 1, group = 1;
-    std::uint64_t after = 1;  // samples of the axes after this one, multiplied
+    std::uint64_t after = 1;  // product of the samples of the axes after this one
   };
   static constexpr std::size_t kMaxAxes = 33;
 

@@ -1,4 +1,4 @@
-// Random numbers that are functions of a key and a counter: nothing has to be drawn in order, and no state is kept.
+// Random numbers as functions of a key and a counter: they need no state and no order of draws.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ constexpr std::array<std::uint64_t, 2> random_at(std::uint64_t key, std::uint64_
   return {out[0] | std::uint64_t{out[1]} << 32, out[2] | std::uint64_t{out[3]} << 32};
 }
 
-// What a key is for: draws of one purpose say nothing about those of another. The values are part of what LoaderState
-// means: they never change.
+// The purpose of a key. Draws for different purposes are independent. LoaderState depends on these values, so they must
+// never change.
 enum class Purpose : std::uint64_t { kOrder = 1, kBuffers = 2, kWeights = 3, kCrops = 4 };
 
 constexpr std::uint64_t derive_key(std::uint64_t seed, Purpose purpose, std::uint64_t epoch) {
@@ -42,7 +42,7 @@ constexpr std::uint64_t scale_to(std::uint64_t random, std::uint64_t n) {
   return static_cast<std::uint64_t>((static_cast<U128>(random) * n) >> 64);
 }
 
-// A bijection of 64 bits in which each bit of the input changes each of the output with probability near 1/2.
+// A bijection of 64 bits in which each input bit changes each output bit with probability near 1/2.
 constexpr std::uint64_t mix(std::uint64_t value) {
   value ^= value >> 30;
   value *= 0xBF58476D1CE4E5B9;

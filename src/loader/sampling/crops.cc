@@ -107,7 +107,7 @@ Status Crops::slices(std::uint64_t seed, std::uint64_t epoch, std::uint64_t samp
   HEADRACE_TRY(impl_->frames.slices(frame, window, output, out));
   const std::uint64_t key = loader::derive_key(seed, loader::Purpose::kCrops, epoch);
   for (const Impl::Axis& axis : impl_->axes) {
-    // The dimension is part of the key, so that further cropped dimensions change no draw of the others.
+    // The dimension is part of the key, so that cropping further dimensions does not change the other draws.
     const auto random = loader::random_at(loader::mix(key + axis.at), frame, crop);
     DimSlice slice;
     slice.begin = loader::scale_to(random[0], axis.places);

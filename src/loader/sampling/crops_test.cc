@@ -1,4 +1,4 @@
-// Crops are a pure function of (seed, epoch, frame, crop), lie inside the array, and every place is equally likely.
+// Crops are a pure function of (seed, epoch, frame, crop), lie inside the array, and have equally likely places.
 #include <gtest/gtest.h>
 #include <headrace/crops.h>
 
@@ -46,7 +46,7 @@ TEST(Crops, LieInsideAndEveryPlaceIsEquallyLikely) {
     ++both[out[1].begin * 12 + out[2].begin];
     flipped += out[1].flipped;
   }
-  // Chi-square, with a limit that a fair draw exceeds once in 10^6.
+  // Chi-square test; a fair draw exceeds the limits once in 10^6.
   const auto chi_square = [](const std::map<std::uint64_t, int>& counts, double places) {
     double sum = 0;
     for (const auto& [place, count] : counts)
@@ -76,7 +76,7 @@ TEST(Crops, ArePureAndTheSameForAllOutputs) {
     const auto next = slices(crops, 1, 2, (sample + 4) % crops.sample_count());
     other_frame += next[1] != out[1] || next[2] != out[2];
   }
-  // Of 36 samples with 70 places each.
+  // There are 36 samples with 70 places each.
   for (const int differing : {other_seed, other_epoch, other_crop, other_frame}) EXPECT_GT(differing, 30);
 }
 

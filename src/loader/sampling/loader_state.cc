@@ -47,7 +47,7 @@ Result<LoaderSchema> schema_at(const base::Json& document) {
     if (!value.is_string()) return corrupt("schema: " + in_quotes(name) + ": the digest is no text");
     const auto& text = value.get_ref<const std::string&>();
     std::uint64_t digest = 0;
-    // from_chars takes capitals as well, and to_json() writes none.
+    // from_chars accepts capitals too, but to_json() writes none.
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), digest, 16);
     if (error != std::errc() || text != to_hex(digest)) {
       return corrupt("schema: " + in_quotes(name) + ": the digest is not 16 digits 0-9a-f");
@@ -76,7 +76,7 @@ Result<LoaderState> LoaderState::from_json(std::string_view text) {
       const base::Json document,
       base::parse_json(text, {.max_bytes = kMaxTextBytes, .max_depth = 4, .max_values_bytes = 1 << 20}));
   if (!document.is_object()) return corrupt("no JSON object");
-  // Another version may have other fields.
+  // The version comes first: another one may have other fields.
   HEADRACE_TRY_ASSIGN(const std::uint64_t version, integer_at(document, "version"));
   if (version != kVersion) {
     return Status(Code::kUnsupported, Layer::kApi,

@@ -1,5 +1,5 @@
-// A loader goes on from a state with the samples that are left, each once, on any number of ranks; hostile text and
-// another loader's state are errors that say what is wrong.
+// A resumed loader delivers each remaining sample once, on any number of ranks. Hostile text and another loader's state
+// are rejected with a message that says what is wrong.
 #include <gtest/gtest.h>
 #include <headrace/loader_state.h>
 #include <headrace/order.h>
@@ -27,8 +27,7 @@ LoaderState state() {
   return state;
 }
 
-// Runs an epoch that is interrupted again and again, each time with other ranks and batches; the state goes through
-// text.
+// Interrupts an epoch repeatedly and resumes it with other ranks and batches, each time through the state's text.
 TEST(LoaderState, ResumesOnAnyNumberOfRanksWithEachSampleOnce) {
   std::mt19937_64 random(17);
   int resumed = 0;

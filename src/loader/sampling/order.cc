@@ -30,7 +30,7 @@ class Order::Impl {
 
 namespace {
 
-// What a position means under a seed is part of LoaderState: where it changes, so does this.
+// States depend on which sample a position means under a seed. If that changes, this must change too.
 constexpr std::uint64_t kOrderVersion = 1;
 
 Status check_count(std::string_view parameter, std::uint64_t samples) {

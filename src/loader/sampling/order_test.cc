@@ -1,4 +1,4 @@
-// Orders visit what they shall, look random where they shall be, and stay what they are: states refer to them.
+// Orders visit the required samples, look random where they should, and never change, because states refer to them.
 #include <gtest/gtest.h>
 #include <headrace/order.h>
 
@@ -36,7 +36,7 @@ bool is_permutation_of_all(std::vector<std::uint64_t> samples) {
 std::string refusal(const Result<Order>& order) { return order.ok() ? "accepted" : order.status().message(); }
 
 TEST(CounterRandom, IsPhilox) {
-  // The answers that the authors' library gives.
+  // Test vectors of the authors' library.
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(loader::philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(loader::philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
@@ -73,7 +73,7 @@ TEST(Permutation, OfLargeNumbersIsInvertedWhereSampled) {
   }
 }
 
-// Chi-square of 120 permutations of 5, and of where each of 10 goes; limits that fair draws exceed once in 10^6.
+// Chi-square tests of 120 permutations of 5, and of the places of 10; fair draws exceed the limits once in 10^6.
 TEST(Permutation, OfAFewIsAnyOfThemWithEqualProbability) {
   constexpr int kDraws = 48'000;
   std::map<std::vector<std::uint64_t>, int> counts;
@@ -181,7 +181,7 @@ TEST(BlockShuffle, IsAPermutationOfEveryGrid) {
   }
 }
 
-// In one dimension a buffer has whole groups, wherever the last and shorter one comes.
+// In one dimension a buffer has whole groups, wherever the shorter last group is.
 TEST(BlockShuffle, ABufferHasTheSamplesOfItsGroups) {
   constexpr std::uint64_t kSamples = 1003, kGroup = 10, kGroups = 101, kBuffer = 4;
   const Order order = Order::block_shuffle({{kSamples}, {kGroup}, kBuffer}).value();
@@ -231,7 +231,7 @@ TEST(BlockShuffle, GroupsAreBoxesOfTheGrid) {
 
 TEST(BlockShuffle, MovesGroupsAndSamplesOfABuffer) {
   const auto samples = all_of(Order::block_shuffle({{100'000}, {32}, 16}).value());
-  // Groups are anywhere; successive samples are of one group about as often as chance has it, 1 of 16.
+  // Groups may be anywhere. Successive samples share a group as often as chance predicts, 1 in 16.
   double displacement = 0;
   int same_group = 0;
   for (std::uint64_t i = 0; i < samples.size(); ++i) {
@@ -270,13 +270,13 @@ TEST(Order, WeightedDrawsFollowTheWeights) {
     }
     sum += std::pow(counts[i] - weights[i] * 20'000, 2) / (weights[i] * 20'000);
   }
-  EXPECT_LT(sum, 34);  // 4 degrees of freedom; exceeded once in 10^6
+  EXPECT_LT(sum, 34);  // 4 degrees of freedom; a fair draw exceeds it once in 10^6
   EXPECT_NE(all_of(order, 3, 1), all_of(order, 3, 2));
   EXPECT_EQ(all_of(Order::weighted({0, 4, 0}, {9}).value()), std::vector<std::uint64_t>(9, 1));
   EXPECT_EQ(Order::weighted({1, 1}).value().positions(), 2u);
 }
 
-// Every number's share of all columns, added up exactly, is its weight.
+// Every number's share of all columns, computed exactly, is its weight.
 TEST(AliasTable, HasEveryWeightExactly) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 300; ++i) {
@@ -288,13 +288,13 @@ TEST(AliasTable, HasEveryWeightExactly) {
     }
     if (total == 0) continue;
     if (weights.front() == 0) {
-      // The least random words draw no number that has no weight.
+      // The smallest random words must not draw a number of weight 0.
       EXPECT_NE(loader::AliasTable::create(weights, nullptr).value().draw(0, 0), 0u);
     }
     const auto table = loader::AliasTable::create(weights, nullptr).value();
     const auto shares = table.shares();
     for (std::size_t at = 0; at < weights.size(); ++at) {
-      // Powers of two are rounded by nothing.
+      // Powers of two are not rounded.
       EXPECT_EQ(static_cast<double>(shares.units.at(at)) / static_cast<double>(shares.total), weights[at] / total);
     }
   }
@@ -341,7 +341,7 @@ TEST(Order, SchemasDifferInWhatDiffers) {
   EXPECT_EQ(weights.differences(Order::weighted({1, 2}, {3}).value().schema()), Names{"positions"});
 }
 
-// What states refer to: another value here needs another kOrderVersion.
+// States depend on these values. If one changes, kOrderVersion must change.
 TEST(Order, IsTheSameInEveryVersionAndOnEveryMachine) {
   const auto first = [](const Order& order) {
     std::string text;

@@ -1,4 +1,4 @@
-// A pseudo-random permutation of [0, n) in constant memory, computed in both directions for one element at a time.
+// A pseudo-random permutation of [0, n) in constant memory. It maps single elements in both directions.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline RoundKeys round_keys(std::uint64_t key) noexcept {
   return keys;
 }
 
-// Keys of one of many permutations, without the cost of round_keys().
+// Round keys of one of many permutations; cheaper than round_keys().
 inline RoundKeys keys_of(const RoundKeys& keys, std::uint64_t which) noexcept {
   RoundKeys out{};
   const std::uint64_t tweak = mix(which + 0x9E3779B97F4A7C15);
@@ -32,9 +32,9 @@ inline RoundKeys keys_of(const RoundKeys& keys, std::uint64_t which) noexcept {
   return out;
 }
 
-// A Feistel network over the smallest power of two that holds n, at least 64; what it maps out of [0, n) is mapped
-// again until it is inside (cycle walking). Such a network is an even permutation, and in few values that shows; so 0
-// and 1 change places or not, which makes both parities equally likely.
+// A Feistel network over the smallest power of two that is at least n and 64. Results outside [0, n) are mapped again
+// until they are inside (cycle walking). Such a network is always an even permutation, which shows for small n. So,
+// depending on the key, 0 and 1 are swapped, which makes both parities equally likely.
 class Permutation {
  public:
   // REQUIRES: 1 <= n <= 2^63.
@@ -63,7 +63,7 @@ class Permutation {
  private:
   static std::uint64_t mask(int bits) noexcept { return (std::uint64_t{1} << bits) - 1; }
 
-  // Halves change places each round, and with an odd number of bits their widths do; 8 rounds restore them.
+  // Each round swaps the halves and, with an odd number of bits, their widths. 8 rounds restore them.
   std::uint64_t forward(std::uint64_t index) const noexcept {
     int left_bits = left_bits_, right_bits = right_bits_;
     std::uint64_t left = index >> right_bits, right = index & mask(right_bits);
@@ -86,7 +86,7 @@ class Permutation {
 
   RoundKeys keys_;
   std::uint64_t n_;
-  std::uint64_t swaps_first_;  // 1: 0 and 1 change places
+  std::uint64_t swaps_first_;  // 1: 0 and 1 are swapped
   int left_bits_, right_bits_;
 };
 

@@ -1,4 +1,4 @@
-// What the sources of sampling share: digests for LoaderSchema, and the wording of refusals.
+// Shared by the sampling sources: digests for LoaderSchema, and the wording of refusals.
 #pragma once
 
 #include <headrace/loader_schema.h>
@@ -14,19 +14,20 @@
 
 namespace headrace::loader {
 
-// Samples are numbered in 64 bits with room for sums of two.
+// Samples have 64-bit numbers with room for the sum of two.
 inline constexpr std::uint64_t kMaxSamples = std::uint64_t{1} << 63;
-// Of a schema in a state.
+// Limits of a schema in a state.
 inline constexpr std::size_t kMaxDigests = 64, kMaxDigestNameBytes = 64;
 
-// A digest of words and texts in order. The same on every machine and in every version: states hold it.
+// A digest of words and texts in order. States contain it, so it must be the same on every machine and in every
+// version.
 class Digest {
  public:
   Digest& add(std::uint64_t word) noexcept {
     state_ = mix((state_ ^ word) + 0x9E3779B97F4A7C15);
     return *this;
   }
-  // With its length, so that "ab", "c" and "a", "bc" differ.
+  // Includes the length, so that "ab", "c" and "a", "bc" differ.
   Digest& add(std::string_view text) noexcept {
     add(text.size());
     for (const char c : text) add(static_cast<unsigned char>(c));
@@ -40,7 +41,7 @@ class Digest {
 
 inline Status refuse(std::string message) { return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)); }
 
-// A name in a message: names of dimensions come from whoever wrote the array.
+// A name in a message, bounded in length: names of dimensions come from the array's writer.
 inline std::string in_quotes(std::string_view name) {
   constexpr std::size_t kMost = 64;
   return "'" + std::string(name.substr(0, kMost)) + (name.size() > kMost ? "...'" : "'");

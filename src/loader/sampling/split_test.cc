@@ -1,4 +1,4 @@
-// Ranks together take every position once, in batches of one size and number; parts of windows say how many leak.
+// Ranks together take every position once, in equally many batches of one size; divided windows count leaks correctly.
 #include <gtest/gtest.h>
 #include <headrace/split.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 std::string refusal(const Result<Split>& split) { return split.ok() ? "accepted" : split.status().message(); }
 
-// How often each position counts, over all groups and batches.
+// How often each position is taken, over all groups and batches.
 std::map<std::uint64_t, int> taken(SplitOptions options, std::uint64_t positions, std::uint64_t consumed = 0) {
   std::map<std::uint64_t, int> counts;
   for (options.rank = 0; options.rank < options.world; options.rank += options.reader_group) {
@@ -70,7 +70,7 @@ TEST(Split, TakesEveryPositionOnceAndEveryRankTheSameNumberOfBatches) {
         ASSERT_EQ(counts.size(), left);
         break;
       case Tail::kWrap:
-        // From the epoch's beginning on.
+        // Repeats begin at the start of the epoch.
         ASSERT_EQ(repeated, filled);
         for (std::uint64_t position = 0; position < std::min(filled, consumed); ++position)
           ASSERT_EQ(counts.count(position), 1u);
@@ -79,7 +79,7 @@ TEST(Split, TakesEveryPositionOnceAndEveryRankTheSameNumberOfBatches) {
 }
 
 TEST(Split, PaddingIsSpreadEvenly) {
-  // 5 positions for 4 ranks of 3 places: 1, 1, 1 and 2 of them.
+  // The 5 positions left for 4 ranks with 3 places each are split 1, 1, 1 and 2.
   std::vector<std::uint64_t> valid, last;
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     const Split split = Split::create({rank, 4, 1, 3, Tail::kPad}, 12 + 5).value();
@@ -90,7 +90,7 @@ TEST(Split, PaddingIsSpreadEvenly) {
   }
   EXPECT_EQ(valid, (std::vector<std::uint64_t>{1, 1, 1, 2}));
   EXPECT_EQ(last, (std::vector<std::uint64_t>{12, 13, 14, 16}));
-  // A rank without any repeats the epoch's last.
+  // A rank without positions repeats the epoch's last one.
   const RankBatch none = Split::create({0, 4, 1, 3, Tail::kPad}, 2).value().batch(0);
   EXPECT_EQ(none.valid, 0u);
   EXPECT_EQ(none.position(0), 1u);
@@ -136,7 +136,7 @@ TEST(Split, AfterTheLastBatchComesTheNextEpoch) {
     EXPECT_EQ(split.after(1, 3), (LoaderPosition{3, 8}));
     EXPECT_EQ(split.after(split.batches(), 3), (LoaderPosition{4, 0}));
   }
-  // Nothing left that fills a batch: the epoch is over.
+  // What is left does not fill a batch, so the epoch is over.
   const Split over = Split::create({0, 2, 1, 4}, 20, 16).value();
   EXPECT_EQ(over.batches(), 0u);
   EXPECT_EQ(over.after(0, 3), (LoaderPosition{4, 0}));
@@ -162,7 +162,7 @@ TEST(Split, MisuseNamesTheParameter) {
   EXPECT_EQ(large.batch(0).position((std::uint64_t{1} << 62) - 1), (std::uint64_t{1} << 63) - 1);
 }
 
-// Elements of the dimension "x" that a window takes.
+// Elements of the dimension "x" in a window.
 std::set<std::uint64_t> elements_of(const Windows& windows, std::uint64_t sample) {
   std::vector<DimSlice> out(windows.dim_count());
   EXPECT_TRUE(windows.slices(sample, 0, 0, out).ok());
@@ -172,7 +172,7 @@ std::set<std::uint64_t> elements_of(const Windows& windows, std::uint64_t sample
   return elements;
 }
 
-// Of each part, the samples that share an element with another part: by comparing all with all.
+// For each part, counts the samples that share an element with another part, by brute force.
 std::vector<std::uint64_t> count_leaking(const WindowParts& parts) {
   std::vector<std::uint64_t> counts;
   for (std::size_t part = 0; part < parts.parts.size(); ++part) {

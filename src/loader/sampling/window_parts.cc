@@ -1,4 +1,5 @@
-// divide_windows(): contiguous parts, and the windows at their borders that share elements with another part.
+// divide_windows(): contiguous parts of windows, and the windows at their borders that share elements with another
+// part.
 #include <headrace/split.h>
 
 #include <algorithm>
@@ -19,18 +20,18 @@ struct PartRange {
   std::uint64_t begin = 0, end = 0;  // windows along the axis
 };
 
-// Windows before `end` that reach into window `end` or later ones: the last so many.
+// How many windows reach across a border between parts. They are the last ones before it.
 std::uint64_t reaching_over(const Windows::Impl::Axis& axis) { return base::ceil_div(axis.window, axis.stride) - 1; }
 
-// Of a circle: how many of the last windows reach over the end into the first ones, and how many of the first they
-// reach.
+// For a circular axis: how many of the last windows reach over the end into the first ones, and how many of the first
+// ones they reach.
 struct Circle {
   std::uint64_t last = 0, first = 0;
 };
 Circle circle_of(const Windows::Impl::Axis& axis) {
   if (axis.boundary != Boundary::kWrap) return {};
   const std::uint64_t last = axis.first + axis.windows - 1;
-  // Elements of the second lap; the first window begins at first * stride.
+  // Elements beyond the extent belong to the second lap; the first window begins at first * stride.
   const std::uint64_t end = last * axis.stride + axis.window;
   if (end <= axis.extent || end - axis.extent <= axis.first * axis.stride) return {};
   const std::uint64_t inside = (axis.first * axis.stride + axis.extent - axis.window) / axis.stride;
@@ -39,7 +40,7 @@ Circle circle_of(const Windows::Impl::Axis& axis) {
 
 std::string name_of(std::string_view dim) { return "dim: dimension " + in_quotes(dim) + ": "; }
 
-// The axis that is divided.
+// The axis to divide.
 Result<const Windows::Impl::Axis*> find_axis(const Windows::Impl& impl, std::string_view dim) {
   for (const std::size_t at : impl.sliced) {
     const Windows::Impl::Axis& axis = impl.axes[at];
@@ -95,7 +96,7 @@ Result<WindowParts> divide_windows(const Windows& windows, std::string_view dim,
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const auto [begin, end] = ranges[i];
     const std::uint64_t windows_of_part = end - begin;
-    // A single part shares with no other, itself aside.
+    // A single part has no other part to share with.
     const bool divided = ranges.size() > 1;
     const std::uint64_t front = i > 0 ? border : divided ? circle.first : 0;
     const std::uint64_t back = i + 1 < ranges.size() ? border : divided ? circle.last : 0;
@@ -111,7 +112,7 @@ Result<WindowParts> divide_windows(const Windows& windows, std::string_view dim,
     } else {
       HEADRACE_TRY_ASSIGN(Windows part, windows.restrict(dim, begin, windows_of_part));
       parts.parts.push_back(std::move(part));
-      // front + back exceeds no 64 bits: both are below the windows of an axis.
+      // The sum cannot overflow: both are below the number of windows of an axis.
       parts.leaking.push_back(std::min(windows_of_part, front + back) * others);
       parts.dropped.push_back(0);
     }

@@ -39,7 +39,7 @@ Status check_names(std::string_view parameter, const ByDim<T>& by_dim, const ByD
   return {};
 }
 
-// Every parameter that names a dimension names one that can have it.
+// Checks that each parameter names only dimensions that may have it.
 Status check_parameters(const ByDim<std::uint64_t>& dims, const WindowOptions& options) {
   if (dims.size() > kMaxDims) {
     return refuse("dims: " + std::to_string(dims.size()) + " dimensions, at most " + std::to_string(kMaxDims) +
@@ -86,7 +86,7 @@ std::uint64_t count_windows(const Windows::Impl::Axis& axis) {
       return base::ceil_div(axis.extent, axis.stride);
     default: {
       const std::uint64_t later = base::ceil_div(beyond_first, axis.stride);
-      // A stride larger than the window may step over the end.
+      // If the stride is larger than the window, the last window may begin beyond the end.
       const auto last = base::checked_mul(later, axis.stride);
       return !last || *last >= axis.extent ? later : later + 1;
     }
@@ -101,20 +101,20 @@ Status take_starts(Windows::Impl::Axis& axis, const std::vector<std::uint64_t>& 
                     std::to_string(starts[i - 1]) + "; they ascend");
     }
   }
-  // Of kDrop, no window may reach over the end; of the others, each has an element.
+  // With kDrop, no window may reach beyond the end; otherwise each must have an element inside.
   const std::uint64_t last = axis.boundary == Boundary::kDrop ? axis.extent - axis.window : axis.extent - 1;
   if (starts.back() > last) {
     return refuse(along("input_starts", axis.name) + "a window of " + std::to_string(axis.window) + " elements at " +
                   std::to_string(starts.back()) + ", but it has " + std::to_string(axis.extent));
   }
   axis.starts = starts;
-  // How far neighbours lie apart, for whoever groups samples by chunks.
+  // The mean distance of neighbours, for callers that group samples by chunks.
   if (starts.size() > 1) axis.stride = std::max<std::uint64_t>(1, (starts.back() - starts[0]) / (starts.size() - 1));
   axis.windows = axis.samples = starts.size();
   return {};
 }
 
-// The windows along one dimension. `parameter`: which of the two dicts the window's size comes from.
+// Makes the windows along one dimension. `parameter`: the option that gives the window's size.
 Status make_axis(Windows::Impl::Axis& axis, const WindowOptions& options, std::string_view parameter,
                  std::uint64_t window) {
   if (window == 0) return refuse(along(parameter, axis.name) + "a window of 0 elements");
@@ -143,7 +143,7 @@ Status make_axis(Windows::Impl::Axis& axis, const WindowOptions& options, std::s
   return {};
 }
 
-// Several windows a sample, as concat_input_dims says.
+// Puts several windows into one sample, as concat_input_dims requires.
 Status group_windows(Windows::Impl& impl, const WindowOptions& options) {
   const auto in_both = [&](std::string_view name) {
     return find_dim(options.input_dims, name) != nullptr && find_dim(options.batch_dims, name) != nullptr;
@@ -172,7 +172,7 @@ Status group_windows(Windows::Impl& impl, const WindowOptions& options) {
                       " elements, but it has " + std::to_string(axis.extent));
       }
       axis.per_sample = base::ceil_div(*batch, axis.stride);
-      // The last batches may have no window of their own, where windows are longer than batches.
+      // If windows are longer than batches, the last batches may have no window of their own.
       axis.samples = std::min(axis.extent / *batch, base::ceil_div(axis.windows, axis.per_sample));
     } else if (batch != nullptr) {
       if (any_in_both && axis.boundary == Boundary::kDrop) axis.samples = std::min(axis.windows, axis.extent / *batch);
@@ -215,7 +215,7 @@ Status finish_counts(Windows::Impl& impl) {
   std::optional<std::uint64_t> samples = 1, windows = 1;
   for (const std::size_t at : impl.sliced) {
     if (samples) samples = base::checked_mul(*samples, impl.axes[at].samples);
-    // A dimension of one sample has all its windows in it; others as many as the first sample.
+    // A dimension with one sample has all its windows in it; others count those of the first sample.
     if (windows) windows = base::checked_mul(*windows, impl.axes[at].windows_of(0));
   }
   if (!samples || *samples > loader::kMaxSamples) return refuse("input_dims and batch_dims: more than 2^63 samples");
@@ -298,7 +298,7 @@ DimSlice Windows::Impl::slice(const Axis& axis, std::uint64_t window, const Outp
     count = output->count;
     slice.step = output->step;
   }
-  // Less than two extents from the beginning, so nothing here exceeds 64 bits.
+  // All values stay below two extents, so nothing here overflows 64 bits.
   slice.count = slice.begin < axis.extent ? std::min(count, (axis.extent - 1 - slice.begin) / slice.step + 1) : 0;
   const std::uint64_t beyond = count - slice.count;
   if (axis.boundary == Boundary::kPad) slice.padding = beyond;

@@ -1,4 +1,4 @@
-// For 5,000 random schemas, samples, their windows and their order are those of xbatcher
+// For 5,000 random schemas, samples and their windows are equal to xbatcher's and in the same order
 // (tests/golden/xbatcher_windows.py).
 #include <gtest/gtest.h>
 #include <headrace/windows.h>
@@ -18,7 +18,7 @@ std::vector<std::string> split_text(const std::string& text, char at) {
   return parts;
 }
 
-// "0:5:3,2:4:0" into the windows' sizes and their overlaps; "-" is empty.
+// Parses "0:5:3,2:4:0" into the sizes and overlaps of windows; "-" is empty.
 void read_dict(const std::string& text, ByDim<std::uint64_t>& sizes, ByDim<std::uint64_t>& overlaps) {
   if (text == "-") return;
   for (const std::string& item : split_text(text, ',')) {

@@ -1,4 +1,4 @@
-// What a Windows holds.
+// The implementation of Windows.
 #pragma once
 
 #include <headrace/windows.h>
@@ -18,8 +18,8 @@ class Windows::Impl {
     std::uint64_t window = 0;      // elements of a window
     std::uint64_t stride = 0;      // elements from one window to the next
     std::uint64_t windows = 1;     // along this axis, from `first` on
-    std::uint64_t first = 0;       // window, of those of the whole axis
-    std::uint64_t per_sample = 1;  // windows of a sample along this axis; the last sample may have fewer
+    std::uint64_t first = 0;       // number of the first window on the whole axis
+    std::uint64_t per_sample = 1;  // windows per sample along this axis; the last sample may have fewer
     std::uint64_t samples = 1;     // along this axis
     Boundary boundary = Boundary::kDrop;
     std::vector<std::uint64_t> starts;  // of all windows of the axis; empty: multiples of the stride
@@ -34,7 +34,7 @@ class Windows::Impl {
   struct Output {
     static constexpr std::size_t kNoAxis = std::numeric_limits<std::size_t>::max();
     std::string name;
-    std::size_t axis = kNoAxis;  // along which it has another slice than the window
+    std::size_t axis = kNoAxis;  // along which its slice differs from the window's
     std::uint64_t offset = 0, count = 1, step = 1;
   };
 

@@ -1,5 +1,4 @@
-// Windows are those that counting from 0 by the stride gives, whatever the boundary; each misuse names its parameter;
-// and nothing is tabulated.
+// Windows begin at multiples of the stride for every boundary; each misuse names its parameter; nothing is tabulated.
 #include <gtest/gtest.h>
 #include <headrace/split.h>
 #include <headrace/windows.h>
@@ -29,7 +28,7 @@ std::vector<DimSlice> slices(const Windows& windows, std::uint64_t sample, std::
   return out;
 }
 
-// The elements of a window, one by one: inside as they are, beyond the end by the boundary; -1 is padding.
+// The elements of a window, one by one; beyond the end as the boundary says, -1 for padding.
 std::vector<std::int64_t> elements_of(std::uint64_t extent, std::uint64_t begin, std::uint64_t count,
                                       Boundary boundary) {
   std::vector<std::int64_t> elements;
@@ -58,7 +57,7 @@ std::vector<std::int64_t> elements_of(const DimSlice& slice, std::uint64_t exten
   return elements;
 }
 
-// Where windows begin, found by going along the dimension.
+// The beginnings of windows, found by walking along the dimension.
 std::vector<std::uint64_t> begins_of(std::uint64_t extent, std::uint64_t window, std::uint64_t stride,
                                      Boundary boundary) {
   std::vector<std::uint64_t> begins;
@@ -140,7 +139,7 @@ TEST(Windows, BatchDimsComeFirstAndTheLastInputDimIsFastest) {
 }
 
 TEST(Windows, ConcatenatedSamplesHaveAllWindowsOfTheirBatch) {
-  // 0, 2, ... 14 of 16 begin in batches of 10 elements, five each; with an overlap the second has fewer.
+  // Windows begin at 0, 2, ... 14 of 16. Batches of 10 elements have five each; with the overlap the second has fewer.
   WindowOptions options;
   options.input_dims = {{"x", 5}};
   options.input_overlap = {{"x", 3}};
@@ -167,14 +166,14 @@ TEST(Windows, OutputsArePartsOfTheWindow) {
   EXPECT_EQ(windows.sample_count(), 4u);
   EXPECT_EQ(slices(windows, 3, 0, 0), (std::vector<DimSlice>{{18, 1}, {0, 3}}));
   EXPECT_EQ(slices(windows, 1, 0, 1), (std::vector<DimSlice>{{12, 4, 6}, {0, 3}}));
-  // 24, 30, 36 are there, 42 is not.
+  // 24, 30 and 36 exist, 42 does not.
   EXPECT_EQ(slices(windows, 3, 0, 1), (std::vector<DimSlice>{{24, 3, 6, 0, 0, 1}, {0, 3}}));
   EXPECT_EQ(slices(windows, 3, 0, 2), (std::vector<DimSlice>{{18, 22, 1, 0, 0, 3}, {0, 3}}));
   options.boundary = Boundary::kWrap;
-  // 36 is there; 42, 48, 54 are 2, 8, 14.
+  // 36 exists; 42, 48 and 54 wrap to 2, 8 and 14.
   EXPECT_EQ(slices(Windows::create({{"time", 40}}, options).value(), 5, 0, 1),
             (std::vector<DimSlice>{{36, 1, 6, 2, 3}}));
-  // The window's last element but nothing of y.
+  // The window has the last element, but y has none.
   EXPECT_EQ(slices(Windows::create({{"time", 37}}, options).value(), 6, 0, 1),
             (std::vector<DimSlice>{{0, 0, 6, 5, 4}}));
 }
@@ -355,7 +354,7 @@ TEST(Windows, MisuseNamesTheParameter) {
   EXPECT_EQ(refusal({{"time", 9}, {"time", 9}}, one), "dims: dimension 'time': given twice");
   EXPECT_EQ(refusal({}, one), "input_dims: there is no dimension 'time'; the array has none");
   EXPECT_EQ(refusal(ByDim<std::uint64_t>(33, {"time", 1}), one), "dims: 33 dimensions, at most 32 can have windows");
-  // A hostile name is cut.
+  // A hostile name is shortened.
   EXPECT_LT(refusal({{std::string(1 << 20, 'x'), 0}}, one).size(), 200u);
 }
 

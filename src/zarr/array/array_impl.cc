@@ -18,7 +18,7 @@ void list_codecs(const codec::Chain& chain, int zarr_format, std::vector<std::st
   }
 }
 
-// `decoded` is the type of the elements that a chain gives, which outlives what is returned.
+// `decoded` is the type of a chain's decoded elements. It must outlive the result.
 zarr::ChunkCodecs chunk_codecs(const zarr::ArrayMetadata& metadata, const DataType& decoded,
                                const std::vector<std::byte>& fill, std::shared_ptr<base::MemoryBudget> memory) {
   const std::size_t rank = metadata.shape.size();
@@ -48,7 +48,7 @@ Status Array::Impl::resolve() {
   if (fill.empty()) fill.resize(metadata.dtype.item_bytes);
   decoded = metadata.dtype.is_variable_length() ? codec::slot_type(metadata.dtype) : metadata.dtype;
   const zarr::ChunkCodecs about = chunk_codecs(metadata, decoded, fill, shards.budget());
-  // Shards of a rectilinear grid are read whole: each would have an index of its own length.
+  // Shards of a rectilinear grid are read whole, since each would have an index of its own length.
   if (metadata.rectilinear == nullptr) {
     HEADRACE_TRY_ASSIGN(sharding, zarr::build_shard_tree(metadata.codecs, metadata.chunk_shape, about));
   }
@@ -75,7 +75,7 @@ Status Array::Impl::resolve() {
   info.fill_text = metadata.fill_text;
   info.fill = fill;
   info.attributes_json = metadata.attributes.dump(-1, ' ', false, base::Json::error_handler_t::replace);
-  metadata.attributes = base::Json::object();  // many times as large
+  metadata.attributes = base::Json::object();  // many times as large as its text
   info.decoded_bytes = metadata.dtype.item_bytes;
   info.chunk_count = 1;
   grid.resize(rank);

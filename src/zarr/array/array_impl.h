@@ -1,4 +1,4 @@
-// The inside of headrace::Array: metadata resolved into chains, and the cache of shard indexes.
+// The implementation of headrace::Array: metadata resolved into chains, and the cache of shard indexes.
 #pragma once
 
 #include <headrace/array.h>
@@ -30,12 +30,12 @@ class headrace::Array::Impl {
 
   // Builds chains and ArrayInfo from `metadata`.
   Status resolve();
-  // Blocks are of this array's grid.
+  // Block items of a selection refer to this array's grid.
   Result<ResolvedSelection> resolve_selection(const Selection& selection) const;
-  Status resolve_selection(const Selection& selection, ResolvedSelection& out) const;  // vectors keep their memory
-  // What decodes a chunk of `shape`, read whole.
+  Status resolve_selection(const Selection& selection, ResolvedSelection& out) const;  // reuses out's vectors
+  // Builds the chain that decodes a whole chunk of `shape`.
   Result<codec::Chain> build_chain_for(const std::vector<std::uint64_t>& shape) const;
-  // Key of an object of this array, NUL-terminated, from the array's own relative key.
+  // Appends the array's path and a slash; the keys of its objects begin with these.
   void append_prefix(std::string& key) const {
     if (!path.empty()) {
       key += path;
@@ -48,9 +48,9 @@ class headrace::Array::Impl {
   const Store store;
   const std::string path;
   zarr::ArrayMetadata metadata;
-  std::optional<codec::Chain> chain;          // of one stored chunk, where it is read whole
-  std::unique_ptr<zarr::ShardTree> sharding;  // set instead: inner chunks are read one by one
-  DataType decoded;                           // type of the elements that a chain gives
+  std::optional<codec::Chain> chain;          // of one stored chunk, if it is read whole
+  std::unique_ptr<zarr::ShardTree> sharding;  // set instead if inner chunks are read one by one
+  DataType decoded;                           // type of a chain's decoded elements
   std::vector<std::byte> fill;                // one element
   device::ElementOp element_op;
   std::vector<std::uint64_t> grid;  // stored chunks (shards) along each axis
@@ -59,14 +59,14 @@ class headrace::Array::Impl {
   mutable transfer::PlacementMemory placement;
   bool revalidate = false;        // OpenOptions
   base::Charge memory;            // of the metadata
-  std::uint64_t index_array = 0;  // of the Context's IndexCache
+  std::uint64_t index_array = 0;  // number in the Context's IndexCache
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }
-  // Shape of what is read and decoded at a time.
+  // Shape of the unit that is read and decoded at a time.
   const std::vector<std::uint64_t>& unit_shape() const noexcept {
     return sharding ? sharding->grids.back().shape : metadata.chunk_shape;
   }
-  // Of a decoded unit, along each axis of the array.
+  // Strides of a decoded unit along each axis of the array.
   const std::vector<std::int64_t>& unit_strides() const noexcept {
     return sharding ? sharding->strides_bytes : chain->strides_bytes();
   }

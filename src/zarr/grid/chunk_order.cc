@@ -15,7 +15,7 @@ ChunkOrder::Chunk ChunkOrder::EdgeClass::at(std::uint64_t number) const {
     const Listed& chunk = chunks[static_cast<std::size_t>(number)];
     return {chunk.number, chunk.begin, edge};
   }
-  // The last run that begins at or before it.
+  // The last run that begins at or before `number`.
   const auto run =
       std::prev(std::upper_bound(runs.begin(), runs.end(), number,
                                  [](std::uint64_t value, const Run& candidate) { return value < candidate.before; }));
@@ -73,7 +73,7 @@ ChunkOrder::EdgeClasses ChunkOrder::of_list(std::size_t axis, const IndexRuns& l
         last = number;
       }
       if (indices.step == 0) break;
-      // On to the first index behind this chunk.
+      // Skip to the first index behind this chunk.
       i = std::max(i + 1, base::ceil_div(begin + run.edge - indices.begin, indices.step));
     }
   }
@@ -102,10 +102,11 @@ void ChunkOrder::count_chunks() {
   }
 }
 
-// What lies before a chunk: all of longer edges along the first axis, then along the second one of those that have its
-// edge along the first, and so on; then those of its shape that come before it in C order.
+// The chunks before a given chunk are those with a longer edge along the first axis; then those with the same edge
+// along the first axis and a longer one along the second, and so on; then those of its shape that precede it in C
+// order.
 std::uint64_t ChunkOrder::classes_of(std::uint64_t number, const EdgeClass** edges) const {
-  std::uint64_t alike = 1;  // by the axes so far
+  std::uint64_t alike = 1;  // chunks with the same edges along the axes so far
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const Axis& axis = axes_[i];
     const std::uint64_t scale = alike * axis.behind, before = number / scale;

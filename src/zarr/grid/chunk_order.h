@@ -1,9 +1,10 @@
-// ChunkOrder: chunks of a rectilinear grid, numbered so that those of one shape are neighbours, the largest first.
+// ChunkOrder: numbers the chunks of a rectilinear grid so that chunks of one shape are neighbours, the largest shape
+// first.
 //
-// Slices are arithmetic on the runs of the grid, and lists cost memory for their own length: whatever the grid, no list
-// of its chunks is made, nor of their shapes.
+// Slices are arithmetic on the grid's runs, and lists take memory for their own length. No list of the grid's chunks or
+// of their shapes is ever made.
 //
-// Threads: immutable once made. Throws std::bad_alloc when it is made, and allocates nothing later.
+// Threads: immutable once made. The constructor throws std::bad_alloc; nothing is allocated later.
 #pragma once
 
 #include <headrace/selection.h>
@@ -28,37 +29,37 @@ class ChunkOrder {
     std::uint64_t number, begin, edge;
   };
 
-  // All chunks. Keeps `grid`.
+  // All chunks. Keeps `grid` alive.
   explicit ChunkOrder(std::shared_ptr<const RectilinearGrid> grid);
-  // Those that hold selected elements, axis by axis. `lists`: of each axis, null where it is no list; or empty.
+  // The chunks with selected elements, axis by axis. `lists`: one per axis, null for an axis without a list; or empty.
   ChunkOrder(std::shared_ptr<const RectilinearGrid> grid, const ResolvedSelection& selection,
              std::span<const std::shared_ptr<const IndexRuns>> lists);
 
-  // Nothing: 2^64 or more.
+  // nullopt: 2^64 or more.
   std::optional<std::uint64_t> count() const noexcept { return count_; }
-  // REQUIRES of all below: count().
+  // REQUIRES for all below: count() has a value.
   // The chunk with that number: one entry for each axis.
   void chunk(std::uint64_t number, Chunk* axes) const;
   void position(std::uint64_t number, std::uint64_t* at) const;
-  // Behind the last one that has its shape.
+  // One past the last chunk of the same shape.
   std::uint64_t shape_end(std::uint64_t number) const;
-  // Of an order of all chunks: the number of the one at that place of the grid.
+  // For an order of all chunks: the number of the chunk at that position of the grid.
   std::uint64_t number(const std::uint64_t* at) const;
 
  private:
-  // Chunks of one edge along one axis, ascending.
+  // Chunks of one edge length along one axis, ascending.
   struct EdgeClass {
     struct Run {
       std::uint64_t first_chunk, first_element;
       Projection chunks;     // within the run, as if it were a regular grid
-      std::uint64_t before;  // chunks in the runs before
+      std::uint64_t before;  // chunks in earlier runs
     };
     struct Listed {
       std::uint64_t number, begin;
     };
     std::uint64_t edge = 0, count = 0;
     std::uint64_t before = 0;  // chunks of longer edges
-    // One of the two:
+    // One of the two is used:
     std::vector<Run> runs;       // of a slice
     std::vector<Listed> chunks;  // of a list
 
@@ -67,7 +68,7 @@ class ChunkOrder {
   struct Axis {
     std::vector<EdgeClass> classes;  // the longest edge first
     std::uint64_t chunks = 0;
-    std::uint64_t behind = 1;  // chunks that the axes behind this one make together
+    std::uint64_t behind = 1;  // product of the chunk counts of the axes behind this one
   };
 
   using EdgeClasses = std::map<std::uint64_t, EdgeClass, std::greater<>>;  // by edge
@@ -76,7 +77,7 @@ class ChunkOrder {
   EdgeClasses of_list(std::size_t axis, const IndexRuns& list) const;
   void set_axis(std::size_t axis, EdgeClasses&& classes);
   void count_chunks();
-  // The classes that a chunk is of; gives its number among those of its shape.
+  // Sets `edges` to the classes that the chunk belongs to. Returns its number among the chunks of its shape.
   std::uint64_t classes_of(std::uint64_t number, const EdgeClass** edges) const;
 
   const std::shared_ptr<const RectilinearGrid> grid_;

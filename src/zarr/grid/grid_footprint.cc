@@ -1,4 +1,4 @@
-// The footprint of a selection axis by axis: a product of Projections.
+// The footprint of a selection by axes (not points): a product of Projections.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -13,7 +13,7 @@ namespace {
 
 using transfer::TaskDetail;
 
-// Objects are numbered in C order of the touched ones; units by the entries that lead to them, outermost first.
+// Objects are numbered in C order of the touched ones; units by the index entries that lead to them, outermost first.
 class GridFootprint final : public Footprint {
  public:
   GridFootprint(FootprintInput input, std::pmr::memory_resource* memory)
@@ -94,7 +94,7 @@ class GridFootprint final : public Footprint {
  private:
   const Projection* axes_of(std::size_t level) const noexcept { return projections_.data() + level * rank_; }
 
-  // Where a unit lies, in units of its level.
+  // Position of a unit, in units of its level.
   void place(std::uint64_t object, std::size_t level, std::uint64_t unit, std::uint64_t* at) const {
     position(object, at);
     if (level == 0) return;

@@ -1,5 +1,5 @@
-// The footprint of several selections together: a list of the chunks that each of them touches, sorted by where the
-// chunks are stored. 40 bytes for each chunk of each selection.
+// The footprint of several selections together: a list of the chunks that each selection touches, in storage order. It
+// takes 40 bytes per chunk and selection.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -15,7 +15,7 @@ namespace {
 
 using transfer::TaskDetail;
 
-// Objects and units are numbered by their first entry.
+// The number of an object or unit is the index of its first entry.
 class MergedFootprint final : public Footprint {
  public:
   static Result<std::shared_ptr<const Footprint>> make(FootprintInput input, std::size_t count,
@@ -71,7 +71,7 @@ class MergedFootprint final : public Footprint {
     const std::uint64_t end = end_of(unit, level);
     std::uint64_t first = end, elements = 0, span_begin = std::numeric_limits<std::uint64_t>::max(), span_end = 0;
     unsigned boxes = 0;
-    // From behind, so that the first one's is what `detail` holds in the end.
+    // In reverse, so that `detail` holds the first part's box in the end.
     for (std::uint64_t i = end; i-- > unit;) {
       if (!leads(i, level)) continue;
       describe_part(i, level, detail);
@@ -117,11 +117,11 @@ class MergedFootprint final : public Footprint {
 
  private:
   struct Entry {
-    std::uint64_t object;                  // in C order of the grid of objects, or as a ChunkOrder numbers them
-    std::uint64_t inner;                   // in it, the smallest unit: the entry at each level
-    std::uint64_t part_object, part_unit;  // as the part's footprint numbers them
+    std::uint64_t object;                  // in C order of the grid of objects, or the ChunkOrder's number
+    std::uint64_t inner;                   // the smallest unit in the object, composed of the entry at each level
+    std::uint64_t part_object, part_unit;  // as numbered by the part's footprint
     std::uint32_t part;
-    std::uint32_t leads;  // bit l: of all the part's in one unit of level l, the one that stands for them
+    std::uint32_t leads;  // bit l: the first of the part's entries in one unit of level l; it represents them
   };
 
   MergedFootprint(const FootprintInput& input, std::size_t parts)
@@ -146,7 +146,7 @@ class MergedFootprint final : public Footprint {
     return {};
   }
 
-  // `found`: room for each level.
+  // `found`: a reusable buffer for each level.
   void list(std::size_t part, std::span<std::vector<Unit>> found) {
     const Footprint& footprint = *parts_[part];
     std::array<std::uint64_t, device::kMaxRank> at;
@@ -166,7 +166,7 @@ class MergedFootprint final : public Footprint {
     }
   }
 
-  // `entry.leads`: of the levels above, those whose first smallest unit this will be.
+  // `entry.leads`: the levels above whose first smallest unit comes next.
   void list_below(const Footprint& footprint, std::size_t level, std::uint64_t unit, Entry& entry,
                   std::span<std::vector<Unit>> found) {
     if (level == levels_.size()) {
@@ -200,7 +200,7 @@ class MergedFootprint final : public Footprint {
   const Entry& entry(std::uint64_t i) const { return entries_[static_cast<std::size_t>(i)]; }
   bool leads(std::uint64_t i, std::size_t level) const { return (entry(i).leads >> level & 1U) != 0; }
 
-  // Behind the last entry of the unit of `level` that has this one.
+  // One past the last entry of the unit of `level` that contains this entry.
   std::uint64_t end_of(std::uint64_t first, std::size_t level) const {
     const std::uint64_t object = entry(first).object, number = entry(first).inner / below_[level];
     const auto same = [&](const Entry& e) { return e.object == object && e.inner / below_[level] == number; };
@@ -219,7 +219,7 @@ class MergedFootprint final : public Footprint {
     const Footprint& part = *parts_[e.part];
     std::uint64_t unit = e.part_unit;
     if (level < levels_.size()) {
-      // A shard that is absent: rare, so its number is found by going down to it again.
+      // An absent shard. This is rare, so its number is found by descending the tree again.
       unit = part.root(e.part_object);
       std::vector<Unit> units;
       for (std::size_t l = 0; l < level; ++l) {
@@ -232,7 +232,7 @@ class MergedFootprint final : public Footprint {
     part.describe(e.part_object, level, unit, detail);
   }
 
-  // Bytes of the decoded chunk from the first element to behind the last.
+  // The bytes of the decoded chunk from its first selected element to the end of its last.
   std::pair<std::uint64_t, std::uint64_t> span_of(const TaskDetail& detail) const {
     if (detail.several) return {detail.span_begin, detail.span_end};
     std::int64_t low = detail.source_offset, high = low;
@@ -244,13 +244,13 @@ class MergedFootprint final : public Footprint {
     return {static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high) + element_bytes_};
   }
 
-  // What the footprint of a slice takes, about; where it is more, memory_ grows.
+  // Approximate memory of a slice's footprint. If it takes more, memory_ grows.
   static constexpr std::size_t kPartBytes = 768, kAxisBytes = 96;
 
   const std::span<const std::uint64_t> object_grid_;
   const std::span<const LevelGrid> levels_;
   const std::uint32_t element_bytes_;
-  std::optional<ChunkOrder> order_;             // where objects differ in shape
+  std::optional<ChunkOrder> order_;             // set if objects differ in shape
   std::vector<std::uint64_t> below_;            // smallest units in one of each level
   std::pmr::monotonic_buffer_resource memory_;  // of parts_
   std::vector<std::shared_ptr<const Footprint>> parts_;

@@ -1,5 +1,4 @@
-// The footprint of points: a list of them in the order in which they lie in the array. 24 bytes a point, whatever the
-// number of chunks.
+// The footprint of points: a list of them in array order. It takes 24 bytes per point, whatever the number of chunks.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -14,8 +13,8 @@ namespace {
 
 using transfer::TaskDetail;
 
-// Points of one chunk are neighbours, and so are those of one object. Objects and units are numbered by the first of
-// their points.
+// Points of one chunk are neighbours, and so are those of one object. The number of an object or unit is the index of
+// its first point.
 class PointFootprint final : public Footprint {
  public:
   static Result<std::shared_ptr<const Footprint>> make(FootprintInput input) {
@@ -81,7 +80,7 @@ class PointFootprint final : public Footprint {
 
  private:
   struct Point {
-    std::uint64_t key;     // number of the smallest unit: the object's, then the entry at each level
+    std::uint64_t key;     // number of the smallest unit, composed of the object and the entry at each level
     std::uint64_t offset;  // in the decoded unit, bytes
     std::uint64_t place;   // in the result
   };
@@ -137,7 +136,7 @@ class PointFootprint final : public Footprint {
     }
   }
 
-  // Of chunks that differ in shape.
+  // For chunks that differ in shape.
   void locate_points_by_shape() {
     const std::vector<ResolvedSelection::Dim>& dims = in_.selection->dims;
     points_.resize(static_cast<std::size_t>(dims.empty() ? 0 : dims[0].count));
@@ -161,7 +160,7 @@ class PointFootprint final : public Footprint {
     }
   }
 
-  // Elements of a smallest unit.
+  // Number of elements of a smallest unit.
   std::uint64_t elements_of(std::uint64_t unit) const {
     if (!order_) return unit_elements_;
     std::array<ChunkOrder::Chunk, device::kMaxRank> axes;
@@ -184,10 +183,10 @@ class PointFootprint final : public Footprint {
     return a.offset != b.offset ? a.offset < b.offset : a.place < b.place;
   }
 
-  // Behind the last point of the unit of `level` that has this one.
+  // One past the last point of the unit of `level` that contains this point.
   std::uint64_t end_of(std::uint64_t point, std::size_t level) const {
     const std::uint64_t scale = below_[level], number = points_[static_cast<std::size_t>(point)].key / scale;
-    // Most units have few points; the others are searched in steps that grow.
+    // Most units have few points; larger ones are searched in growing steps.
     std::uint64_t inside = point, step = 1;
     while (inside + step < end_ && points_[static_cast<std::size_t>(inside + step)].key / scale == number) {
       inside += step;
@@ -199,7 +198,7 @@ class PointFootprint final : public Footprint {
         std::partition_point(from, to, [&](const Point& p) { return p.key / scale == number; }) - points_.begin());
   }
 
-  // Of the points from walk.at[0] to walk.count[0] those that lie in equal steps on both sides.
+  // Makes a box of the first points of [walk.at[0], walk.count[0]) that lie in equal steps in both chunk and result.
   void make_box(TaskDetail& detail) const {
     const std::uint64_t first = detail.walk.at[0], end = detail.walk.count[0];
     const Point* const from = &points_[static_cast<std::size_t>(first)];
@@ -230,7 +229,7 @@ class PointFootprint final : public Footprint {
 
   const std::size_t rank_;
   FootprintInput in_;
-  std::optional<ChunkOrder> order_;   // where chunks differ in shape: the numbers of all
+  std::optional<ChunkOrder> order_;   // if chunks differ in shape: numbers all chunks
   std::vector<std::uint64_t> below_;  // smallest units in one of each level
   const std::int64_t dst_stride_;
   std::vector<Point> points_;

@@ -1,8 +1,8 @@
-// Projection: where one dimension of a selection meets one dimension of a chunk grid.
+// Projection: the intersection of one dimension of a selection with one dimension of a chunk grid.
 //
-// A dimension's selected elements are pieces: one for a slice, many for a list. Slices are plain arithmetic, so that
-// any chunk of any slice is found without a list of chunks; a list costs memory for its own length, whatever the
-// grid's.
+// A dimension's selected elements form pieces: one for a slice, many for a list. Slices are plain arithmetic, so any
+// chunk of any slice is found without a list of chunks. A list takes memory for its own length, whatever the size of
+// the grid.
 #pragma once
 
 #include <headrace/selection.h>
@@ -17,21 +17,21 @@
 
 namespace headrace::zarr {
 
-// Elements in equal steps, on both sides.
+// Elements in equal steps, both in the chunk and in the result.
 struct Intersection {
   std::uint64_t count = 0;      // selected elements inside the chunk
   std::uint64_t in_chunk = 0;   // first of them, relative to the chunk
   std::uint64_t in_result = 0;  // first of them, relative to the selection
 };
 
-// Neighbouring pieces of a Projection.
+// Consecutive pieces of a Projection.
 struct Pieces {
   std::uint64_t first = 0, count = 0;
 };
 
 class Projection {
  public:
-  // REQUIRES: chunk > 0 unless the selection is empty; `runs` are those of selection.list, null where there is none.
+  // REQUIRES: chunk > 0 unless the selection is empty; `runs` are those of selection.list, null if there is none.
   Projection(const ResolvedSelection::Dim& selection, std::uint64_t chunk,
              std::shared_ptr<const IndexRuns> runs = nullptr)
       : start_(selection.start),
@@ -46,7 +46,7 @@ class Projection {
     }
     first_chunk_ = start_ / chunk_;
     const std::uint64_t last = (start_ + (count_ - 1) * step_) / chunk_;
-    // A step longer than a chunk jumps over chunks: then every selected element has a chunk of its own.
+    // A step longer than a chunk skips chunks; every selected element then lies in a chunk of its own.
     sparse_ = step_ > chunk_;
     touched_ = sparse_ ? count_ : last - first_chunk_ + 1;
   }
@@ -56,7 +56,7 @@ class Projection {
     if (sparse_) return (start_ + i * step_) / chunk_;
     return chunks_.empty() ? first_chunk_ + i : chunks_[static_cast<std::size_t>(i)];
   }
-  // How many of them lie before this one of the grid.
+  // How many touched chunks lie before this chunk of the grid.
   std::uint64_t before(std::uint64_t chunk) const noexcept {
     if (runs_ != nullptr) {
       return static_cast<std::uint64_t>(std::lower_bound(chunks_.begin(), chunks_.end(), chunk) - chunks_.begin());
@@ -70,7 +70,7 @@ class Projection {
     if (runs_ == nullptr) return {0, intersect(begin, length).count > 0 ? std::uint64_t{1} : std::uint64_t{0}};
     const auto first =
         std::partition_point(runs_->begin(), runs_->end(), [begin](const IndexRun& run) { return run.last() < begin; });
-    // A run that steps over the span has nothing in it, and is alone in that.
+    // A run may step over the whole span. It is then the only one found.
     auto end = first;
     if (runs_->end() - first > kNear && first[kNear].begin < begin + length) {
       end = std::partition_point(first + kNear, runs_->end(),
@@ -96,7 +96,7 @@ class Projection {
     out.in_result = run.in_result + skipped * static_cast<std::uint64_t>(run.result_step);
     return out;
   }
-  // Of a piece: elements of the array, and of the result, from one of its elements to the next.
+  // Distance between neighbouring elements of a piece, in the array and in the result.
   std::uint64_t step(std::uint64_t number) const noexcept {
     return runs_ == nullptr ? step_ : (*runs_)[static_cast<std::size_t>(number)].step;
   }
@@ -104,7 +104,7 @@ class Projection {
     return runs_ == nullptr ? 1 : (*runs_)[static_cast<std::size_t>(number)].result_step;
   }
 
-  // Slices only: their one piece.
+  // For slices: their one piece.
   Intersection intersect(std::uint64_t chunk_index) const noexcept { return intersect(chunk_index * chunk_, chunk_); }
   Intersection intersect(std::uint64_t begin, std::uint64_t length) const noexcept {
     Intersection out;
@@ -118,7 +118,7 @@ class Projection {
   std::uint64_t step() const noexcept { return step_; }
 
  private:
-  static constexpr std::ptrdiff_t kNear = 16;  // runs that are looked at one by one before they are searched
+  static constexpr std::ptrdiff_t kNear = 16;  // runs that are scanned linearly before a binary search
 
   void list_chunks() {
     for (const IndexRun& run : *runs_) {
@@ -126,7 +126,7 @@ class Projection {
         const std::uint64_t chunk = (run.begin + i * run.step) / chunk_;
         if (chunks_.empty() || chunks_.back() != chunk) chunks_.push_back(chunk);
         if (run.step == 0) break;
-        // On to the first element behind this chunk.
+        // Skip to the first element behind this chunk.
         i = std::max(i + 1, base::ceil_div((chunk + 1) * chunk_ - run.begin, run.step));
       }
     }
@@ -137,8 +137,8 @@ class Projection {
   std::uint64_t start_, count_, step_, chunk_;
   std::uint64_t first_chunk_ = 0, touched_ = 0;
   bool sparse_ = false;
-  std::shared_ptr<const IndexRuns> runs_;  // of a list
-  std::vector<std::uint64_t> chunks_;      // touched ones of a list
+  std::shared_ptr<const IndexRuns> runs_;  // of the list, if any
+  std::vector<std::uint64_t> chunks_;      // touched chunks, if there is a list
 };
 
 }  // namespace headrace::zarr

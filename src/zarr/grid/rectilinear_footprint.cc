@@ -1,4 +1,4 @@
-// The footprint of a selection axis by axis where chunks differ in shape.
+// The footprint of a selection by axes (not points) if chunks differ in shape.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -15,19 +15,19 @@ namespace {
 
 using transfer::TaskDetail;
 
-// Objects are numbered as ChunkOrder has it. They are read whole.
+// Objects are numbered by a ChunkOrder and read whole.
 class RectilinearFootprint final : public Footprint {
  public:
   explicit RectilinearFootprint(const FootprintInput& input) {
     std::vector<std::shared_ptr<const IndexRuns>> lists;
     for (const ResolvedSelection::Dim& dim : input.selection->dims) {
       lists.push_back(dim.list != nullptr ? make_index_runs(*dim.list) : nullptr);
-      // Chunks are found by edge; what is selected of one does not depend on the others.
+      // Chunks are found by their edges; the part selected of one does not depend on the others.
       projections_.emplace_back(dim, kWholeAxis, lists.back());
     }
     order_.emplace(input.rectilinear, *input.selection, lists);
     boxes_.emplace(projections_, input);
-    // No more than elements, of which a tensor has fewer.
+    // Cannot overflow: there are at most as many chunks as selected elements.
     units_ = end_ = order_->count().value_or(0);
   }
 
@@ -50,7 +50,7 @@ class RectilinearFootprint final : public Footprint {
   bool next_box(TaskDetail& detail) const override { return boxes_->next(detail); }
 
  private:
-  static constexpr std::uint64_t kWholeAxis = std::uint64_t{1} << 63;  // longer than any
+  static constexpr std::uint64_t kWholeAxis = std::uint64_t{1} << 63;  // longer than any axis
 
   std::vector<Projection> projections_;
   std::optional<ChunkOrder> order_;

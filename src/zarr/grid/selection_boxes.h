@@ -1,7 +1,7 @@
-// SelectionBoxes: the boxes of a chunk that a selection axis by axis makes, wherever the chunk lies and whatever its
-// shape.
+// SelectionBoxes: computes the boxes of a chunk for a selection by axes (not points), for any position and shape of the
+// chunk.
 //
-// Threads: immutable once made; a walk over several boxes is kept in the task's detail.
+// Threads: immutable once made; the state of a walk over several boxes is kept in the task's detail.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace headrace::zarr {
 
 class SelectionBoxes {
  public:
-  // `axes` are of input.selection and are kept by whoever asks, longer than this, as are input.src_strides and
-  // input.axis_order.
+  // `axes` are of input.selection. The caller keeps them, input.src_strides and input.axis_order longer than this
+  // object.
   SelectionBoxes(std::span<const Projection> axes, const FootprintInput& input)
       : axes_(axes),
         src_strides_(input.src_strides),
@@ -33,7 +33,8 @@ class SelectionBoxes {
     }
   }
 
-  // Of the chunk from element `begin` of the array on: its first box. REQUIRES: elements of it are selected.
+  // Sets the first box of the chunk that begins at element `begin` of the array. REQUIRES: the chunk has selected
+  // elements.
   void describe(const std::uint64_t* begin, const std::uint64_t* shape, transfer::TaskDetail& detail) const {
     detail.several = false;
     if (lists_) return describe_lists(begin, shape, detail);
@@ -53,7 +54,7 @@ class SelectionBoxes {
     finish(src, dst, whole, detail);
   }
 
-  // The box behind the one in `detail`; false behind the last.
+  // Advances `detail` to the next box; false after the last.
   bool next(transfer::TaskDetail& detail) const {
     if (!detail.several) return false;
     transfer::TaskDetail::Walk& walk = detail.walk;
@@ -70,14 +71,14 @@ class SelectionBoxes {
  private:
   using Strides = std::array<std::int64_t, device::kMaxRank>;
 
-  // Of a decoded chunk, in `room` where they depend on its shape.
+  // Strides of a decoded chunk; computed into `room` if they depend on its shape.
   const std::int64_t* strides_in(const std::uint64_t* shape, Strides& room) const noexcept {
     if (axis_order_.empty()) return src_strides_.data();
     strides_in_chunk(axis_order_, element_bytes_, shape, room.data());
     return room.data();
   }
 
-  // A step beyond the array's end moves nothing, and may be too large to multiply.
+  // With a single element the step is unused, and it may be too large to multiply.
   static std::int64_t source_stride(std::int64_t stride, std::uint64_t count, std::uint64_t step) {
     return count > 1 ? stride * static_cast<std::int64_t>(step) : 0;
   }
@@ -89,7 +90,7 @@ class SelectionBoxes {
     detail.source_offset = src;
     detail.tensor = dst_;
     device::simplify(box, false);
-    // Contiguous in the chunk and in the tensor; whether the bytes are the same is the operation's to say.
+    // Contiguous in the chunk and in the tensor. Whether the bytes are equal depends on the element operation.
     detail.whole_chunk = whole && device::is_contiguous(box, element_bytes_, false);
   }
 
@@ -147,7 +148,7 @@ class SelectionBoxes {
 
   const std::span<const Projection> axes_;
   const std::span<const std::int64_t> src_strides_;
-  const std::span<const std::uint8_t> axis_order_;          // not empty: strides follow from a chunk's shape
+  const std::span<const std::uint8_t> axis_order_;          // not empty: strides depend on a chunk's shape
   std::array<std::int64_t, device::kMaxRank> dst_strides_;  // one per array axis, 0 where dropped
   const std::span<std::byte> dst_;
   std::byte* const first_;

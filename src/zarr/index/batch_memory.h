@@ -1,9 +1,9 @@
-// BatchMemory: what a DecodeBatch takes from the account of memory whose size stored bytes decide.
+// BatchMemory: charges the memory of a DecodeBatch to the stored budget (memory whose size stored bytes decide).
 //
-// Who loads a batch asks for a result of some size, and for about as much memory of each kind as that takes; how long
-// chunks are, decoded or as stored, the store says. So of each kind the account is charged with what is beyond the
-// result's size, and a large batch of ordinary chunks is charged with little. What chunks are read through comes out of
-// the budgets that every read has.
+// The caller that loads a batch chooses the size of its result, and so accepts about as much memory of each kind. But
+// the store decides how long the chunks are, encoded and decoded. So for each kind only what exceeds the result's size
+// is charged; a large batch of ordinary chunks costs little. Buffers for reading the chunks come out of the budgets of
+// every read.
 //
 // Threads: one at a time.
 // Fails:   kResourceExhausted, naming the kind.
@@ -30,7 +30,7 @@ class BatchMemory {
   void set_result_bytes(std::uint64_t bytes) noexcept { result_bytes_ = bytes; }
   std::uint64_t result_bytes() const noexcept { return result_bytes_; }
 
-  // REQUIRES: called before as much is allocated; `bytes` are all of that kind.
+  // REQUIRES: called before the allocation; `bytes` is the new total of that kind.
   Status hold(Kind kind, std::uint64_t bytes) noexcept {
     constexpr const char* kNames[] = {"the list of a batch's chunks", "the encoded chunks of a batch",
                                       "the buffers that a batch's chunks are decoded in",

@@ -1,4 +1,4 @@
-// DecodeBatch: a plan's chunks, fetched once and kept as the device would get them.
+// DecodeBatch: a plan's chunks, fetched once and kept in the encoded form that a device decodes.
 #include <headrace_bench/decode_batch.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void add_step(std::vector<DecodeBatch::Step>& steps, std::string_view name, doub
   }
 }
 
-// An event behind each step.
+// Records an event after each step.
 class TimedMarks final : public device::DecodeMarks {
  public:
   explicit TimedMarks(device::Device& device) : device_(device) {}
@@ -85,7 +85,7 @@ class TimedMarks final : public device::DecodeMarks {
   Status status_;
 };
 
-// Host memory that the device can write outcomes into.
+// Host memory into which the device can write outcomes.
 class PinnedMemory {
  public:
   PinnedMemory() = default;
@@ -143,11 +143,11 @@ class DecodeBatch::Impl {
   const std::shared_ptr<const Array::Impl> array_;
   const Device device_;
   const bool staged_;
-  zarr::BatchMemory memory_;  // given back when all below is gone
+  zarr::BatchMemory memory_;  // outlives everything below
   device::ElementOp op_;
   std::vector<std::byte> fill_;
-  zarr::EncodedChunks kept_;  // its encoded bytes until they are on the device
-  unsigned workers_ = 1;      // on the host: workers at a time
+  zarr::EncodedChunks kept_;  // holds the encoded bytes until they are on the device
+  unsigned workers_ = 1;      // on the host: number of concurrent workers
   // On a device with decoders
   std::size_t first_stage_ = 0;
   std::unique_ptr<device::ChunkDecoder> decoder_;
@@ -156,7 +156,7 @@ class DecodeBatch::Impl {
   std::vector<device::DecodeItem> items_;
   std::vector<device::Box> boxes_;
   std::unique_ptr<TimedMarks> marks_;
-  std::unique_ptr<device::Stream> stream_;  // last: goes first, and with it what is queued on the memory above
+  std::unique_ptr<device::Stream> stream_;  // last member: freed first, so queued work ends before its memory is freed
 };
 
 Status DecodeBatch::Impl::load(const Selection& selection, const std::optional<Cancel>& cancel) {
@@ -223,7 +223,7 @@ Status DecodeBatch::Impl::fetch(std::unique_ptr<transfer::Plan> plan, const std:
   return {};
 }
 
-// As many workers as have chunks to decode and memory for it.
+// Uses as many workers as have chunks to decode and memory for it.
 Status DecodeBatch::Impl::choose_workers() {
   const std::uint64_t lane_bytes = 2 * chain().temporary_bytes() + (kept_.apart ? chain().decoded_bytes() : 0);
   const std::size_t work = std::max<std::size_t>(kept_.chunks.size() + kept_.absent.size(), 1);
@@ -291,7 +291,7 @@ Result<DecodeBatch::Times> DecodeBatch::Impl::run_on_device() {
   }
   times.host_seconds = seconds_since(begun);
   HEADRACE_TRY(marks_->finish(times));
-  // The outcomes come behind the last step of the decode, so behind the marks.
+  // The outcomes arrive after the last decode step, and so after the marks.
   HEADRACE_TRY_ASSIGN(const auto event, Access::impl(device_)->create_event());
   HEADRACE_TRY(Access::impl(device_)->record(*event, *stream_));
   HEADRACE_TRY(Access::impl(device_)->synchronize(*event));
@@ -315,7 +315,7 @@ Status DecodeBatch::Impl::outcome_of(std::size_t index) const {
       .with_key(chunk.key);
 }
 
-// Chunks are taken one by one by whichever worker is free.
+// Any free worker takes the next chunk.
 class DecodeBatch::Impl::Work final : public transfer::Workload {
  public:
   explicit Work(const Impl& batch)
@@ -338,7 +338,7 @@ class DecodeBatch::Impl::Work final : public transfer::Workload {
   Progress work() override {
     const unsigned index = next_lane_.fetch_add(1, std::memory_order_relaxed);
     if (index >= workers_.size()) return Progress::kFinished;
-    // A worker that comes when all is done must not touch the batch, which may be gone.
+    // A worker that arrives after the end must not touch the batch, which may already be destroyed.
     for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < total_;) {
       Status status = do_one(i, workers_[index]);
       std::lock_guard lock(mutex_);

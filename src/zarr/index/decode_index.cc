@@ -1,4 +1,4 @@
-// Decode indices made by the CPU, saved and loaded.
+// Builds decode indices on the CPU, saves them, and loads them.
 #include "zarr/index/decode_index.h"
 
 #include <headrace/decode_index.h>
@@ -25,7 +25,7 @@ namespace zarr {
 namespace {
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 36;
-constexpr std::uint64_t kCopies = 3;  // of a file, with its records
+constexpr std::uint64_t kCopies = 3;  // of a file, including its records
 
 std::string file_in(const std::string& directory) { return directory + "/decode.hrindex"; }
 
@@ -35,12 +35,12 @@ struct Made {
   std::vector<std::byte> indices;
 };
 
-// Where a read ends whose chunks are not wanted, but the indices of their decoding.
+// The sink of a read that keeps the decode indices of chunks, not their elements.
 class IndexSink final : public transfer::ChunkSink {
  public:
-  // `out` outlives the read.
+  // `out` must outlive the read.
   IndexSink(const transfer::ReadTasks& tasks, Made& out) noexcept : ChunkSink(tasks), out_(out) {}
-  // Working memory of a worker: what make_decode_index() and the stages before it take beside decoding.
+  // A worker's working memory: what make_decode_index() and the stages before it need besides decoding.
   static std::uint64_t lane_bytes(const codec::Chain& chain) noexcept {
     const std::size_t first = chain.device_stage_begin();
     return base::checked_add(chain.temporary_bytes(), first > 0 ? chain.capacity_before(first) : 0)
@@ -90,7 +90,7 @@ Status IndexSink::take_task(transfer::Wave& wave, const transfer::TaskGroup& gro
   report.stored_bytes += stored;
   report.decoded_bytes += wave.tasks.chain().decoded_bytes();
   if (!index.ok()) {
-    // No fault of this chunk, and the same with the next.
+    // The cause is not this chunk: the next one would fail the same way.
     const Code code = index.status().code();
     if (code == Code::kResourceExhausted || (code == Code::kUnsupported && report.indexed + report.small == 0)) {
       tasks_.report().stop(std::move(index).status().with_key(transfer::ReadTasks::key_of(wave.tasks, group, worker)));
@@ -107,7 +107,7 @@ Status IndexSink::take_task(transfer::Wave& wave, const transfer::TaskGroup& gro
   return {};
 }
 
-// As every run has it, whichever chunk came first.
+// Puts the records in order, so that every run gives the same file, whichever chunk arrived first.
 void sort_by_place(Made& made) {
   std::ranges::sort(made.records, {},
                     [](const IndexRecord& record) { return std::pair(record.object, record.offset); });
@@ -140,7 +140,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
   HEADRACE_TRY(resources->check_usable());
   HEADRACE_TRY(stored_on_gpu(*impl));
   const codec::Chain& chain = impl->unit_chain();
-  // Where boxes would go does not matter; the tensor is never touched.
+  // The tensor is never touched, so the destinations of boxes do not matter.
   HEADRACE_TRY_ASSIGN(const ResolvedSelection all, impl->resolve_selection({}));
   HEADRACE_TRY_ASSIGN(ReadConversion conversion, make_conversion(impl->metadata.dtype, impl->element_op, impl->fill,
                                                                  !impl->metadata.fill.empty(), ReadOptions()));
@@ -170,7 +170,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
   if (options.progress) {
     HEADRACE_TRY(base::run_callback(base::kProgressThrew, options.progress, chunks, chunks));
   }
-  // Chunks that could not even be read.
+  // Chunks that could not be read.
   made.report.chunks += read->errors().size();
   made.report.without += read->errors().size();
   sort_by_place(made);
@@ -178,7 +178,7 @@ Result<Made> make_all(const Array& array, const DecodeIndexOptions& options) {
   return made;
 }
 
-// `memory` is what it and its records take.
+// Charges the file and its records to `memory`.
 Result<std::vector<std::byte>> read_file(const std::string& path, base::Charge& memory) {
   os::FileHandle file;
   HEADRACE_TRY(os::FileHandle::open(path, {}, file));

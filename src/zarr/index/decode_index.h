@@ -1,4 +1,4 @@
-// Decode indices that were saved, put where reads look for them.
+// Loads saved decode indices into the cache that reads use.
 #pragma once
 
 #include <headrace/decode_index.h>
@@ -10,8 +10,8 @@
 
 namespace headrace::zarr {
 
-// What has become of the file in `directory`, in a line: how much it holds, or why it is not used. Files that cannot be
-// used are no failure. kInvalidArgument where no memory is set aside for indices. Throws std::bad_alloc.
+// Returns a line that reports how much the file in `directory` holds, or why it is not used. An unusable file is not a
+// failure. kInvalidArgument: no memory is set aside for indices. Throws std::bad_alloc.
 Result<std::string> load_decode_index(const Array::Impl& array, const std::string& directory);
 
 }  // namespace headrace::zarr

@@ -30,7 +30,7 @@ Status EncodedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t 
   EncodedChunk chunk;
   chunk.ordinal = wave.tasks.tasks[task_index].ordinal;
   chunk.key = transfer::ReadTasks::key_of(wave.tasks, group, worker);
-  worker.described = nullptr;  // the boxes are spent
+  worker.described = nullptr;  // its boxes have been consumed
   {
     std::lock_guard lock(mutex_);
     if (Status status = keep_locked(wave, std::move(chunk), encoded, worker); !status.ok()) return status;
@@ -78,13 +78,13 @@ Status EncodedSink::add_boxes_locked(const Wave& wave, std::vector<SourcedBox>& 
   return {};
 }
 
-// Twice: the lists grow by doubling, and what the device is given is made of them.
+// Charged twice: the lists grow by doubling, and the device's lists are built from them.
 Status EncodedSink::add_to_lists_locked(std::uint64_t bytes) {
   lists_bytes_ += 2 * bytes;
   return memory_.hold(Kind::kLists, lists_bytes_);
 }
 
-// Doubled as long as that is not charged, then little by little.
+// Doubles the capacity while that is free of charge, then grows in small steps.
 Status EncodedSink::make_room_locked(std::uint64_t bytes) {
   const std::uint64_t room = out_.encoded.capacity(), free_of_charge = memory_.result_bytes();
   if (bytes <= room) return {};

@@ -1,7 +1,8 @@
-// EncodedSink: where a read ends whose chunks are kept as a decoder gets them, with where their elements go.
+// EncodedSink: the sink of a read that keeps its chunks in the encoded form that a decoder gets, with the destinations
+// of their elements.
 //
-// Threads: as ChunkSink has it. What was kept belongs to the caller once the read has ended.
-// Fails:   kResourceExhausted where the account has no room for what is kept; it ends the read.
+// Threads: as ChunkSink. Once the read has ended, the caller owns what was kept.
+// Fails:   kResourceExhausted if the account has no room for what is kept; it ends the read.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +17,25 @@
 
 namespace headrace::zarr {
 
-inline constexpr std::uint64_t kEncodedAlignment = 64;  // of chunks: decoders may use their widest accesses
+inline constexpr std::uint64_t kEncodedAlignment = 64;  // of chunks, so that decoders may use their widest accesses
 
-// Without a source, and where in the decoded chunk that begins.
+// A box without its source pointer, and the offset of its source in the decoded chunk.
 struct SourcedBox {
   device::Box box;
   std::int64_t source_offset;
 };
 
 struct EncodedChunk {
-  std::uint64_t ordinal = 0;  // the plan's
+  std::uint64_t ordinal = 0;  // as the plan numbers it
   std::string key;
   std::uint64_t at = 0, bytes = 0;  // in the encoded bytes
   std::vector<SourcedBox> boxes;
-  std::byte* in_place = nullptr;  // decodes to here, nothing to assemble
+  std::byte* in_place = nullptr;  // decoded directly to here; nothing to assemble
 };
 
 struct EncodedChunks {
-  std::vector<EncodedChunk> chunks;  // as they came; sort() puts them in the plan's order
-  std::vector<SourcedBox> absent;    // to be filled
+  std::vector<EncodedChunk> chunks;  // in order of arrival; sort() puts them in the plan's order
+  std::vector<SourcedBox> absent;    // destinations of absent chunks
   std::vector<std::byte> encoded;
   bool apart = false;  // some chunk is not decoded in place
 
@@ -43,7 +44,7 @@ struct EncodedChunks {
 
 class EncodedSink final : public transfer::ChunkSink {
  public:
-  // The chain's first `undone` stages are undone before a chunk is kept. `memory` and `out` outlive the read.
+  // The chain's first `undone` stages are decoded before a chunk is kept. `memory` and `out` must outlive the read.
   EncodedSink(const transfer::ReadTasks& tasks, std::size_t undone, BatchMemory& memory, EncodedChunks& out) noexcept
       : ChunkSink(tasks), undone_(undone), memory_(memory), out_(out) {}
 
@@ -61,7 +62,7 @@ class EncodedSink final : public transfer::ChunkSink {
   std::mutex mutex_;
   BatchMemory& memory_;  // guarded by mutex_, as all below
   EncodedChunks& out_;
-  std::uint64_t lists_bytes_ = 0;  // of chunks and boxes, and what is made of them for the device
+  std::uint64_t lists_bytes_ = 0;  // of chunks and boxes, and of the device's lists built from them
 };
 
 }  // namespace headrace::zarr

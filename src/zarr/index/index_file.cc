@@ -19,7 +19,7 @@ void store(std::span<std::byte> bytes, std::size_t at, std::uint64_t value, std:
   for (std::size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<std::byte>(value >> (8 * i));
 }
 
-// Of everything but itself: FNV-1a, by words of 8 bytes.
+// FNV-1a over words of 8 bytes, without the checksum field.
 std::uint64_t checksum(std::span<const std::byte> bytes) {
   std::uint64_t sum = 14695981039346656037u;
   const auto add = [&](std::uint64_t word) {

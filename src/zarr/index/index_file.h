@@ -1,12 +1,14 @@
-// The file that decode indices of an array's chunks are saved in.
+// The file format of saved decode indices of an array's chunks.
 //
-// Little-endian: a header of 64 bytes ("hrindex" and a zero, version, number of records, bytes behind the records, the
-// codec's name, a checksum of all the rest), a record of 32 bytes for each chunk (number of the stored object in the
-// array's grid, where the chunk begins in it, how many bytes it has encoded, bytes of its index), and the indices, one
-// behind the other, in the records' order. What is in an index is the codec's own affair.
+// All numbers are little-endian. The file has three parts:
+// - a header of 64 bytes: "hrindex" and a zero, version, number of records, bytes behind the records, the codec's name,
+//   and a checksum of the rest of the file;
+// - a record of 32 bytes per chunk: number of the stored object in the array's grid, the chunk's offset in it, its
+//   encoded bytes, and the bytes of its index;
+// - the indices, concatenated in the records' order. Their format is the codec's own.
 //
-// Whatever the bytes are, parsing them reads nothing outside and takes memory for as many records as they have room
-// for. A file that is well-formed and wrong costs time, not correctness: an index is verified as it is used.
+// Parsing is safe for any bytes: it reads nothing outside them, and allocates only for as many records as fit. A
+// well-formed file with wrong contents costs time, not correctness, because an index is verified as it is used.
 #pragma once
 
 #include <headrace/status.h>
@@ -22,21 +24,21 @@ namespace headrace::zarr {
 
 struct IndexRecord {
   std::uint64_t object = 0, offset = 0, encoded_bytes = 0;
-  std::uint64_t at = 0;     // in the indices
+  std::uint64_t at = 0;     // offset in the indices
   std::uint32_t bytes = 0;  // 0: the chunk needs none
 };
 
 struct IndexFile {
   std::string codec;
   std::vector<IndexRecord> records;
-  std::span<const std::byte> indices;  // of the bytes that were parsed
+  std::span<const std::byte> indices;  // views the parsed bytes
   std::span<const std::byte> index(const IndexRecord& record) const { return indices.subspan(record.at, record.bytes); }
 };
 
-// REQUIRES: each record's `at` and `bytes` lie in `indices`, one behind the other. Throws std::bad_alloc.
+// REQUIRES: `at` and `bytes` of the records cover `indices` contiguously and in order. Throws std::bad_alloc.
 std::vector<std::byte> write_index_file(std::string_view codec, std::span<const IndexRecord> records,
                                         std::span<const std::byte> indices);
-// kCorrupt, kUnsupported for another version. Throws std::bad_alloc.
+// kCorrupt; kUnsupported: another version. Throws std::bad_alloc.
 Result<IndexFile> parse_index_file(std::span<const std::byte> bytes);
 
 }  // namespace headrace::zarr

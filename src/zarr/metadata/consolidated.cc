@@ -12,7 +12,7 @@ namespace {
 using base::Json;
 using base::JsonScanner;
 
-// A node costs us some 150 bytes, and a hostile document only five.
+// A node costs some 150 bytes of memory, but only five bytes of a hostile document.
 constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
 constexpr base::JsonLimits kLimits{.max_bytes = base::kLargeDocumentBytes};
 constexpr std::string_view kV3Where = "consolidated_metadata";
@@ -26,7 +26,7 @@ Status wrong_path(std::string_view path) {
   return corrupt("consolidated metadata names " + quote(path) + ", which no node can be called");
 }
 
-// What listing an array needs of its document, which comes next in `scanner`.
+// Records what a listing needs of the node's document, which is the next value of `scanner`.
 Status scan_node(JsonScanner& scanner, ConsolidatedNode& node, std::string_view dtype_key) {
   HEADRACE_TRY_ASSIGN(const bool is_object, scanner.enter_object());
   if (!is_object) return corrupt("consolidated metadata of " + quote(node.path) + " must be an object");
@@ -46,14 +46,14 @@ Status scan_node(JsonScanner& scanner, ConsolidatedNode& node, std::string_view 
 
 Status Consolidated::add(ConsolidatedNode node) {
   if (nodes_.size() == kMaxNodes) return too_many_nodes();
-  // While the list grows, and is merged and sorted.
+  // Covers the growing list, and merging and sorting it.
   constexpr std::uint64_t kNodeBytes = 2 * sizeof(ConsolidatedNode) + 32;
   HEADRACE_TRY(memory_.take(kNodeBytes + node.path.size(), "the nodes of consolidated metadata"));
   nodes_.push_back(std::move(node));
   return {};
 }
 
-// The object "metadata" of v3, which comes next: path to zarr.json.
+// Scans the object "metadata" of v3: path -> zarr.json. It is the next value of `scanner`.
 Status Consolidated::scan_v3_nodes(JsonScanner& scanner, bool reserved_names) {
   std::string_view key;
   for (;;) {
@@ -69,7 +69,7 @@ Status Consolidated::scan_v3_nodes(JsonScanner& scanner, bool reserved_names) {
   }
 }
 
-// The object "metadata" of v2, which comes next: "path/.zarray" and so on to the document.
+// Scans the object "metadata" of v2: "path/.zarray" and so on -> document. It is the next value of `scanner`.
 Status Consolidated::scan_v2_entries(JsonScanner& scanner) {
   std::string_view key;
   for (;;) {
@@ -78,7 +78,7 @@ Status Consolidated::scan_v2_entries(JsonScanner& scanner) {
     const std::size_t slash = key.rfind('/');
     const std::string_view name = slash == std::string_view::npos ? key : key.substr(slash + 1);
     if (name != ".zarray" && name != ".zgroup" && name != ".zattrs") {
-      HEADRACE_TRY(scanner.skip_value().status());  // nothing that Zarr v2 knows
+      HEADRACE_TRY(scanner.skip_value().status());  // not a document of Zarr v2
       continue;
     }
     ConsolidatedNode node;
@@ -105,7 +105,7 @@ bool path_before(std::string_view a, std::string_view b) noexcept {
   return a.size() < b.size();
 }
 
-// Sorts the nodes. In v2 up to three entries make one.
+// Sorts the nodes. In v2, merges up to three entries into one node.
 Status Consolidated::finish() {
   const auto before = [](const ConsolidatedNode& a, const ConsolidatedNode& b) { return path_before(a.path, b.path); };
   if (!std::is_sorted(nodes_.begin(), nodes_.end(), before)) std::stable_sort(nodes_.begin(), nodes_.end(), before);
@@ -119,14 +119,14 @@ Status Consolidated::finish() {
     ConsolidatedNode& into = merged.back();
     if (!node.attributes.empty()) {
       into.attributes = node.attributes;
-    } else if (into.document.empty() || node.is_array) {  // an array, where a path is both
+    } else if (into.document.empty() || node.is_array) {  // a path that is both an array and a group is an array
       into.is_array = node.is_array;
       into.document = node.document;
       into.shape = node.shape;
       into.data_type = node.data_type;
     }
   }
-  // Attributes of what is no node.
+  // Attributes without a node.
   std::erase_if(merged, [](const ConsolidatedNode& node) { return node.document.empty(); });
   nodes_ = std::move(merged);
   return {};
@@ -166,7 +166,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes 
                                                                    std::string* group_text, bool reserved_names) {
   std::shared_ptr<Consolidated> out(new Consolidated(3, std::move(document), std::move(memory)));
   const std::string_view text = out->text();
-  // Non-finite numbers are let through here and looked at where a node is parsed.
+  // Non-finite numbers are accepted here and checked when a node is parsed.
   JsonScanner scanner(text, true, kLimits, &out->memory_);
   HEADRACE_TRY_ASSIGN(const bool is_object, scanner.enter_object());
   if (!is_object) return corrupt("zarr.json must be a JSON object");
@@ -178,7 +178,7 @@ Result<std::shared_ptr<const Consolidated>> Consolidated::parse_v3(store::Bytes 
     if (!more) break;
     const std::size_t before = scanner.next_position();
     const std::string name(key);
-    if (name != kV3Where || scanner.peek() != '{') {  // null is for parse_v3_group to judge
+    if (name != kV3Where || scanner.peek() != '{') {  // parse_v3_group checks null
       HEADRACE_TRY(scanner.skip_value().status());
       const std::size_t added = name.size() + (scanner.position() - before);
       if (group_text->size() + added > base::JsonLimits().max_bytes) {

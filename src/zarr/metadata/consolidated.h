@@ -1,8 +1,8 @@
-// Consolidated metadata: the documents of all nodes below a group, in one.
+// Consolidated metadata: one document that contains the documents of all nodes below a group.
 //
 // Zarr v2 keeps it in `.zmetadata` (a convention of zarr-python), v3 in the member "consolidated_metadata" of the
-// group's zarr.json ("v3/core", additional fields). Such a document can be large, and most of it is not wanted: it is
-// checked and cut into nodes by one pass over the text, and a node is parsed when it is asked for.
+// group's zarr.json ("v3/core", additional fields). The document can be large, and a caller rarely needs most of it.
+// One pass over the text checks it and splits it into nodes; a node is parsed only on request.
 //
 // Threads: immutable once made.
 #pragma once
@@ -22,31 +22,31 @@
 
 namespace headrace::zarr {
 
-// All views are parts of the document that the Consolidated holds; each is a valid JSON value, or empty.
+// The views point into the document that Consolidated owns. Each is a valid JSON value, or empty.
 struct ConsolidatedNode {
   std::string path;                   // relative to the group, "" for the group itself (v2 only)
   bool is_array = false;              // otherwise a group
   std::string_view document;          // zarr.json, .zarray or .zgroup
   std::string_view attributes;        // v2: .zattrs
-  std::string_view shape, data_type;  // of `document`, where it is an array's
+  std::string_view shape, data_type;  // of `document`; set for arrays only
 };
 
 class Consolidated {
  public:
-  // `.zmetadata`. kCorrupt for what is not JSON, has another form, or names what no node can be called.
-  // `memory` holds what the document takes; the nodes are taken as well, and all of it is kept for as long as they are:
-  // kResourceExhausted.
+  // `.zmetadata`. kCorrupt: not JSON, the wrong form, or an invalid node path.
+  // `memory` already holds the document's bytes. The nodes are charged to it too, and Consolidated keeps all of it
+  // while it lives. kResourceExhausted: no room for the nodes.
   static Result<std::shared_ptr<const Consolidated>> parse_v2(store::Bytes document, base::Charge memory = {});
-  // A group's zarr.json. *group_text becomes the document less its consolidated metadata, for parse_v3_group. Null
-  // where the document has none.
+  // A group's zarr.json. Sets *group_text to the document without its consolidated metadata, for parse_v3_group.
+  // Returns null if the document has none.
   static Result<std::shared_ptr<const Consolidated>> parse_v3(store::Bytes document, base::Charge memory,
                                                               std::string* group_text, bool reserved_names = false);
 
   int zarr_format() const noexcept { return zarr_format_; }
-  // Parents before children, siblings by name.
+  // Parents come before children, siblings are sorted by name.
   const std::vector<ConsolidatedNode>& nodes() const noexcept { return nodes_; }
   const ConsolidatedNode* find(std::string_view path) const noexcept;
-  // The nodes below `path`; v2 groups may be implied by that alone.
+  // The nodes below `path`. In v2, having any makes `path` an implied group.
   std::span<const ConsolidatedNode> below(std::string_view path) const noexcept;
   bool has_below(std::string_view path) const noexcept { return !below(path).empty(); }
 
@@ -66,7 +66,7 @@ class Consolidated {
   std::vector<ConsolidatedNode> nodes_;
 };
 
-// Order of hierarchy paths: parents before children, siblings by name.
+// Order of hierarchy paths: parents come before children, siblings are sorted by name.
 bool path_before(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace headrace::zarr

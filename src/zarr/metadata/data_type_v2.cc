@@ -13,7 +13,7 @@ using base::Json;
 
 constexpr std::string_view kAllowed = "a NumPy type string such as \"<f4\" or a list of fields";
 
-// Digits only, no sign and no leading zero. False if there are none, or the number is above `high`.
+// Reads digits without sign or leading zero. False if there are none, or the number is above `high`.
 bool take_number(std::string_view& text, std::uint64_t high, std::uint64_t& number) {
   if (text.empty() || text[0] < '1' || text[0] > '9') return false;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -56,7 +56,7 @@ Result<DataType> parse_time(std::string_view rest, TypeKind kind, const Json& va
 
 Result<DataType> parse_simple(const Json& value, bool& big_endian) {
   const auto& text = value.get_ref<const std::string&>();
-  // NumPy has no type string for these; tensorstore writes their names, and stores them little-endian.
+  // NumPy has no type string for these. tensorstore writes their names, and stores them little-endian.
   if (text == "bfloat16") return numeric_type(text);
   if (text == "int4" || text.substr(0, 7) == "float8_")
     return unsupported("dtype " + quote(text) + " is not implemented");
@@ -113,7 +113,7 @@ Result<DataType::Field> parse_field(const Json& value, std::size_t index, int de
   }
   DataType::Field field;
   field.name = value[0].get<std::string>();
-  // NumPy writes the padding of an aligned struct as nameless fields, and names them so when it reads them.
+  // NumPy writes the padding of an aligned struct as fields without a name, and gives them these names when reading.
   if (field.name.empty()) field.name = "f" + std::to_string(index);
   auto type = parse_any(value[1], field.big_endian, depth + 1);
   if (!type.ok()) return std::move(type).status();

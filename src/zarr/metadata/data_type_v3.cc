@@ -12,7 +12,7 @@ namespace {
 
 using base::Json;
 
-// "r24": a whole number of bytes.
+// "r24": bits, a multiple of 8.
 Result<DataType> parse_raw_bits(std::string_view name) {
   const std::string_view digits = name.substr(1);
   std::uint64_t bits = 0;
@@ -95,7 +95,7 @@ Result<DataType> parse_struct(const CodecSpec& spec, int depth) {
   }
   DataType type;
   type.kind = TypeKind::kStruct;
-  type.name = spec.name;  // the legacy alias "structured" has a rule of its own in the bytes codec
+  type.name = spec.name;  // the bytes codec has a rule of its own for the legacy alias "structured"
   type.item_bytes = 0;
   std::set<std::string> names;
   for (const Json& item : *fields) {
@@ -123,10 +123,10 @@ Result<DataType> parse_any(const Json& value, int depth) {
   if (name == "complex_float32") name = "complex64";  // registered aliases
   if (name == "complex_float64") name = "complex128";
   DataType type;
-  // Registered is "bytes". zarr-python writes "variable_length_bytes" since 3.1, zarrs once wrote "binary".
+  // The registered name is "bytes". zarr-python since 3.1 writes "variable_length_bytes", old zarrs "binary".
   const bool is_bytes = name == "bytes" || name == "variable_length_bytes" || name == "binary";
   if (name == "string" || is_bytes) {
-    // Nothing says how such fields would lie in an element.
+    // No specification defines the layout of such a field in an element.
     if (depth > 0) return unsupported("data type " + quote(spec.name) + " as that of a field: it has no size");
     type = variable_type(is_bytes ? TypeKind::kVariableBytes : TypeKind::kString);
   } else if (is_raw_bits(name)) {

@@ -25,7 +25,7 @@ void append_little(Bytes& out, std::uint64_t bits, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) out.push_back(static_cast<std::byte>(bits >> (8 * i) & 0xff));
 }
 
-// RFC 4648 with padding, nothing else in between.
+// RFC 4648 with padding; other characters are not allowed.
 std::optional<Bytes> decode_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
   std::size_t padding = 0;
@@ -91,7 +91,7 @@ bool append_utf32(std::string_view text, std::size_t max_points, Bytes& out) {
   return true;
 }
 
-// An integer of `bytes` bytes, in range, as two's complement.
+// An integer of `bytes` bytes as two's complement. Fails if it is out of range.
 Result<std::uint64_t> integer_bits(const Json& value, bool is_signed, std::size_t bytes) {
   const int bits = static_cast<int>(bytes) * 8;
   const std::uint64_t high = std::numeric_limits<std::uint64_t>::max() >> (64 - bits + (is_signed ? 1 : 0));
@@ -129,7 +129,7 @@ std::optional<std::uint64_t> hex_bits(std::string_view text, int bytes) {
   return bits;
 }
 
-// A decimal fraction has been rounded to double by the JSON parser; every reader known does the same.
+// The JSON parser has already rounded a decimal fraction to double; all known readers do the same.
 Result<std::uint64_t> fill_float_bits(const Json& value, FloatFormat format, bool hex) {
   if (value.is_number_float()) return float_bits(value.get<double>(), format);
   if (value.is_number_unsigned()) return float_bits_of_integer(value.get<std::uint64_t>(), false, format);
@@ -156,7 +156,7 @@ FloatFormat float_format(TypeKind kind, std::uint32_t bytes) {
   return bytes == 2 ? kFloat16 : bytes == 4 ? kFloat32 : kFloat64;
 }
 
-// What both formats write alike: integers, floats, complex pairs, times.
+// Values that both formats write alike: integers, floats, complex pairs, times.
 Result<Bytes> number_fill(const Json& value, const DataType& dtype, bool v3) {
   Bytes out;
   switch (dtype.kind) {
@@ -196,7 +196,7 @@ Result<Bytes> number_fill(const Json& value, const DataType& dtype, bool v3) {
   }
 }
 
-// Base64 of `item_bytes` bytes; of fewer, padded with zeros, where `may_be_short`.
+// Base64 of `item_bytes` bytes. If `may_be_short`, fewer are allowed and padded with zeros.
 Result<Bytes> base64_fill(const Json& value, std::uint32_t item_bytes, bool may_be_short, std::string_view allowed) {
   if (!value.is_string()) return wrong_fill(allowed, value);
   const auto& text = value.get_ref<const std::string&>();
@@ -248,7 +248,7 @@ Result<Bytes> object_fill(const Json& value, const DataType& dtype) {
 
 Result<Bytes> text_fill(const Json& value, std::string_view allowed) {
   if (!value.is_string()) return wrong_fill(allowed, value);
-  const auto& text = value.get_ref<const std::string&>();  // the parser has seen to it that this is UTF-8
+  const auto& text = value.get_ref<const std::string&>();  // valid UTF-8: the JSON parser checks it
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   return Bytes(bytes.begin(), bytes.end());
 }
@@ -262,7 +262,7 @@ Result<Bytes> variable_bytes_fill(const Json& value, bool may_be_list, std::stri
   return std::move(*bytes);
 }
 
-// Like an element of one size.
+// Applies the size limit of a fixed-size element.
 Result<Bytes> bounded(Result<Bytes> fill) {
   if (fill.ok() && fill->size() > kMaxItemBytes) return element_too_large(kField);
   return fill;
@@ -284,7 +284,7 @@ Result<Bytes> parse_v2_fill(const Json& value, const DataType& dtype) {
     case TypeKind::kUnicode:
       return unicode_fill(value, dtype.item_bytes);
     case TypeKind::kString:
-      // zarr-python 2 puts 0 where it is not told, and numcodecs encodes a 0 among strings as an empty one.
+      // zarr-python 2 writes 0 by default, and numcodecs encodes a 0 among strings as an empty one.
       if (is_zero) return Bytes();
       return bounded(text_fill(value, "a string, 0 or null"));
     case TypeKind::kVariableBytes:
@@ -292,7 +292,7 @@ Result<Bytes> parse_v2_fill(const Json& value, const DataType& dtype) {
       return bounded(variable_bytes_fill(value, false, "base64 text, 0 or null"));
     case TypeKind::kRaw:
     case TypeKind::kStruct: {
-      // Old writers put the number 0 for "all bytes zero".
+      // Old writers use the number 0 for "all bytes zero".
       if (is_zero) return Bytes(dtype.item_bytes);
       auto bytes = base64_fill(value, dtype.item_bytes, false, "base64 text, 0 or null");
       if (bytes.ok()) swap_element(dtype.stored_swap_runs, *bytes);

@@ -50,7 +50,7 @@ void repair_format(Json& document, double version, Lenient& lenient) {
   if (lenient.use(Leniency::kFormatAsFloat, "zarr_format is " + found->dump())) *found = static_cast<int>(version);
 }
 
-// Turns "endian" of the draft into "bytes", and names into objects so that the rest has one form to look at.
+// Reads the name of a codec given as a string or as an object with "name". False if it has neither form.
 bool codec_name(const Json& codec, std::string& name) {
   const Json* text = &codec;
   if (codec.is_object()) {
@@ -76,8 +76,8 @@ bool is_known(std::string_view name) {
   return false;
 }
 
-// Where "bytes" belongs in a list that has no array -> bytes codec; nothing where it has one, or one that cannot be
-// made.
+// Where to insert "bytes" in a list that has no array -> bytes codec. nullopt if it has one, or has a codec that cannot
+// be made.
 std::optional<std::size_t> missing_bytes_at(const Json& codecs, const DataType& dtype) {
   std::size_t place = 0;
   for (std::size_t i = 0; i < codecs.size(); ++i) {
@@ -94,7 +94,7 @@ std::optional<std::size_t> missing_bytes_at(const Json& codecs, const DataType& 
 
 void repair_one_codec(Json& codec, const std::string& name, const DataType& dtype, std::size_t rank,
                       const std::string& where, Lenient& lenient, int depth) {
-  // What is there and no object is not repaired, but refused by who reads it.
+  // A configuration that is not an object is not repaired; the parser refuses it.
   if (codec.is_object() && codec.contains("configuration") && !codec["configuration"].is_object()) return;
   const auto config = [&codec]() -> Json& {
     if (!codec.is_object()) codec = Json{{"name", codec}};
@@ -209,7 +209,7 @@ void repair_v3(Json& document, Lenient& lenient) {
 
 void repair_v2(Json& document, Lenient& lenient) {
   repair_format(document, 2, lenient);
-  if (!document.contains("dtype")) return;  // a group, or nothing that could be repaired
+  if (!document.contains("dtype")) return;  // a group, or nothing to repair
   repair_dtype(document["dtype"], lenient, 0);
   const std::pair<const char*, Json> defaults[] = {
       {"filters", nullptr}, {"compressor", nullptr}, {"fill_value", nullptr}, {"order", "C"}};
@@ -257,7 +257,7 @@ void repair_fill(Json& fill, const DataType& dtype, Lenient& lenient) {
   const bool integer = dtype.kind == TypeKind::kInt || dtype.kind == TypeKind::kUint;
   if (!integer || !fill.is_number_float()) return;
   const double value = fill.get<double>();
-  // Beyond 2^53 a double need not be the integer that was meant.
+  // Above 2^53 the double may differ from the intended integer.
   if (value != std::trunc(value) || std::abs(value) > 9007199254740992.0) return;
   if (lenient.use(Leniency::kIntegerFillAsFloat, "fill_value is " + fill.dump())) {
     fill = static_cast<std::int64_t>(value);

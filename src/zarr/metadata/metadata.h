@@ -1,7 +1,8 @@
-// Array and group metadata, Zarr v2 and v3, in one form.
+// Array and group metadata of Zarr v2 and v3, in one form.
 //
-// Parsing is strict: what the specifications forbid is kCorrupt with the rule named, what is legal but not implemented
-// is kUnsupported with the feature named. Nothing is guessed. ("v3/core" = Zarr core specification 3.1, "v2" = 2.0.)
+// Parsing is strict and never guesses. What the specifications forbid fails with kCorrupt and names the rule; what is
+// legal but not implemented fails with kUnsupported and names the feature. ("v3/core" = Zarr core specification 3.1,
+// "v2" = 2.0.)
 //
 // Threads: plain values; the parsers have no state.
 #pragma once
@@ -26,9 +27,9 @@ inline constexpr int kMaxShardingDepth = 8;
 
 inline constexpr std::size_t kMaxRank = 32;
 
-class Lenient;  // what may be let pass, and what was; null: nothing
+class Lenient;  // the enabled leniencies and their uses; null: none
 
-// One step of a codec chain as written: resolved later by the codec table.
+// One step of a codec chain as written. The codec table resolves it later.
 struct CodecSpec {
   std::string name;   // v3 name, or v2 numcodecs id
   base::Json config;  // object; v2: without "id"
@@ -48,10 +49,10 @@ struct ArrayMetadata {
   bool v2_big_endian = false;  // v2 only: byte order of a non-structured dtype
   char v2_order = 'C';         // v2 only
   ChunkKeyEncoding keys;
-  // item_bytes bytes as they appear in decoded (little-endian, packed) elements. Empty: v2 null, contents undefined;
-  // zeros are used. For elements of variable length any number of bytes, none for v2 null.
+  // One element's bytes in decoded form (little-endian, packed): item_bytes of them. Empty: v2 null, whose contents are
+  // undefined; zeros are used. Elements of variable length: any number of bytes, none for v2 null.
   std::vector<std::byte> fill;
-  std::string fill_text;          // as written, compact JSON, for people
+  std::string fill_text;          // as written, compact JSON, for display
   std::vector<CodecSpec> codecs;  // v3: the list; v2: filters then compressor, in encoding order
   std::vector<std::optional<std::string>> dimension_names;  // empty if absent, else one per dimension
   base::Json attributes = base::Json::object();
@@ -66,28 +67,29 @@ struct GroupMetadata {
 // `.zarray`; attributes come from parse_v2_attributes.
 Result<ArrayMetadata> parse_v2_array(std::string_view text, Lenient* lenient = nullptr);
 Result<GroupMetadata> parse_v2_group(std::string_view text, Lenient* lenient = nullptr);  // `.zgroup`
-// `.zattrs`: an object. Bare NaN and Infinity, which some writers put into attributes, become the strings "NaN" and
-// "Infinity"; likewise below "attributes" in zarr.json.
+// `.zattrs`: an object. Some writers put bare NaN and Infinity into attributes; they become the strings "NaN" and
+// "Infinity". The same holds below "attributes" in zarr.json.
 Result<base::Json> parse_v2_attributes(std::string_view text);
 
-// `zarr.json`. node_type decides which; parse_v3_array on a group is kInvalidArgument ("is a group").
+// `zarr.json`. node_type decides the kind of node; parse_v3_array on a group fails with kInvalidArgument ("is a
+// group").
 Result<ArrayMetadata> parse_v3_array(std::string_view text, Lenient* lenient = nullptr);
 Result<GroupMetadata> parse_v3_group(std::string_view text, Lenient* lenient = nullptr);
-// Either of them, whichever the node is.
+// Parses either kind of node.
 struct V3Node {
   std::optional<ArrayMetadata> array;
   std::optional<GroupMetadata> group;
 };
 Result<V3Node> parse_v3_node(std::string_view text, Lenient* lenient = nullptr);
-// "array" or "group", after checking zarr_format and node_type only.
+// Returns "array" or "group"; checks zarr_format and node_type only.
 Result<std::string> parse_v3_node_type(std::string_view text);
 
-// v3 extension object or bare string -> {name, configuration}; `what` names the field in messages.
+// v3 extension object or bare string -> {name, configuration}. `what` names the field in messages.
 Result<CodecSpec> parse_extension(const base::Json& value, std::string_view what);
 
-// numpy type string or descr list ("<f4", ">M8[ns]", [["a","<i4"],["b","|S3",[2]]]); sets big_endian for a simple type.
+// NumPy type string or descr list ("<f4", ">M8[ns]", [["a","<i4"],["b","|S3",[2]]]). Sets big_endian for a simple type.
 Result<DataType> parse_v2_dtype(const base::Json& value, bool& big_endian);
-// "|O": the type of the objects that the first filter of `codecs`, numcodecs' object codec, encodes.
+// dtype "|O": the type of the objects that the first filter of `codecs`, a numcodecs object codec, encodes.
 Result<DataType> parse_v2_object_type(const std::vector<CodecSpec>& codecs);
 // "float32", "r16", {"name": "numpy.datetime64", "configuration": {...}}, ...
 Result<DataType> parse_v3_dtype(const base::Json& value);
@@ -95,7 +97,7 @@ Result<DataType> parse_v3_dtype(const base::Json& value);
 Result<std::vector<std::byte>> parse_v2_fill(const base::Json& value, const DataType& dtype);
 Result<std::vector<std::byte>> parse_v3_fill(const base::Json& value, const DataType& dtype);
 
-// Appends the chunk's key (relative to the array) to `key`; allocates only to grow it.
+// Appends the chunk's key (relative to the array) to `key`. Allocates only if `key` must grow.
 // REQUIRES: index.size() is the array's rank.
 void append_chunk_key(const ChunkKeyEncoding& encoding, const std::uint64_t* index, std::size_t rank, std::string& key);
 
@@ -106,7 +108,7 @@ struct ShardingConfig {
   std::vector<CodecSpec> index_codecs;
   bool index_at_end = true;
 };
-// Checks the configuration against the shape of the shard it encodes: same rank, inner divides outer.
+// Checks the configuration against the shape of the shard it encodes: same rank, and the inner shape divides the outer.
 Result<ShardingConfig> parse_sharding(const base::Json& config, const std::vector<std::uint64_t>& outer_shape);
 
 }  // namespace headrace::zarr

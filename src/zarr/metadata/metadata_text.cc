@@ -14,10 +14,10 @@ using base::Json;
 namespace {
 
 constexpr std::size_t kShownBytes = 80;
-// A sub-array of structs repeats the runs of the struct; a few bytes of metadata must not become gigabytes of list.
+// A sub-array of structs repeats the struct's runs. A few bytes of metadata must not expand to gigabytes of list.
 constexpr std::size_t kMaxSwapRuns = 65536;
 
-// Cuts at a character's start, so that messages stay valid UTF-8.
+// Cuts at a character boundary, so that messages stay valid UTF-8.
 void cut(std::string& text) {
   if (text.size() <= kShownBytes) return;
   std::size_t end = kShownBytes;
@@ -58,11 +58,11 @@ void append_shortened(const Json& value, std::string& out) {
   }
 }
 
-// Appends `times` copies of `runs`, joining neighbours of one width. False if the list would become too long.
+// Appends `times` copies of `runs`, merging neighbours of one width. False if the list would become too long.
 bool append_runs(std::vector<DataType::SwapRun>& list, const std::vector<DataType::SwapRun>& runs,
                  std::uint64_t times) {
   if (runs.size() == 1) {
-    // Fits: the caller has checked the size of the element.
+    // Cannot overflow: the caller has checked the element's size.
     const auto count = static_cast<std::uint32_t>(runs[0].count * times);
     if (!list.empty() && list.back().width_bytes == runs[0].width_bytes) {
       list.back().count += count;
@@ -84,7 +84,7 @@ bool append_runs(std::vector<DataType::SwapRun>& list, const std::vector<DataTyp
   return true;
 }
 
-// The bare token for a number that is not finite at the start of `text`, or nothing.
+// The bare non-finite number token at the start of `text`, or "".
 std::string_view non_finite(std::string_view text) {
   for (std::string_view token : {"NaN", "Infinity", "-Infinity"}) {
     if (text.substr(0, token.size()) != token) continue;
@@ -94,12 +94,12 @@ std::string_view non_finite(std::string_view text) {
   return {};
 }
 
-// The text with such tokens in quotes, where they are below one of `keys`. Knows only as much of JSON as it takes to
-// tell strings from the rest; what comes out is parsed strictly.
+// Quotes such tokens within the members `keys`. Only knows enough JSON to tell strings from the rest; the result is
+// parsed strictly.
 std::string quote_non_finite(std::string_view text, const std::vector<std::string_view>& keys) {
   std::string out;
   out.reserve(text.size() + 64);
-  std::string_view string, key;  // the last string, and the last one before a colon at the top
+  std::string_view string, key;  // the last string, and the last top-level key
   int depth = 0;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
@@ -154,9 +154,9 @@ Status wrong_value(std::string_view what, std::string_view allowed, const Json& 
 
 Result<Json> parse_json_with_nan(std::string_view text, const std::vector<std::string_view>& keys) {
   auto strict = base::parse_json(text);
-  if (strict.ok() || strict.status().code() == Code::kResourceExhausted) return strict;  // a limit stays one
+  if (strict.ok() || strict.status().code() == Code::kResourceExhausted) return strict;  // a limit is final
   const std::string quoted = quote_non_finite(text, keys);
-  if (quoted.size() == text.size()) return strict;  // none was where it may be
+  if (quoted.size() == text.size()) return strict;  // no token where one is allowed
   auto parsed = base::parse_json(quoted);
   return parsed.ok() ? std::move(parsed) : std::move(strict);
 }
@@ -339,7 +339,7 @@ Status append_field(DataType& type, DataType::Field field) {
     if (!count) break;
   }
   auto bytes = count ? base::checked_mul<std::uint64_t>(*count, field.type.item_bytes) : std::nullopt;
-  // While fields are being appended item_bytes counts those there are, 0 at first.
+  // While fields are appended, item_bytes is the size of those appended so far.
   if (!bytes || *bytes > kMaxItemBytes - type.item_bytes) {
     return element_too_large("field " + quote(field.name));
   }

@@ -1,4 +1,4 @@
-// `.zarray`, `.zgroup` and `.zattrs` ("v2", metadata). Members that the specification lacks are ignored, as it says.
+// `.zarray`, `.zgroup` and `.zattrs` ("v2", metadata). Unknown members are ignored, as the specification demands.
 #include <algorithm>
 
 #include "zarr/metadata/lenient.h"

@@ -46,7 +46,7 @@ Result<Json> parse_attributes(const Json& document) {
   return *attributes;
 }
 
-// Extension points whose meaning cannot be left out.
+// Refuses must_understand: false on an extension point that readers cannot ignore.
 Status refuse_optional(const Json& value, std::string_view what) {
   if (!may_be_ignored(value)) return {};
   return corrupt(std::string(what) + " says must_understand: false, which it cannot");
@@ -114,7 +114,7 @@ Status check_storage_transformers(const Json& document) {
 Result<std::vector<std::optional<std::string>>> parse_dimension_names(const Json& document, std::size_t rank) {
   std::vector<std::optional<std::string>> names;
   auto list = document.find("dimension_names");
-  // zarr-python 3.0 wrote null for "none".
+  // zarr-python 3.0 writes null for "none".
   if (list == document.end() || list->is_null()) return names;
   if (!list->is_array()) return wrong_value("dimension_names", "a list of strings and nulls", *list);
   if (list->size() != rank) {
@@ -133,7 +133,7 @@ Result<std::vector<std::optional<std::string>>> parse_dimension_names(const Json
   return names;
 }
 
-// Byte order of the elements by the innermost "bytes" codec.
+// Byte order of the elements, from the innermost "bytes" codec.
 bool stored_big_endian(const Json& codecs) {
   if (!codecs.is_array()) return false;
   for (const Json& codec : codecs) {
@@ -160,7 +160,7 @@ bool is_registered_name(std::string_view name) {
   });
 }
 
-// Names before 3.1 could be URIs.
+// Before 3.1, names could be URIs.
 bool is_uri(std::string_view name) {
   const std::size_t colon = name.find("://");
   if (colon == std::string_view::npos || colon == 0 || colon + 3 == name.size()) return false;
@@ -238,7 +238,7 @@ Result<ArrayMetadata> read_array(Json& document, Lenient* lenient) {
   } else {
     HEADRACE_TRY_ASSIGN(array.fill, parse_v3_fill(*fill, array.dtype));
   }
-  // Base64 text of a structured element is in the order in which elements are stored ("structured" data type).
+  // Base64 text of a structured element has the byte order in which elements are stored ("structured" data type).
   if (array.dtype.kind == TypeKind::kStruct && fill->is_string() && stored_big_endian(*codecs)) {
     swap_element(array.dtype.swap_runs, array.fill);
   }
@@ -255,7 +255,7 @@ Result<GroupMetadata> read_group(const Json& document) {
   GroupMetadata group;
   HEADRACE_TRY_ASSIGN(group.attributes, parse_attributes(document));
   auto found = document.find("consolidated_metadata");
-  // zarr-python 3.0 wrote null for "none".
+  // zarr-python 3.0 writes null for "none".
   if (found == document.end() || found->is_null()) return group;
   const bool is_inline = found->is_object() && found->contains("kind") && is_text(found->at("kind"), "inline") &&
                          found->contains("metadata") && found->at("metadata").is_object();

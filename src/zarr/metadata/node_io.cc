@@ -13,8 +13,8 @@ std::string_view as_text(const store::Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The object, or nothing where there is none. What may hold consolidated metadata may be large; whatever is parsed has
-// the parser's own limit besides.
+// The object, or nullopt if it does not exist. `limit` is higher for documents with consolidated metadata, which may be
+// large; the parser applies its own limit to what it parses.
 Result<std::optional<store::Bytes>> get_if_present(store::Store& store, const std::string& key, base::Charge& memory,
                                                    std::uint64_t limit = base::JsonLimits().max_bytes) {
   auto document = store.get(key, limit, &memory);
@@ -27,7 +27,7 @@ Lenient* if_any(Lenient& lenient) { return lenient.any() ? &lenient : nullptr; }
 
 void set_v2_attributes(ArrayMetadata& array, base::Json attributes) {
   array.attributes = std::move(attributes);
-  // xarray and netCDF name v2 dimensions in this attribute; anything else it may hold is the user's own.
+  // xarray and netCDF name v2 dimensions in this attribute. Any other value in it is the user's own.
   auto names = array.attributes.find("_ARRAY_DIMENSIONS");
   if (names == array.attributes.end() || !names->is_array() || names->size() != array.shape.size()) return;
   for (const auto& name : *names) {
@@ -36,7 +36,7 @@ void set_v2_attributes(ArrayMetadata& array, base::Json attributes) {
   if (array.dimension_names.size() != array.shape.size()) array.dimension_names.clear();
 }
 
-// What parsing a document takes at most is taken before it is parsed, whatever it holds.
+// Charges the most that parsing `text` can take, before parsing.
 Status reserve_parsing(std::string_view text, LoadedNode& node) {
   return node.memory.take(base::most_parse_bytes(text.size()), "parsing a metadata document").with_key(node.key);
 }
@@ -50,12 +50,12 @@ Status parse_v3(std::string_view text, LoadedNode& node) {
   return {};
 }
 
-// A document that may hold consolidated metadata is never parsed as a whole: it can be megabytes. `memory` holds what
-// it takes.
+// Loads a v3 node. A document with consolidated metadata can have megabytes, so it is never parsed as a whole. `memory`
+// already holds the document's bytes.
 Status load_v3(store::Bytes document, base::Charge memory, bool keep_consolidated, LoadedNode& node) {
   if (as_text(document).find(kConsolidatedKey) == std::string_view::npos) return parse_v3(as_text(document), node);
-  // The whole document is wanted again where it has no such member after all, or is malformed: what the parser says of
-  // it names the member. It refuses a large one by its size.
+  // The whole document is parsed after all if it turns out not to have the member, or is malformed: the parser's
+  // message names the member. A document above the parser's size limit is refused by its size.
   store::Bytes whole;
   const std::uint64_t bytes = document.size();
   if (bytes <= base::JsonLimits().max_bytes) {
@@ -75,7 +75,7 @@ Status load_v3(store::Bytes document, base::Charge memory, bool keep_consolidate
     if (consolidated.status().code() != Code::kResourceExhausted && whole.size() == bytes) HEADRACE_TRY(parse_whole());
     return std::move(consolidated).status().with_key(node.key);
   }
-  // An array may have no such member, which only the whole document shows.
+  // The whole document is parsed if it lacks the member, or is an array's, where the parser must reject the member.
   if (*consolidated == nullptr) return parse_whole();
   HEADRACE_TRY(parse_v3(rest, node));
   if (!node.group) return parse_whole();
@@ -123,7 +123,7 @@ std::uint64_t kept_bytes(const DataType& type) {
 }  // namespace
 
 std::uint64_t kept_bytes(const ArrayMetadata& array) {
-  constexpr std::uint64_t kCopies = 3;  // of type and fill value: as stored, as decoded, as told
+  constexpr std::uint64_t kCopies = 3;  // of type and fill value: as stored, as decoded, as reported
   std::uint64_t bytes = kCopies * (kept_bytes(array.dtype) + array.fill.size()) + 2 * array.fill_text.size();
   for (const CodecSpec& codec : array.codecs) bytes += 2 * codec.name.size() + kept_bytes(codec.config);
   for (const auto& name : array.dimension_names) bytes += 2 * (name ? name->size() : 0);
@@ -230,7 +230,7 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
     node.group->attributes = std::move(attributes);
     return node;
   }
-  if (node.consolidated != nullptr) {  // nodes below, and only they say that this is a group
+  if (node.consolidated != nullptr) {  // only the nodes below imply that this is a group
     node.group.emplace();
     node.group->zarr_format = 2;
     return node;

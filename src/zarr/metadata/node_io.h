@@ -1,4 +1,4 @@
-// Finding nodes of a hierarchy in a store and reading their metadata documents.
+// Finds nodes of a hierarchy in a store and reads their metadata documents.
 #pragma once
 
 #include <headrace/status.h>
@@ -19,9 +19,9 @@ struct LoadedNode {
   std::string key;                     // of the document that defines the node
   std::optional<ArrayMetadata> array;  // one of these two is set
   std::optional<GroupMetadata> group;
-  std::shared_ptr<const Consolidated> consolidated;  // of a group that has it, if asked for
-  Lenient lenient;                                   // what was let pass
-  base::Charge memory;                               // what reading it takes at most: not of `consolidated`
+  std::shared_ptr<const Consolidated> consolidated;  // of a group that has it, if requested
+  Lenient lenient;                                   // leniencies used
+  base::Charge memory;  // upper bound of what reading the node takes, without `consolidated`
 };
 
 struct LoadOptions {
@@ -30,14 +30,14 @@ struct LoadOptions {
   std::shared_ptr<base::MemoryBudget> memory = {};  // null: no limit
 };
 
-// What an array that stays open keeps of its metadata, about.
+// Approximate memory that an open array keeps for its metadata.
 std::uint64_t kept_bytes(const ArrayMetadata& array);
 
-// The node at `path` ("" = root). Zarr v3 is looked for first; a path that holds both formats is read as v3.
-// kNotFound: no metadata document there. kInvalidArgument: a path that no node can have.
+// The node at `path` ("" = root). Zarr v3 is tried first; a path that holds both formats is read as v3.
+// kNotFound: no metadata document there. kInvalidArgument: not a valid node path.
 Result<LoadedNode> load_node(store::Store& store, std::string_view path, const LoadOptions& options = {});
 
-// A node from consolidated metadata. `key`: what to call its document in messages.
+// Parses a node of consolidated metadata. `key` names its document in messages.
 Result<LoadedNode> parse_node(const ConsolidatedNode& node, int zarr_format, std::string key,
                               const LoadOptions& options);
 

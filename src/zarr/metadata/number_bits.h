@@ -1,4 +1,4 @@
-// Numbers of metadata documents as the bits of narrower formats, rounded half to even from the exact value.
+// Converts numbers of metadata documents to the bits of narrower formats, rounding the exact value half to even.
 //
 // Threads: pure functions.
 #pragma once
@@ -7,18 +7,18 @@
 
 namespace headrace::zarr {
 
-// A binary floating-point format of up to 64 bits, laid out as IEEE 754 has it: sign, exponent, mantissa.
+// A binary floating-point format of up to 64 bits in IEEE 754 layout: sign, exponent, mantissa.
 struct FloatFormat {
   int exponent_bits, mantissa_bits;
   int bytes() const { return (1 + exponent_bits + mantissa_bits) / 8; }
 };
 inline constexpr FloatFormat kFloat16{5, 10}, kBfloat16{8, 7}, kFloat32{8, 23}, kFloat64{11, 52};
 
-// Values beyond the largest finite one become infinity, as rounding to nearest has it.
+// Values that round beyond the largest finite one become infinity (round to nearest).
 std::uint64_t float_bits(double value, FloatFormat format);
 std::uint64_t float_bits_of_integer(std::uint64_t magnitude, bool negative, FloatFormat format);
 std::uint64_t infinity_bits(bool negative, FloatFormat format);
-// Sign 0, only the top bit of the mantissa set.
+// Sign 0; of the mantissa, only the top bit is set.
 std::uint64_t nan_bits(FloatFormat format);
 
 }  // namespace headrace::zarr

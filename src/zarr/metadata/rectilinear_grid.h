@@ -1,7 +1,7 @@
-// The chunk grid "rectilinear" (registered extension of Zarr v3): along each axis chunks have lengths of their own.
+// The chunk grid "rectilinear" (registered extension of Zarr v3): chunk lengths vary along each axis.
 //
-// Lengths are kept as runs of equal ones, never as a list of chunks: what a run-length pair of twenty bytes says costs
-// forty bytes, however many chunks it stands for.
+// Equal neighbouring lengths are stored as a run, never as a list of chunks. A run costs about forty bytes, however
+// many chunks it stands for; its pair in the document takes some twenty bytes.
 //
 // Threads: plain values.
 #pragma once
@@ -23,19 +23,19 @@ struct EdgeRun {
 };
 
 struct RectilinearGrid {
-  std::vector<std::vector<EdgeRun>> axes;  // neighbouring runs differ in their edge
+  std::vector<std::vector<EdgeRun>> axes;  // neighbouring runs differ in edge
 
   std::uint64_t chunk_count(std::size_t axis) const noexcept;
-  // Where chunk and element lie. REQUIRES: the axis has them.
+  // The run that contains the chunk or element. REQUIRES: the axis has it.
   const EdgeRun& run_of_chunk(std::size_t axis, std::uint64_t chunk) const noexcept;
   const EdgeRun& run_of_element(std::size_t axis, std::uint64_t element) const noexcept;
   std::uint64_t chunk_begin(std::size_t axis, std::uint64_t chunk) const noexcept;  // REQUIRES: chunk < chunk_count()
   std::uint64_t largest_edge(std::size_t axis) const noexcept;                      // 0 where the axis has no chunks
 };
 
-// The configuration of a rectilinear grid for an array of `shape`. kCorrupt: what the registration forbids: a number of
-// axes that is not the array's, an edge or a repetition below 1, edges that do not reach the array's end. Chunks beyond
-// the end are legal.
+// Parses the configuration of a rectilinear grid for an array of `shape`. kCorrupt: what the registration forbids,
+// namely a number of axes other than the array's, an edge or repetition below 1, or edges that do not reach the array's
+// end. Chunks beyond the end are legal.
 Result<RectilinearGrid> parse_rectilinear(const base::Json& config, const std::vector<std::uint64_t>& shape);
 
 }  // namespace headrace::zarr

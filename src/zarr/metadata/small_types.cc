@@ -14,10 +14,10 @@ namespace {
 using base::Json;
 
 enum class Special : std::uint8_t {
-  kIeee,  // infinities and NaN in the highest exponent
+  kIeee,  // infinities and NaN use the highest exponent
   kNone,  // every code is a number
   kFn,    // no infinity; NaN has all bits of exponent and mantissa set
-  kFnuz,  // no infinity, no negative zero: its code is NaN
+  kFnuz,  // no infinity, no negative zero; the code of -0 is NaN
   kE8m0,  // a power of two, no sign, no zero; NaN has all bits set
 };
 
@@ -63,7 +63,7 @@ const SmallInteger* find_integer(std::string_view name) {
   return nullptr;
 }
 
-// What a code stands for; NaN and infinity as themselves.
+// The value of a code. May return NaN or infinity.
 double value_of(unsigned code, const SmallFloat& format) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   if (format.special == Special::kE8m0)
@@ -83,7 +83,7 @@ double value_of(unsigned code, const SmallFloat& format) {
   return negative ? -magnitude : magnitude;
 }
 
-// The nearest code, ties to the even one. Nothing beyond the largest number by half a step or more.
+// The nearest code, ties to even. nullopt if the value exceeds the largest number by half a step or more.
 std::optional<unsigned> nearest_code(double value, const SmallFloat& format) {
   std::optional<unsigned> best;
   double distance = 0, largest = 0, below_largest = 0;
@@ -96,7 +96,7 @@ std::optional<unsigned> nearest_code(double value, const SmallFloat& format) {
     }
     const double away = std::abs(value - at);
     const bool same_sign = std::signbit(at) == std::signbit(value);
-    // Of two codes for zero the one with the value's sign; of two neighbours the even one.
+    // Two codes for zero: take the one with the value's sign. Two equally near neighbours: take the even one.
     const bool better =
         !best || away < distance || (away == distance && (at == value_of(*best, format) ? same_sign : (code & 1) == 0));
     if (better) {
@@ -181,7 +181,7 @@ Result<std::vector<std::byte>> small_type_fill(const Json& value, std::string_vi
     if (value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= 15)) {
       const auto number = value.get<std::int64_t>();
       if (number >= format->low && number <= format->high) {
-        out.push_back(static_cast<std::byte>(number & 0xFF));  // with its sign in the upper bits
+        out.push_back(static_cast<std::byte>(number & 0xFF));  // sign-extended to eight bits
         return out;
       }
     }

@@ -1,7 +1,7 @@
-// The registered data types below eight bits, the 8-bit floats, and the complex types of small floats.
+// The registered data types below eight bits, the 8-bit floats, and complex types of small floats.
 //
-// Nothing here computes with them: an element is read as the bytes that it is stored in (one for a number; complex: the
-// real part, then the imaginary one), and the type keeps its name. The registry of extensions defines each.
+// Nothing here computes with them. An element is read as its stored bytes (one for a number; for complex, the real
+// part, then the imaginary part), and the type keeps its name. The extension registry defines each type.
 //
 // Threads: pure functions.
 #pragma once
@@ -18,7 +18,7 @@
 namespace headrace::zarr {
 
 bool is_small_type(std::string_view v3_name) noexcept;
-// An empty name in the result means that there is no such type. Its kind is kRaw.
+// The type has kind kRaw. An empty name in the result means that the type does not exist.
 DataType small_type(std::string_view v3_name);
 // The bytes of one element. REQUIRES: is_small_type(v3_name).
 Result<std::vector<std::byte>> small_type_fill(const base::Json& value, std::string_view v3_name);

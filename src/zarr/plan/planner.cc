@@ -26,7 +26,7 @@ using transfer::TaskDetail;
 using transfer::TaskGroup;
 using transfer::WaveTasks;
 
-// Of a store's groups, whatever it says: each worker has as much room for one, of half of the budget together.
+// Limit of a group's bytes, whatever the store asks for: one group per worker, together half of the host budget.
 std::uint64_t most_group_bytes(const Array::Impl& array) {
   constexpr std::uint64_t kAlways = std::uint64_t{1} << 20;  // stays in a core's cache
   const transfer::Resources& resources = *Access::impl(array.store.context())->resources;
@@ -43,8 +43,7 @@ std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec
 
 class ArrayPlan : public transfer::Plan {
  public:
-  // `form`: of all chunks, or of the largest.
-  // parts: see wants_parts().
+  // `form`: of all chunks, or of the largest. `parts`: see wants_parts().
   ArrayPlan(std::shared_ptr<const Array::Impl> array, std::shared_ptr<const Footprint> footprint,
             std::shared_ptr<const transfer::ChunkForm> form, bool parts)
       : array_(std::move(array)), footprint_(std::move(footprint)), form_(std::move(form)), parts_(parts) {}
@@ -56,7 +55,7 @@ class ArrayPlan : public transfer::Plan {
   bool next_box(TaskDetail& detail) const override { return footprint_->next_box(detail); }
   bool keeps_indices() const noexcept override { return one_form() && array_->index_array != 0; }
   transfer::IndexKey index_key(const TaskGroup& group, const Task& task) const override {
-    // What lies in a shard is known by where it lies.
+    // A chunk inside a shard is identified by its offset.
     const bool sharded = array_->sharding != nullptr;
     std::array<std::uint64_t, kMaxRank> at;
     footprint_->position(sharded ? group.ordinal : task.ordinal, at.data());
@@ -66,7 +65,7 @@ class ArrayPlan : public transfer::Plan {
   }
   std::shared_ptr<transfer::PlacementPolicy> placement(
       const std::string& kind, const std::shared_ptr<transfer::PlacementPrior>& prior) const override {
-    // What is known is about chunks of one shape.
+    // The policy's measurements apply to chunks of one shape.
     return one_form() ? array_->placement.of(kind, prior) : nullptr;
   }
 
@@ -125,7 +124,7 @@ std::vector<std::uint64_t> shape_of(const RectilinearGrid& grid, const Footprint
   return shape;
 }
 
-// Of the objects, the shape with the most elements. REQUIRES: there is one.
+// The shape of an object with the most elements. REQUIRES: there is an object.
 std::vector<std::uint64_t> largest_shape(const RectilinearGrid& grid, const Footprint& footprint) {
   std::vector<std::uint64_t> largest = shape_of(grid, footprint, footprint.first_object());
   if (footprint.largest_first()) return largest;
@@ -142,10 +141,10 @@ std::vector<std::uint64_t> largest_shape(const RectilinearGrid& grid, const Foot
   return largest;
 }
 
-// Chunks that differ in shape, and so in what decodes them: those of one shape after the other.
+// Chunks of several shapes, each decoded by its own chain. Chunks of one shape are handed out one after another.
 class RectilinearPlan final : public ChunkPlan {
  public:
-  // `form`: of the largest chunks, those of `shape`.
+  // `form`: of the largest chunks, which have `shape`.
   RectilinearPlan(std::shared_ptr<const Array::Impl> array, std::shared_ptr<const Footprint> footprint,
                   std::shared_ptr<const transfer::ChunkForm> form, bool parts, std::vector<std::uint64_t> shape)
       : ChunkPlan(std::move(array), std::move(footprint), std::move(form), parts), largest_(std::move(shape)) {}
@@ -174,14 +173,14 @@ class RectilinearPlan final : public ChunkPlan {
  private:
   const std::vector<std::uint64_t> largest_;
   std::shared_ptr<const transfer::ChunkForm> current_ = form_;
-  std::uint64_t form_end_ = next_;  // behind its chunks
+  std::uint64_t form_end_ = next_;  // one past the objects of current_
 };
 
-// Chunks lie inside shards: each shard's index is read once, its chunks in the order in which they lie. Where they are
-// shards again, so are they, a few of them at a time.
+// Chunks inside shards. Each shard's index is read once, and its chunks are handed out in storage order. Nested shards
+// are treated the same way, a few at a time.
 class ShardPlan final : public ArrayPlan {
  public:
-  // parts: a group has one chunk, of which the part that is wanted is read, instead of neighbours together.
+  // parts: a group is one chunk, of which only the needed part is read. Otherwise neighbours are read together.
   ShardPlan(std::shared_ptr<const Array::Impl> array, std::shared_ptr<const Footprint> footprint,
             std::shared_ptr<const transfer::ChunkForm> form, bool parts)
       : ArrayPlan(std::move(array), std::move(footprint), std::move(form), parts),
@@ -207,10 +206,10 @@ class ShardPlan final : public ArrayPlan {
           pending_.clear();
           cursor_ = 0;
         }
-        // Neighbours in different inner shards are fetched together, so there should be many of them.
+        // Neighbours in different inner shards are fetched together, so gather many.
         if (opens_next()) {
           shard_.reset();
-          if (!wave.groups.empty() && !os::Descriptors::of_process().room()) return More::kYes;  // less in this wave
+          if (!wave.groups.empty() && !os::Descriptors::of_process().room()) return More::kYes;  // the wave ends early
         }
         Status status = gather(std::max(wave.max_tasks, wave.room_tasks), wave.lookups, listener);
         if (waits_) return More::kAfterLookups;
@@ -225,7 +224,7 @@ class ShardPlan final : public ArrayPlan {
       }
       if (!emit_groups(wave)) return More::kYes;
     }
-    if (opens_next()) shard_.reset();  // the waves have what they need of it, and let go of it last
+    if (opens_next()) shard_.reset();  // the waves hold what they need of it, and release it last
     const bool more = cursor_ < pending_.size() || open_.front().left() || next_shard_ != footprint_->end_object();
     return more ? More::kYes : More::kNo;
   }
@@ -248,8 +247,8 @@ class ShardPlan final : public ArrayPlan {
   static constexpr std::size_t kIndexesAhead = 128;
   static constexpr std::uint64_t kSmallGap = 16 << 10, kMostShards = 1024;
 
-  // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting. Where waits_ is
-  // set it goes on in the next call from where it was.
+  // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting. If this sets
+  // waits_, the next call continues where this one stopped.
   Status gather(std::size_t enough, Stats& lookups, LookupListener& listener) {
     for (bool goes_on = std::exchange(waits_, false); pending_.empty() || goes_on; goes_on = false) {
       if (!open_.front().left()) {
@@ -260,7 +259,7 @@ class ShardPlan final : public ArrayPlan {
         std::optional opened = ahead_ != nullptr ? ahead_->open(shard_object_, lookups, listener)
                                                  : std::optional(array_->shard_access().open(key_, lookups));
         waits_ = !opened.has_value();
-        // It is tried again.
+        // The next call tries this shard again.
         if (waits_ || os::is_shortage(opened->status().system_error())) next_shard_ = shard_object_;
         if (waits_) return {};
         HEADRACE_TRY_ASSIGN(shard_, std::move(*opened));
@@ -277,9 +276,9 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
-  // Lists what is selected of a unit of `level`, whose index is given: in pending_ or in open_[level].
+  // Lists the selected chunks of a unit of `level`, given its index: in pending_ or in open_[level].
   Status open_level(std::size_t level, std::uint64_t unit, const std::vector<ShardEntry>& index) {
-    // Chunks of the lowest level are what is to be handed out.
+    // Chunks of the lowest level are handed out directly.
     const bool lowest = level + 1 == levels_;
     ShardUnits& open = open_[level];
     std::vector<Task>& tasks = lowest ? pending_ : open.tasks;
@@ -292,19 +291,19 @@ class ShardPlan final : public ArrayPlan {
     return {};
   }
 
-  // Moves what is in the shards of open_[level] to pending_, until that has enough.
+  // Moves the chunks in the shards of open_[level] to pending_ until it has enough.
   Status descend(std::size_t level, std::size_t enough, Stats& lookups, LookupListener& listener) {
     ShardUnits& open = open_[level];
     while (open.left() && pending_.size() < enough && !waits_) {
       if (!open_[level + 1].left()) {
         const Task& task = open.tasks[open.cursor];
         if (task.length == 0) {
-          pending_.push_back(task);  // absent, with all that would be in it
+          pending_.push_back(task);  // absent with everything inside it
           ++open.cursor;
           continue;
         }
         if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
-        // What fails does so once: the next call goes on behind it.
+        // A failure is reported once; the next call continues behind it.
         const auto index = open_inner(level + 1, task, lookups, listener);
         waits_ = !index.has_value();
         if (waits_) return {};
@@ -328,7 +327,7 @@ class ShardPlan final : public ArrayPlan {
     return array_->shard_access().open_inner(*shard_, level, {task.offset, task.length}, lookups);
   }
 
-  // Where a disk has to be asked for each of them, it is asked for the next ones together.
+  // If each index costs a disk access, asks for the next ones together.
   void prefetch_indexes(std::size_t level, const ShardUnits& open) const {
     const store::ByteSource& object = *shard_->object;
     if (!object.offers(store::Offer::kFile) || open.tasks.size() < 2) return;
@@ -342,7 +341,7 @@ class ShardPlan final : public ArrayPlan {
     }
   }
 
-  // A shard that cannot be used, of any level, is one task that fails, like a bad chunk: the others are read.
+  // A shard of any level that cannot be used is one failed task, like a bad chunk; the others are read.
   void emit_failure(WaveTasks& wave, Status status) {
     const std::uint64_t ordinal = failed_ != 0 ? failed_ : ordinal_of(0, footprint_->root(shard_object_));
     failed_ = 0;
@@ -362,8 +361,8 @@ class ShardPlan final : public ArrayPlan {
     wave.groups.push_back(group);
   }
 
-  // What the index says of a chunk against what metadata say, before a byte is read or room made for it. The chunk that
-  // fails stands alone, so that the others of its group are read.
+  // Checks the length in the index against the metadata before anything is read or allocated for it. A chunk that fails
+  // gets its own group, so that its neighbours are still read.
   bool fits(const Task& task) const noexcept {
     return task.length == 0 || form_->chain->accepts_encoded_size(task.length);
   }
@@ -373,9 +372,9 @@ class ShardPlan final : public ArrayPlan {
         form_->chain->check_encoded_size(task.length).with_key(shard_->key).with_range(task.offset, task.length));
   }
 
-  // Moves tasks from pending_ into groups until the wave or the shard is through. Where the same ranges are to be asked
-  // for again, a group ends where chunks and gaps make it end, and not where a wave does, as long as a wave has room
-  // for it: false: the next one does not fit any more.
+  // Moves tasks from pending_ into groups until the wave is full or the shard is finished. If repeated requests for the
+  // same ranges are served faster (`steady`), a group ends where chunks and gaps demand, not where the wave ends,
+  // provided a wave has room for it. False: the next group does not fit into this wave.
   bool emit_groups(WaveTasks& wave) {
     std::uint32_t source = kNoSource;
     if (shard_ != nullptr) {
@@ -418,14 +417,14 @@ class ShardPlan final : public ArrayPlan {
     return true;
   }
 
-  // So many of the pending chunks at most are fetched together that each connection has a request, where all shards of
-  // the read have as many.
+  // How many pending chunks to fetch together at most, so that each connection gets a request if all shards of the read
+  // have as many chunks.
   std::size_t share_of(const base::ReadShape& shape) const {
     const std::uint64_t requests = shape.steady ? 0 : shape.requests / std::max<std::uint64_t>(shards_, 1);
     return requests < 2 ? pending_.size() : static_cast<std::size_t>(base::ceil_div(pending_.size(), requests));
   }
-  // Whether a chunk is fetched together with those of the group, which end at `end`. A request that nobody waits for
-  // costs no more than a small gap.
+  // Whether a chunk is fetched together with the group, which ends at `end`. Once the group has its share, only small
+  // gaps are bridged: a request that nobody waits for costs no more than such a gap.
   bool joins(const Task& task, const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape,
              std::size_t share) const {
     const std::uint64_t task_end = std::max(end, task.offset + task.length);
@@ -433,7 +432,7 @@ class ShardPlan final : public ArrayPlan {
     return !wants_parts() && (task.offset <= end || task.offset - end <= most_gap) &&
            task_end - group.offset <= std::min(shape.group_bytes, most_group_bytes_);
   }
-  // Whether the next pending one would be, had the wave room for it.
+  // Whether the next pending chunk would join the group if the wave had room for it.
   bool is_cut(const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape, std::size_t share) const {
     if (cursor_ == pending_.size()) return false;
     const Task& next = pending_[cursor_];
@@ -441,22 +440,22 @@ class ShardPlan final : public ArrayPlan {
   }
 
   const std::size_t levels_;
-  std::vector<ShardUnits> open_;  // by level: one shard each, the chunks of the one in front of it
+  std::vector<ShardUnits> open_;  // by level: one shard's chunks; each shard is a chunk of the one before
   std::uint64_t next_shard_;
   const std::uint64_t most_group_bytes_;
-  std::uint64_t shards_ = 0;            // of the read, kMostShards at most; 0: not counted, as they are files
+  std::uint64_t shards_ = 0;            // shards of the read, at most kMostShards; 0: not counted, as they are files
   std::unique_ptr<ShardsAhead> ahead_;  // null: opening a shard costs no round trip
   // The shard being handed out
   std::uint64_t shard_object_ = 0;
   std::shared_ptr<const OpenShard> shard_;
   std::string key_;
-  std::uint64_t failed_ = 0;  // ordinal of the inner shard that could not be opened; 0: it was the object
+  std::uint64_t failed_ = 0;  // ordinal of the inner shard that failed to open; 0: the object failed
   std::vector<Task> pending_;
   std::size_t cursor_ = 0;
-  bool waits_ = false;  // for an index, and pending_ is not all that is to be sorted
+  bool waits_ = false;  // for an index; pending_ is incomplete and unsorted
 };
 
-// What all selections of a read have in common: the grid and the levels of shards that an array has.
+// What all selections of a read share: the array's grid and its levels of shards.
 FootprintInput layout_of(const Array::Impl& array, const ReadConversion& conversion) {
   FootprintInput input;
   input.element_bytes = conversion.op.element_bytes;
@@ -479,11 +478,11 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
   return input;
 }
 
-// `elements`: that are selected. `kept`: a cache has what was read, by where it begins and ends: other selections find
-// chunks there, but no groups of them.
+// Whether so few elements are selected that parts of chunks should be read. `elements`: the number selected. `kept`: a
+// cache holds ranges by where they begin and end; other selections find single chunks there, but not groups.
 bool few_wanted(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes,
                 bool kept) {
-  // Of smaller chunks neighbours are better read together.
+  // Smaller chunks are better read together with their neighbours.
   const std::uint64_t least = 2 * transfer::least_part_chunk_bytes.load(std::memory_order_relaxed);
   const bool divides = chain.raw() || chain.part_table_bytes() != 0;
   if ((!divides && !kept) || chain.decoded_bytes() < least) return false;
@@ -501,7 +500,7 @@ Result<std::unique_ptr<transfer::Plan>> plan_of(std::shared_ptr<const Array::Imp
                                                 ReadConversion conversion) {
   const std::shared_ptr<const RectilinearGrid> grid = array->metadata.rectilinear;
   const bool by_shape = grid != nullptr && footprint->units() > 0;
-  // The array's own is not shared: who holds a form does not keep the Context.
+  // Does not share ownership: a holder of the form must not keep the Context alive.
   std::shared_ptr<const codec::Chain> chain(std::shared_ptr<void>(), &array->unit_chain());
   std::vector<std::uint64_t> largest;
   if (by_shape) {

@@ -1,4 +1,4 @@
-// Planner: turns a selection of an array into transfer waves.
+// Turns selections of an array into a transfer::Plan.
 #pragma once
 
 #include <headrace/array.h>
@@ -15,10 +15,10 @@
 
 namespace headrace::zarr {
 
-// Each tensor has been checked against its selection's shape; its strides are set, and its elements are
-// conversion.dtype. REQUIRES: count > 0.
-// Several are planned together: each chunk is a task once. `part_at` sets each of them, one after the other in the same
-// place, whose vectors keep their memory.
+// One of the selections of a read. make_plan() plans them together: a chunk touched by several is one task. It calls
+// `part_at` for each number below `count` with the same PlanPart, whose vectors keep their memory.
+// REQUIRES: count > 0. The tensor's shape matches the selection, its strides are set, and its elements are
+// conversion.dtype.
 struct PlanPart {
   ResolvedSelection selection;
   TensorView tensor;

@@ -11,7 +11,7 @@ namespace {
 
 using device::NumberType;
 
-// kNone: not a number that can be converted.
+// kNone: elements of this type cannot be converted.
 NumberType number_type(const DataType& dtype) {
   switch (dtype.kind) {
     case TypeKind::kBool:
@@ -104,7 +104,7 @@ Result<Target> choose_target(const DataType& stored, const ReadOptions& options)
   return target;
 }
 
-// The element that stands for those of damaged chunks; empty where none is asked for.
+// The element that replaces those of damaged chunks; empty if not requested.
 Result<std::vector<std::byte>> damaged_element(const DataType& dtype, const ReadOptions& options) {
   std::vector<std::byte> out;
   if (!options.damage_as_nan) return out;
@@ -150,7 +150,7 @@ Result<ReadConversion> make_conversion(const DataType& stored, const device::Ele
   out.fill.assign(out.dtype.item_bytes, std::byte{0});
   device::convert_element(conversion, fill.data(), out.fill.data());
   conversion.fill_to_nan = options.fill_as_nan && (fill_defined || !options.missing.empty());
-  // Elements equal to NaN are NaN already: the bytes may stay as they are.
+  // If the fill value is NaN, its elements are NaN already and need no conversion.
   device::Conversion plain;
   plain.from = target.from;
   plain.to = NumberType::kFloat64;

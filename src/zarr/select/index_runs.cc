@@ -9,7 +9,7 @@ struct Entry {
   std::uint64_t index, place;
 };
 
-// Takes entries in order and gives what they came to.
+// Builds runs from entries in ascending order of index.
 class Runs {
  public:
   void add(std::uint64_t index, std::uint64_t place) {
@@ -24,7 +24,7 @@ class Runs {
         ++run.count;
         return;
       }
-      // Two that have nothing in common but each other: the second may begin a longer run.
+      // Two entries with a gap between them, and the next is adjacent to the second: the second may begin a longer run.
       if (run.count == 2 && step == 1 && run.step > 1) {
         --run.count;
         runs_.push_back({run.last() + run.step, 2, step, last_place, result_step});

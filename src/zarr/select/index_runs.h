@@ -1,4 +1,4 @@
-// IndexRuns: a list of indices as runs, in the order in which they lie in the array.
+// IndexRuns: a list of indices as runs, in array order.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace headrace::zarr {
 
-// `count` indices from `begin` on in equal steps, whose places in the list are in equal steps, too.
+// `count` indices from `begin` on in equal steps, whose positions in the list are also in equal steps.
 struct IndexRun {
-  std::uint64_t begin = 0, count = 0, step = 0;  // step 0: one index several times
+  std::uint64_t begin = 0, count = 0, step = 0;  // step 0: one index repeated
   std::uint64_t in_result = 0;
   std::int64_t result_step = 0;
   std::uint64_t last() const noexcept { return begin + (count - 1) * step; }
 };
 
-// No run begins before the one in front of it ends. At most one run an index. Throws std::bad_alloc.
+// Runs do not overlap: none begins before the one in front ends. At most one run per index. Throws std::bad_alloc.
 using IndexRuns = std::vector<IndexRun>;
 std::shared_ptr<const IndexRuns> make_index_runs(std::span<const std::uint64_t> list);
 

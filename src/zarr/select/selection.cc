@@ -15,7 +15,7 @@ using Kind = SelectionItem::Kind;
 
 Status wrong(std::string message) { return Status(Code::kInvalidArgument, Layer::kZarr, std::move(message)); }
 
-// NumPy's bound: negative counts from the end, then cut to [0, extent].
+// NumPy's bound: a negative one counts from the end; the result is clamped to [0, extent].
 std::uint64_t clamp_bound(std::int64_t bound, std::int64_t extent) {
   if (bound < 0) bound = bound < -extent ? 0 : bound + extent;
   return static_cast<std::uint64_t>(std::min(bound, extent));
@@ -247,7 +247,7 @@ Result<Selection> blocks_to_slices(const Selection& selection, std::span<const s
       dim += shape.size() - std::min(shape.size(), selection.size() - ellipses);
       continue;
     }
-    if (dim >= shape.size()) break;  // too many items, which resolve_selection() says
+    if (dim >= shape.size()) break;  // too many items; resolve_selection() reports that
     const std::size_t axis = dim++;
     if (item.kind != Kind::kBlocks) continue;
     const std::uint64_t blocks = begin_of.count(axis);

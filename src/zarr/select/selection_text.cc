@@ -1,4 +1,4 @@
-// Selections as text.
+// Parses selections from text.
 #include <headrace/selection.h>
 
 #include <charconv>
@@ -7,8 +7,8 @@
 namespace headrace {
 namespace {
 
-// More than any array has dimensions, with room for an ellipsis; bounds what a hostile text can make. Lists are bounded
-// by the text's own length.
+// More than the most dimensions of an array plus an ellipsis. Bounds the result of a hostile text; lists are bounded by
+// the text's own length.
 constexpr std::size_t kMaxItems = 64;
 
 Status wrong_text(std::string message) { return Status(Code::kInvalidArgument, Layer::kZarr, std::move(message)); }
@@ -26,14 +26,14 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Where it stands is put into words only once it is wrong.
+// The position is formatted only for an error message.
 struct Place {
   std::size_t item;
   std::string_view text;  // of the item
   std::string words() const { return "selection item " + std::to_string(item) + " (" + quote(text) + ")"; }
 };
 
-// An integer, or nothing at all where `text` is blank.
+// An integer; nullopt if `text` is blank.
 Result<std::optional<std::int64_t>> parse_bound(std::string_view text, const Place& where) {
   text = trim(text);
   std::optional<std::int64_t> bound;
@@ -50,7 +50,7 @@ Result<std::optional<std::int64_t>> parse_bound(std::string_view text, const Pla
   return bound;
 }
 
-// `inside` is what stands between the brackets.
+// `inside` is the text between the brackets.
 Result<SelectionItem> parse_list(std::string_view inside, const Place& where) {
   SelectionItem item;
   item.kind = SelectionItem::Kind::kList;
@@ -111,7 +111,7 @@ Result<SelectionItem> parse_item(const Place& where) {
   return item;
 }
 
-// Of the bracket that closes the one at the front; npos if none does.
+// Index of the bracket that closes the one at the front; npos if there is none.
 std::size_t closing(std::string_view text) {
   std::size_t depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -121,7 +121,7 @@ std::size_t closing(std::string_view text) {
   return std::string_view::npos;
 }
 
-// Up to the comma behind the item; brackets keep theirs.
+// The text up to the comma behind the item. Commas inside brackets belong to the item.
 Result<std::string_view> take_item(std::string_view text, std::size_t number) {
   if (text.front() != '[') return text.substr(0, text.find(','));
   const std::size_t close = closing(text);

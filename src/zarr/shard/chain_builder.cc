@@ -12,8 +12,9 @@
 namespace headrace::zarr {
 namespace {
 
-// sharding_indexed as an ordinary array -> bytes codec: decodes a whole shard at once. Used where a shard cannot be
-// read in parts (codecs behind the sharding, or before it and doing more than move axes); others are a ShardTree.
+// sharding_indexed as an ordinary array -> bytes codec that decodes a whole shard at once. Used if a shard cannot be
+// read in parts: there are codecs behind the sharding, or codecs before it that do more than move axes. Other shards
+// are a ShardTree.
 class WholeShardCodec final : public codec::ArrayToBytes, public codec::StreamCoder {
  public:
   WholeShardCodec(std::unique_ptr<Sharding> sharding, std::vector<std::uint64_t> shard_shape, const DataType& dtype,
@@ -33,13 +34,13 @@ class WholeShardCodec final : public codec::ArrayToBytes, public codec::StreamCo
   std::string_view name() const noexcept override { return "sharding_indexed"; }
   const codec::StreamCoder* coder() const noexcept override { return this; }
   bool variable_length() const noexcept override { return sharding_->inner.variable_length(); }
-  // Inner chunks may lie with gaps between them and each may be longer than its elements.
+  // There may be gaps between inner chunks, and an encoded chunk may be longer than its elements.
   codec::EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     const std::uint64_t inner = sharding_->index.entry_count();
     const auto payload = base::checked_mul(inner, sharding_->inner.max_encoded_bytes());
     const std::uint64_t most = std::max(payload.value_or(decoded_bytes), decoded_bytes);
-    // Bytes that no entry names are legal ("sharding-indexed" 1.0, binary format): as many again, since memory is
-    // reserved for them.
+    // Bytes that no entry names are legal ("sharding-indexed" 1.0, binary format). Since memory is reserved for them,
+    // at most as many bytes again are accepted.
     return {base::checked_mul(std::uint64_t{2}, most).value_or(most) + sharding_->index.encoded_bytes()};
   }
   Status enter(codec::Representation& elements) const override {
@@ -51,7 +52,7 @@ class WholeShardCodec final : public codec::ArrayToBytes, public codec::StreamCo
     codec::Chain::Workspace workspace;
     std::vector<std::byte> decoded, temporary[2];
     std::vector<ShardEntry> entries;
-    // Elements of variable length: those of one inner chunk each, since all of them are wanted at the end.
+    // Elements of variable length: one buffer for each inner chunk, since all are needed until the end.
     std::vector<codec::GrowingBuffer> text;
     codec::GrowthBudget* budget = nullptr;
     base::Charge memory;  // of the index
@@ -120,7 +121,7 @@ class WholeShardCodec final : public codec::ArrayToBytes, public codec::StreamCo
   }
 
  private:
-  // Copies the elements that the slots in scratch.decoded point to and lets them point to the copies.
+  // Copies the elements that the slots in scratch.decoded point to, and makes the slots point to the copies.
   static Status keep_text(ShardScratch& scratch) {
     std::uint64_t bytes = 0;
     const std::size_t count = scratch.decoded.size() / codec::kVariableSlotBytes;
@@ -158,7 +159,7 @@ std::vector<std::byte> fill_or_zeros(const ChunkCodecs& about) {
   return std::vector<std::byte>(about.dtype->item_bytes);
 }
 
-// Which codecs elements of variable length can enter. Shardings have been told apart by then.
+// Checks which codecs elements of variable length can enter. Shardings are handled before this.
 Status check_variable(const codec::Codec& codec, const DataType& dtype) {
   const std::string name(codec.name());
   if (codec.array_to_bytes() != nullptr && !codec.array_to_bytes()->variable_length()) {
@@ -178,7 +179,7 @@ Status check_variable(const codec::Codec& codec, const DataType& dtype) {
 
 namespace {
 
-// What a sharding_indexed codec says, less the codecs of its chunks.
+// The contents of a sharding_indexed codec without the chain of its chunks.
 struct ShardParts {
   std::vector<std::uint64_t> inner_shape, inner_grid;  // by the axes of what enters the codec
   std::vector<CodecSpec> inner_codecs;
@@ -219,7 +220,7 @@ Result<ShardParts> build_parts(const base::Json& config, const std::vector<std::
                     ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)};
 }
 
-// Whether each chunk inside can be found and decoded by itself.
+// Whether each inner chunk can be found and decoded by itself.
 bool can_read_parts(const std::vector<CodecSpec>& specs) {
   return !specs.empty() && specs.back().name == "sharding_indexed" &&
          std::all_of(specs.begin(), specs.end() - 1, [](const CodecSpec& spec) { return spec.name == "transpose"; });
@@ -243,7 +244,7 @@ Result<std::unique_ptr<ShardTree>> build_shard_tree(const std::vector<CodecSpec>
   const std::size_t rank = chunk_shape.size();
   std::vector<CodecSpec> chain = specs;
   std::vector<std::uint64_t> shape = chunk_shape;  // by the axes of what enters `chain`
-  std::vector<std::uint8_t> axes;                  // which axes of the array those are
+  std::vector<std::uint8_t> axes;                  // the array's axes that those are
   for (std::size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<std::uint8_t>(axis));
   std::vector<LevelGrid> grids;
   std::vector<ShardIndexFormat> indexes;
@@ -289,7 +290,7 @@ Result<codec::Chain> build_chain(const std::vector<CodecSpec>& specs, const std:
         "chains of more than " + std::to_string(kMaxCodecs) + " codecs: this one has " + std::to_string(specs.size()));
   }
   std::vector<codec::Codec> codecs;
-  // Shape and type change on the way through array codecs; a shard inside must divide what it really encodes.
+  // Array codecs change shape and type; an inner shard must divide the shape that it really encodes.
   codec::Representation representation(*about.dtype, chunk_shape, about.initial);
   codec::CodecArgs context;
   context.zarr_format = about.zarr_format;

@@ -13,7 +13,7 @@ IndexesAhead::~IndexesAhead() {
   came_.wait(lock, [&] { return started_.empty() && cancelling_ == 0; });
 }
 
-// A small part, because every read under way has as much.
+// A small part of the budget, since every running read takes as much.
 std::uint64_t IndexesAhead::most_bytes(const base::MemoryBudget* budget) noexcept {
   constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
   return budget == nullptr ? kMostBytes : std::min(kMostBytes, budget->limit_bytes() / 32);
@@ -32,7 +32,7 @@ std::size_t IndexesAhead::wanted() {
     }
     slots_ = std::vector<Slot>(count);
   }
-  // Many at a time, so that stores can put requests together.
+  // Requests many at a time, so that stores can batch them.
   return asked_ <= slots_.size() / 2 ? slots_.size() - asked_ : 0;
 }
 
@@ -63,7 +63,7 @@ void IndexesAhead::ask(WantedIndex index, std::string_view key) {
 
 void IndexesAhead::ask(WantedIndex index, std::uint64_t at) {
   Slot& slot = begin_slot();
-  const store::ByteSource::Ranges ranges = index.shard->object->ranges();  // the slot keeps what it points to
+  const store::ByteSource::Ranges ranges = index.shard->object->ranges();  // slot.index keeps `ranges` alive
   slot.key = ranges.key;
   slot.version = ranges.version;
   slot.offset = at;
@@ -97,7 +97,7 @@ void IndexesAhead::start() {
     done(next_);
   } else {
     std::unique_lock lock(mutex_);
-    cancelled = cancelled_;  // before the store had them
+    cancelled = cancelled_;  // cancel() may have run before the store had the reads
     lock.unlock();
     if (cancelled) stop_reads(true);
   }
@@ -117,7 +117,7 @@ bool IndexesAhead::came_or_tell(transfer::LookupListener& listener) {
   return false;
 }
 
-// With the lock: whoever waits, or is told, may free this.
+// Holds the lock while it notifies, because a waiter or the listener may destroy this object afterwards.
 void IndexesAhead::announce_locked() noexcept {
   came_.notify_all();
   if (listener_ != nullptr && came_locked(*awaited_)) std::exchange(listener_, nullptr)->lookup_came();
@@ -127,7 +127,7 @@ IndexesAhead::Answer IndexesAhead::take() {
   Slot& slot = at(0);
   {
     std::unique_lock lock(mutex_);
-    // Not while a store is asked to cancel it: the slot is used again.
+    // Also waits for running cancel() calls of the store: the slot is about to be reused.
     came_.wait(lock, [&] { return came_locked(slot); });
   }
   first_ = (first_ + 1) % slots_.size();
@@ -144,7 +144,7 @@ void IndexesAhead::stop_reads(bool for_good) noexcept {
     cancelled_ = cancelled_ || for_good;
     try {
       reads = started_;
-    } catch (const std::bad_alloc&) {  // they end by themselves
+    } catch (const std::bad_alloc&) {  // without the list, the reads run to completion
     }
     ++cancelling_;
   }

@@ -1,8 +1,8 @@
-// IndexesAhead: indexes of one level of shards, asked for together before they are wanted, where each costs a round
-// trip to a user's store.
+// IndexesAhead: requests indexes of one level of shards together and in advance, for user-supplied stores (ByteStore)
+// where each costs a round trip.
 //
-// Threads: one at a time, but for cancel() and done(): any.
-// Owns:    its reads, and waits for them before it goes.
+// Threads: one at a time; cancel() and done() from any thread.
+// Owns:    its reads. The destructor waits for them.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -21,10 +21,10 @@
 
 namespace headrace::zarr {
 
-// The index of a shard, or of one inside a shard that is open.
+// The index of a shard, or of a shard inside an open shard.
 struct WantedIndex {
-  std::uint64_t object = 0, unit = 0;                // which of the footprint's
-  std::shared_ptr<const OpenShard> shard = nullptr;  // that it is in; null: it is the object's own
+  std::uint64_t object = 0, unit = 0;                // as the footprint numbers them
+  std::shared_ptr<const OpenShard> shard = nullptr;  // the shard that contains it; null: the object's own index
   ShardEntry range = {};                             // the inner shard's bytes in the object
 
   bool is(const WantedIndex& other) const noexcept {
@@ -34,8 +34,8 @@ struct WantedIndex {
 
 class IndexesAhead final : private RangeListener {
  public:
-  // Indexes have `index_bytes`, an object's own at an end of it; there are no more than `all`. As many are asked for as
-  // fit some memory of the budget; none where not even that is left.
+  // Each index has `index_bytes` bytes; an object's own index is at its end or start (`at_end`). There are at most
+  // `all` indexes. A small part of the budget limits how many are requested at a time; none are if it has no room.
   IndexesAhead(ByteStore& store, std::uint64_t index_bytes, bool at_end, std::uint64_t all,
                std::shared_ptr<base::MemoryBudget> budget)
       : store_(store),
@@ -45,35 +45,36 @@ class IndexesAhead final : private RangeListener {
         most_(static_cast<std::size_t>(all < kMost ? all : kMost)) {}
   ~IndexesAhead();
 
-  // What a plan may keep in memory ahead of its need, of each kind.
+  // Limit of what a plan keeps ahead. It applies per level, to indexes being read and again to opened shards.
   static std::uint64_t most_bytes(const base::MemoryBudget* budget) noexcept;
   static constexpr std::size_t kMost = 128;
 
-  // Whether so few are under way that it is time to ask for more, and how many there is room for.
+  // How many more to request now. 0 while more than half of the places are in use, so that requests are made in
+  // batches.
   std::size_t wanted();
-  // Asks for the index of an object, or for one that begins at byte `at` of an object that is open, by the next
-  // start(). Throws std::bad_alloc, and has then not asked.
+  // Queues the index of an object, or an index at byte `at` of an open object, for the next start(). Throws
+  // std::bad_alloc, and then nothing is queued.
   void ask(WantedIndex index, std::string_view key);
   void ask(WantedIndex index, std::uint64_t at);
-  // It has its place among those asked for, but nothing is read.
+  // Queues an index in order without reading it.
   void pass(WantedIndex index);
   void start();
 
   bool any() const noexcept { return asked_ > 0; }
-  // Of those asked for and not taken, the first. REQUIRES: any().
+  // The oldest index that was queued and not taken. REQUIRES: any().
   const WantedIndex& next() const noexcept { return slots_[first_].index; }
-  bool came();  // whether take() would not wait
-  // The same; else `listener`, which outlives this, is told once it would not.
+  bool came();  // whether take() would return at once
+  // The same. If false, calls `listener` (which must outlive this object) once take() would return at once.
   bool came_or_tell(transfer::LookupListener& listener);
   struct Answer {
     WantedIndex index;
-    RangeRead* read;  // null: passed. Valid until something is asked for
+    RangeRead* read;  // null: queued by pass(). Valid until the next ask() or pass()
   };
   Answer take();  // REQUIRES: any()
 
-  // Whoever waits, or comes to, is not to wait for long.
+  // Cancels the reads; present and future waits end soon.
   void cancel() noexcept;
-  // Forgets what was asked for, and gives its memory back; fewer are asked for from now on. False: there was none.
+  // Drops all requests and releases their memory. Fewer are made at a time from then on. False: there were none.
   bool let_go() noexcept;
 
  private:
@@ -98,13 +99,13 @@ class IndexesAhead final : private RangeListener {
   base::Charge memory_;
   std::size_t most_;
   std::vector<Slot> slots_;
-  std::size_t first_ = 0, asked_ = 0;  // slots from first_ on: asked for and not taken
-  std::vector<RangeRead*> next_;       // asked for since the last start()
+  std::size_t first_ = 0, asked_ = 0;  // slots from first_ on: requested and not taken
+  std::vector<RangeRead*> next_;       // queued since the last start()
   std::mutex mutex_;
   std::condition_variable came_;
-  std::vector<RangeRead*> started_;  // guarded by mutex_: not ended
+  std::vector<RangeRead*> started_;  // guarded by mutex_: reads in flight
   std::size_t cancelling_ = 0;       // guarded by mutex_
-  // guarded by mutex_: to be told when the slot has come; null: nobody
+  // guarded by mutex_: called when awaited_ has arrived; null: nobody waits
   transfer::LookupListener* listener_ = nullptr;
   const Slot* awaited_ = nullptr;
   bool cancelled_ = false;  // guarded by mutex_

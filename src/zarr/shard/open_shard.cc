@@ -17,8 +17,8 @@ namespace headrace::zarr {
 
 namespace {
 
-// The index of a shard that is the object's bytes [begin, begin + length). `read`: its bytes, where they are there, and
-// `cache`: what became of them in a cache.
+// Reads the index of the shard in the object's bytes [begin, begin + length). `read`: the index's bytes, if they have
+// been read already; `cache`: how a cache served them.
 Status read_index(const store::ByteSource& object, const ShardIndexFormat& format, std::uint64_t begin,
                   std::uint64_t length, base::Charge& memory, std::vector<ShardEntry>& entries, Stats& lookups,
                   std::span<const std::byte> read = {}, RangeCache cache = RangeCache::kNone) {
@@ -42,7 +42,7 @@ Status read_index(const store::ByteSource& object, const ShardIndexFormat& forma
     lookups.memory_bytes += bytes;
   } else {
     copy.resize(bytes);
-    // Index reads are small and precede everything else of their shard, so they are made where they are needed.
+    // Index reads are small, and all else in the shard depends on them, so they are made here and now.
     trace::Timer timer(trace::Stage::kRead, bytes);
     Status status = object.read(at, copy, &cache);
     lookups.read_seconds += timer.stop();
@@ -70,9 +70,9 @@ Status changed(const std::string& key) {
 }  // namespace
 
 bool OpenShard::is(const store::ByteSource& now) const {
-  if (now.offers(store::Offer::kWhole)) return unpacked_bytes != 0;  // stores that pack do not change
-  // Each answer tells whether it is of the version that the index was read from. Where it has none, nothing tells but
-  // reading the index again.
+  if (now.offers(store::Offer::kWhole)) return unpacked_bytes != 0;  // packed objects do not change
+  // Each answer says whether it is of the version that the index was read from. If the store has no versions, only
+  // reading the index again can tell.
   if (now.offers(store::Offer::kRanges)) return &now == object.get() && !version.empty() && !refuted;
   if (now.offers(store::Offer::kMemory) || in_memory()) {
     return now.memory() == object->memory() && now.size_bytes() == object->size_bytes();
@@ -107,25 +107,26 @@ Status OpenShard::check() const {
     if (was_still && now == identity) return {};
     if (!now.same_but_for_links(identity)) return changed(key);
   }
-  // A file that another was put in the place of has lost its name, and no bytes. Nor need a change show whose time
-  // stamps lie in the future, or whose writer had stamped the file just before the index was read, and went on later.
-  // An index that says the same as before is as much as can be known; likewise of a store that tells no versions.
+  // A file that was replaced under its name loses a link but keeps its bytes, so its identity differs without a change.
+  // Conversely, a change may not show if the time stamps lie in the future, or if the writer stamped the file just
+  // before the index was read and wrote later. In these cases, and for stores without versions, an unchanged index is
+  // the best available evidence.
   return check_index({});
 }
 
-// `bytes`: of the index as it is now; empty: they are read here.
+// `bytes`: the index as it is now; empty: it is read here.
 Status OpenShard::check_index(std::span<const std::byte> bytes) const {
   std::vector<ShardEntry> again;
   base::Charge own(memory.budget());
-  Stats checking;  // no part of the read
+  Stats checking;  // not counted as part of the read
   Status status = read_index(*object, *format, 0, object->size_bytes(), own, again, checking, bytes);
-  if (status.code() == Code::kResourceExhausted) return std::move(status).with_key(key);  // says nothing of a change
+  if (status.code() == Code::kResourceExhausted) return std::move(status).with_key(key);  // not evidence of a change
   return status.ok() && again == entries ? Status() : changed(key);
 }
 
 namespace {
 
-// The index of a shard asked for once more, to see whether it is as it was.
+// Reads the index of a shard again, to check that it has not changed.
 class IndexCheck final : public transfer::SourceVersion {
  public:
   IndexCheck(const OpenShard& shard, std::uint64_t at, base::Charge memory)
@@ -145,7 +146,7 @@ class IndexCheck final : public transfer::SourceVersion {
   const OpenShard& shard_;
   const base::Charge memory_;
   std::vector<std::byte> bytes_;
-  mutable store::PendingRange reading_;  // last: waits before its bytes go
+  mutable store::PendingRange reading_;  // last member: its destructor waits before bytes_ is freed
 };
 
 }  // namespace
@@ -160,7 +161,7 @@ std::unique_ptr<const transfer::SourceVersion> OpenShard::begin_check() const {
 
 namespace {
 
-// All of a shard that its store keeps packed, in memory. 1 GiB at most: nothing is known yet of what it should hold.
+// Unpacks a packed shard into memory. Limited to 1 GiB, since its expected size is not known yet.
 Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
   constexpr std::uint64_t kMostUnpackedBytes = std::uint64_t{1} << 30;
   struct Unpacked {
@@ -193,17 +194,17 @@ Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
   return {};
 }
 
-// An object, opened at a moment from which on each change of its file shows in the identity.
+// An object opened at a time from which every change of its file shows in the identity.
 struct SettledObject {
   store::ByteSource object;
   os::FileIdentity identity;
   bool was_still = false;
 };
 
-// What is then read before and after no change is of one version. A file changed just now takes a tick of the file
-// system's clock.
+// Opens an object so that all bytes read while the identity stays the same are of one version. If the file has just
+// been changed, this waits for a tick of the file system's clock.
 Status open_settled(store::Store& store, const std::string& key, SettledObject& open) {
-  constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
+  constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for time stamps of whole seconds
   store::ByteSource& object = open.object;
   for (const std::uint64_t start_ns = base::now_ns();;) {
     HEADRACE_TRY(store.open(key, object));
@@ -216,7 +217,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
     const bool whole_file = object.file().begin == 0 && !object.file().lent;
     const bool same_size = !whole_file || object.size_bytes() == open.identity.size_bytes;
     open.was_still = !os::recently_changed(open.identity);
-    // Stamps that far in the future say nothing; check() and is() know.
+    // Time stamps that far in the future prove nothing; check() and is() handle them.
     if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
     if (base::now_ns() - start_ns > static_cast<std::uint64_t>(2 * kLongestWaitNs)) {
       return Status(Code::kAgainExhausted, Layer::kZarr, "the shard is being changed all the time");
@@ -225,8 +226,8 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
   }
 }
 
-// The index of a shard that offers ranges, and by the same answer what is known of the object: that of `asked`, or,
-// where that is null, of a read that is made here. kNotFound.
+// Reads the index of a shard whose store offers ranges; the same answer gives the object's version and size. `asked`:
+// the finished read; null: the read is made here. kNotFound: no such object.
 Status open_ranges(OpenShard& open, RangeRead* asked, std::vector<std::byte>& index, base::Charge& reading,
                    Stats& lookups, RangeCache& cache) {
   const ShardIndexFormat& format = *open.format;
@@ -273,7 +274,7 @@ Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& ke
   }
   SettledObject opened;
   Status status = open_settled(store, key, opened);
-  // Most shards of a sparse array: nothing is allocated for them.
+  // Most shards of a sparse array are absent, so nothing is allocated for one.
   if (status.code() == Code::kNotFound) return std::shared_ptr<const OpenShard>();
   if (!status.ok()) return std::move(status).with_key(key);
   auto open = std::make_shared<OpenShard>();
@@ -321,7 +322,7 @@ Result<std::shared_ptr<const InnerIndex>> ShardAccess::open_inner(const OpenShar
                         index_read != nullptr ? index_read->cache : RangeCache::kNone);
   }
   if (!status.ok()) {
-    // Without this the next read would trust it again, and get no further.
+    // Otherwise the next read would trust the shard again and fail the same way.
     if (status.code() == Code::kAgainExhausted) shard.refute();
     return std::move(status).with_key(shard.key);
   }

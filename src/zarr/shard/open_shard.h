@@ -1,4 +1,4 @@
-// Opening a shard: its object and its index, read, checked and bound to one version of the object.
+// Opens a shard: reads and checks its index, and binds both to one version of the object.
 //
 // Threads: every call from any number of threads.
 #pragma once
@@ -26,24 +26,24 @@ namespace headrace::zarr {
 
 class ShardCache;
 
-// A shard that is open and whose index has been read and checked.
+// An open shard whose index has been read and checked.
 struct OpenShard final : public transfer::SourceVersion {
   std::string key;
-  std::uint64_t id = 0;  // of this opening; no other has the same
+  std::uint64_t id = 0;  // unique to this opening
   std::shared_ptr<store::ByteSource> object;
   const ShardIndexFormat* format = nullptr;  // the array's
   std::vector<ShardEntry> entries;
-  std::size_t unpacked_bytes = 0;  // that `object` keeps in memory
-  base::Charge memory;             // of both
+  std::size_t unpacked_bytes = 0;  // memory that `object` keeps
+  base::Charge memory;             // of the index and `object`
   std::string version;             // of an object that offers ranges; empty: unknown
   mutable std::atomic<bool> refuted{false};
-  // Of its file, before the index was read.
+  // Identity of its file from before the index was read.
   os::FileIdentity identity;
-  // It had not changed for a tenth of a second. A change since shows in the identity, also one whose writer was held up
-  // for less than that between the time stamp and the bytes.
+  // The file had not changed for a tenth of a second. Any later change then shows in the identity, even if its writer
+  // paused for up to that long between stamping the file and writing the bytes.
   bool was_still = false;
 
-  // That it takes itself, and its place in a ShardCache.
+  // Memory of this object itself and of its place in a ShardCache.
   std::size_t own_bytes() const noexcept {
     return sizeof(OpenShard) + sizeof(store::ByteSource) + 256 + 3 * key.size() + version.size();
   }
@@ -60,20 +60,20 @@ struct OpenShard final : public transfer::SourceVersion {
 // The checked index of a shard inside a shard; offsets are from the start of the object.
 using InnerIndex = std::vector<ShardEntry>;
 
-// The shards of one array. Everything outlives it.
+// The shards of one array. What its references refer to must outlive it.
 struct ShardAccess {
   store::Store& store;
   std::span<const ShardIndexFormat> formats;  // by level, outermost first
   ShardCache& cache;
   bool revalidate = false;  // OpenOptions
 
-  // Null where the shard does not exist. What is opened and read is added to `lookups`. `index`: the read of its index
-  // that has ended already, where the store offers ranges; null: none.
+  // Null if the shard does not exist. Adds what it opens and reads to `lookups`. `index`: the finished read of its
+  // index, if the store offers ranges; null: the index is read here.
   Result<std::shared_ptr<const OpenShard>> open(const std::string& key, Stats& lookups,
                                                 RangeRead* index = nullptr) const;
   // Whether open() would read an index.
   bool reads_index_of(const std::string& key) const;
-  // Of the shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`. `index`: as
+  // Opens a shard at `level` (1: a chunk of the object's own shard) whose bytes in the object are `range`. `index`: as
   // for open().
   Result<std::shared_ptr<const InnerIndex>> open_inner(const OpenShard& shard, std::size_t level,
                                                        const ShardEntry& range, Stats& lookups,

@@ -1,4 +1,4 @@
-// ShardCache: shards that are kept open, and indexes of shards inside them.
+// ShardCache: keeps shards open, and keeps indexes of shards inside them.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@
 
 namespace headrace::zarr {
 
-// Keeps the shards used last, so that reads one after another parse an index once. Who takes one out asks whether it
-// still is what it was; indexes of the shards inside belong to one opening.
+// Keeps the most recently used shards, so that consecutive reads parse an index only once. A caller of find() must
+// check that the shard is still current. Indexes of inner shards belong to one opening of the outer shard.
 //
 // Threads: every call from any thread.
 class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget::Keeper {
  public:
-  // What is kept gives way to what else needs the budget's memory. Throws std::bad_alloc.
+  // Entries are evicted when the budget's memory is needed elsewhere. Throws std::bad_alloc.
   explicit ShardCache(std::shared_ptr<base::MemoryBudget> budget);
   ShardCache(const ShardCache&) = delete;
   ShardCache& operator=(const ShardCache&) = delete;
@@ -34,15 +34,15 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
   std::uint64_t oldest_ns() noexcept override;
   bool close_oldest() noexcept override;
   std::shared_ptr<const OpenShard> find(std::string_view key);
-  void insert(std::shared_ptr<const OpenShard> open);  // in the place of another of that key
-  // What is inside is named by its level as well: a shard and the first shard in it may begin at one byte.
+  void insert(std::shared_ptr<const OpenShard> open);  // replaces an entry with the same key
+  // The key of an inner index contains its level: a shard and the first shard in it may begin at the same byte.
   std::shared_ptr<const InnerIndex> find(const OpenShard& shard, std::size_t level, const ShardEntry& range);
   void insert(const OpenShard& shard, std::size_t level, const ShardEntry& range,
               std::shared_ptr<const InnerIndex> index);
   std::uint64_t new_id() noexcept { return next_id_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  // Least recently used first out, by number and by what it keeps in memory.
+  // Evicts the least recently used entry, limited by number and by the memory that entries keep.
   template <class Key, class Value>
   class Lru {
    public:
@@ -51,7 +51,7 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
     void insert(Key key, Value value, std::size_t bytes, std::size_t most_items, std::size_t most_bytes);
     void erase(const Key& key);
     void clear() noexcept;
-    // Of what nobody uses, what has not been used for longest; null: nothing.
+    // The least recently used entry that nobody else holds; null: none.
     struct Item {
       Key key;
       Value value;
@@ -67,12 +67,12 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
   };
   static constexpr std::size_t kMaxShards = 64;                          // open files
   static constexpr std::size_t kMaxRangeShards = 65536;                  // these keep no descriptor
-  static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and shards that had to be unpacked
+  static constexpr std::size_t kMaxShardBytes = std::size_t{256} << 20;  // indexes, and unpacked shards
   static constexpr std::size_t kMaxInner = 65536;
   static constexpr std::size_t kMaxInnerBytes = std::size_t{64} << 20;
   const std::shared_ptr<base::MemoryBudget> budget_;
   std::mutex mutex_;
-  bool listed_ = false;                                        // guarded by mutex_: as a keeper
+  bool listed_ = false;                                        // guarded by mutex_: registered as a DescriptorKeeper
   Lru<std::string, std::shared_ptr<const OpenShard>> shards_;  // guarded by mutex_
   using InnerKey = std::array<std::uint64_t, 4>;               // opening, level, offset, length
   Lru<InnerKey, std::shared_ptr<const InnerIndex>> indexes_;   // guarded by mutex_

@@ -1,4 +1,4 @@
-// ShardIndex: where the inner chunks of one shard lie. ("v3/codecs/sharding-indexed" 1.0)
+// ShardIndex: the positions of one shard's inner chunks. ("v3/codecs/sharding-indexed" 1.0)
 //
 // Threads: immutable once parsed.
 #pragma once
@@ -17,18 +17,18 @@ namespace headrace::zarr {
 
 struct ShardEntry {
   std::uint64_t offset = 0;  // from the start of the shard
-  std::uint64_t length = 0;  // 0: the inner chunk is empty, fill value
+  std::uint64_t length = 0;  // 0: the inner chunk is absent (fill value)
   bool operator==(const ShardEntry&) const = default;
 };
 
-// How index bytes become entries; one per array.
+// How index bytes become entries. One per array.
 class ShardIndexFormat {
  public:
   // `index_chain` decodes a uint64 array of shape [inner grid..., 2].
   ShardIndexFormat(codec::Chain index_chain, std::uint64_t entry_count, bool at_end);
 
   std::uint64_t encoded_bytes() const noexcept { return chain_.max_encoded_bytes(); }
-  // What parse() takes beside its arguments.
+  // Memory that parse() takes besides its arguments.
   std::uint64_t parse_bytes() const noexcept {
     return 2 * entry_count_ * sizeof(std::uint64_t) + 2 * chain_.temporary_bytes();
   }
@@ -36,10 +36,10 @@ class ShardIndexFormat {
   // Position of the index in a shard of this size; kShort if the shard is smaller than its index.
   Result<std::uint64_t> position(std::uint64_t shard_bytes) const;
 
-  // Checks everything that can be checked: the index's own checksum, every range inside the shard and not wrapping, no
-  // half-empty entry, no entry of zero bytes.
+  // Parses the index and checks its own checksum and every entry: the range lies inside the shard without overflow, is
+  // not half empty, and has at least one byte.
   Status parse(std::span<const std::byte> encoded, std::uint64_t shard_bytes, std::vector<ShardEntry>& entries) const;
-  // The bytes that parse() takes apart. REQUIRES: one entry for each inner chunk.
+  // The inverse of parse(). REQUIRES: one entry for each inner chunk.
   Result<std::vector<std::byte>> encode(std::span<const ShardEntry> entries) const;
   bool at_end() const noexcept { return at_end_; }
 

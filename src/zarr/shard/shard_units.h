@@ -1,4 +1,4 @@
-// ShardUnits: chunks of one shard of some level, those that are selected.
+// ShardUnits: the selected chunks of one shard at some level.
 #pragma once
 
 #include <headrace/status.h>
@@ -16,7 +16,7 @@
 
 namespace headrace::zarr {
 
-inline constexpr unsigned kLevelShift = 56;  // a task's ordinal: level of its unit above, the unit's number below
+inline constexpr unsigned kLevelShift = 56;  // a task's ordinal: the unit's level in the bits above, its number below
 static_assert(kMaxUnitsPerShard == std::uint64_t{1} << kLevelShift);
 
 inline std::uint64_t ordinal_of(std::size_t level, std::uint64_t unit) {
@@ -31,18 +31,18 @@ inline void sort_by_offset(std::vector<transfer::Task>& tasks) {
 
 struct ShardUnits {
   std::vector<Footprint::Unit> units;
-  std::vector<transfer::Task> tasks;  // where they lie, in that order
+  std::vector<transfer::Task> tasks;  // their positions, in the order of `units`
   std::size_t cursor = 0;
   base::Charge memory;
   bool left() const { return cursor < tasks.size(); }
 
-  // Appends to `out` (its own tasks, or another list) what is selected of a unit of `level`, whose index is given.
+  // Appends to `out` (`tasks` or another list) the selected chunks of a unit of `level`, given the unit's index.
   Status list(const Footprint& footprint, std::uint64_t object, std::size_t level, std::uint64_t unit,
               const std::vector<ShardEntry>& index, std::vector<transfer::Task>& out) {
     units.clear();
     tasks.clear();
     cursor = 0;
-    // While the lists grow.
+    // Covers both lists while they grow.
     const std::uint64_t most = std::min<std::uint64_t>(index.size(), footprint.units());
     HEADRACE_TRY(
         memory.grow_to(most * 2 * (sizeof(Footprint::Unit) + sizeof(transfer::Task)), "the chunks of a shard"));

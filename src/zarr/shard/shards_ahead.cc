@@ -79,7 +79,7 @@ bool ShardsAhead::let_go() noexcept {
   return any;
 }
 
-// What the plan wants next, if it was asked for, in the place of its name.
+// Replaces `found`, given its name, by what the plan wants next, if that was read ahead.
 ShardsAhead::Taken ShardsAhead::take(std::size_t level, Found& found, Stats& lookups,
                                      transfer::LookupListener& listener) {
   look_ahead(lookups);
@@ -98,7 +98,7 @@ ShardsAhead::Taken ShardsAhead::take(std::size_t level, Found& found, Stats& loo
   return Taken::kYes;
 }
 
-// The plan looks for it alone: it is not to be asked for behind the plan's back.
+// The plan opens this unit itself, so it must not be requested here afterwards.
 void ShardsAhead::pass_by(Level& above, const WantedIndex& name) noexcept {
   ShardUnits& inside = above.inside;
   while (inside.left() && inside.tasks[inside.cursor].length == 0) ++inside.cursor;
@@ -106,7 +106,7 @@ void ShardsAhead::pass_by(Level& above, const WantedIndex& name) noexcept {
   ++inside.cursor;
 }
 
-// Of what is deepest first: that may have to open, and so to ask for, what is above.
+// The deepest level first: it may open shards of the level above, which requests that level's indexes.
 void ShardsAhead::look_ahead(Stats& lookups) {
   for (std::size_t level = levels_.size(); level-- > 0;) ask(level, lookups);
 }
@@ -116,7 +116,7 @@ void ShardsAhead::ask(std::size_t level, Stats& lookups) {
   levels_[level].reads.start();
 }
 
-// Asks for the next index of that level; false: nothing tells yet where it lies, or there is none.
+// Requests the next index of that level. False: its position is not known yet, or there is none.
 bool ShardsAhead::ask_next(std::size_t level, Stats& lookups) {
   if (level == 0) {
     if (next_object_ == footprint_.end_object()) return false;
@@ -150,7 +150,7 @@ void ShardsAhead::ask_inner(std::size_t level, const Level& above, const transfe
   const ShardEntry range{task.offset, task.length};
   WantedIndex index{above.inside_object, unit_of(task), above.inside_shard, range};
   const Result<std::uint64_t> position = access_.formats[level].position(task.length);
-  // One that is too short for an index is told of when it is opened.
+  // A shard too short for an index is reported when it is opened.
   if (position.ok() && access_.cache.find(*above.inside_shard, level, range) == nullptr) {
     levels_[level].reads.ask(std::move(index), task.offset + *position);
   } else {
@@ -158,8 +158,8 @@ void ShardsAhead::ask_inner(std::size_t level, const Level& above, const transfe
   }
 }
 
-// Opens the shard whose index was asked for longest ago; false: there is none, or it has not come, or unless it is
-// wanted now there is enough.
+// Opens the shard whose index was requested first. False: there is none; or, unless `wanted` by the plan now, its index
+// has not arrived or enough shards are open.
 bool ShardsAhead::open_next(std::size_t level, bool wanted, Stats& lookups) {
   Level& here = levels_[level];
   if (!wanted) {
@@ -177,7 +177,7 @@ bool ShardsAhead::open_next(std::size_t level, bool wanted, Stats& lookups) {
   if (status.ok() && level + 1 < levels_.size()) {
     short_of_memory = look_inside(level, found).code() == Code::kResourceExhausted;
   }
-  if (short_of_memory) {  // the plan comes to it by itself
+  if (short_of_memory) {  // the plan opens it on demand
     (void)let_go();
     return false;
   }
@@ -206,7 +206,7 @@ Status ShardsAhead::look_inside(std::size_t level, const Found& found) {
   const std::vector<ShardEntry>* const index = level > 0                      ? &**found.inner
                                                : here.inside_shard != nullptr ? &here.inside_shard->entries
                                                                               : nullptr;
-  if (index == nullptr) return {};  // it does not exist
+  if (index == nullptr) return {};  // the shard does not exist
   const std::uint64_t unit = level == 0 ? footprint_.root(found.name.object) : found.name.unit;
   HEADRACE_TRY(here.inside.list(footprint_, found.name.object, level, unit, *index, here.inside.tasks));
   sort_by_offset(here.inside.tasks);

@@ -1,11 +1,12 @@
-// ShardsAhead: opens the shards of a plan, and those inside them, where each costs a round trip to a user's store.
+// ShardsAhead: opens the shards of a plan, and shards inside them, ahead of the plan, for user-supplied stores
+// (ByteStore) where each index costs a round trip.
 //
-// The plan asks for one after the other, in the order of the footprint and of their bytes. This walks the same way in
-// front of it, a level at a time: as far as indexes have come it opens them, and asks for those of what is inside, of
-// many shards together. What fails is kept until the plan gets there, so errors come in the plan's order.
+// The plan opens shards one after another, in the order of the footprint and of their bytes. This class walks the same
+// order ahead of it, level by level: it opens shards whose indexes have arrived, and requests the indexes inside them,
+// for many shards at a time. A failure is kept until the plan reaches that shard, so errors appear in the plan's order.
 //
-// Threads: one at a time, but for cancel(): any.
-// Fails:   as ShardAccess. What is kept ahead gives way where memory is short: then each is asked for alone.
+// Threads: one at a time; cancel() from any thread.
+// Fails:   as ShardAccess. If memory is short, everything read ahead is dropped and each shard is opened on demand.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -33,24 +34,25 @@ class ShardsAhead {
   using Shard = Result<std::shared_ptr<const OpenShard>>;
   using Inner = Result<std::shared_ptr<const InnerIndex>>;
 
-  // Everything outlives it.
+  // All arguments must outlive this object.
   ShardsAhead(ByteStore& store, const Footprint& footprint, const ShardAccess& access, MakeKey make_key);
 
-  // As ShardAccess has them. What has been opened and read, ahead as well, is added to `lookups`. Nothing: it has been
-  // asked for, and `listener` is told when it has come; then it is to be opened again, and nothing else before.
+  // As ShardAccess::open(). Everything opened and read, also ahead, is added to `lookups`. nullopt: the index has been
+  // requested, and `listener` is called when it arrives. The caller then repeats this call, with no other call in
+  // between.
   std::optional<Shard> open(std::uint64_t object, Stats& lookups, transfer::LookupListener& listener);
-  // Of the unit of `level` that is `task` of that object.
+  // As ShardAccess::open_inner(), for the unit of `level` that `task` of `object` stands for.
   std::optional<Inner> open_inner(std::uint64_t object, const std::shared_ptr<const OpenShard>& shard,
                                   std::size_t level, const transfer::Task& task, Stats& lookups,
                                   transfer::LookupListener& listener);
 
-  // Nothing is read any more, and nobody waits for long.
+  // Stops all reads; waiting calls return soon.
   void cancel() noexcept;
-  // Gives back the memory of all that is ahead. False: there was nothing.
+  // Releases the memory of everything read ahead. False: there was nothing.
   bool let_go() noexcept;
 
  private:
-  // Opened, and not yet wanted by the plan.
+  // An opened shard that the plan has not reached yet.
   struct Found {
     WantedIndex name;
     Shard shard;  // of level 0
@@ -66,7 +68,8 @@ class ShardsAhead {
     IndexesAhead reads;
     std::deque<Found> found;
     std::size_t found_bytes = 0;
-    // What is selected in the last that was opened, and how far that has been asked for. Not of the lowest level.
+    // The selected units of the shard opened last, and how many of them have been requested. Unused at the lowest
+    // level.
     ShardUnits inside;
     std::uint64_t inside_object = 0;
     std::shared_ptr<const OpenShard> inside_shard;
@@ -90,8 +93,8 @@ class ShardsAhead {
   const std::uint64_t most_bytes_;
   std::deque<Level> levels_;
   std::string key_;
-  std::uint64_t next_object_;    // the first that has not been asked for
-  std::uint64_t wanted_object_;  // the first that the plan has not asked for
+  std::uint64_t next_object_;    // the first not yet requested
+  std::uint64_t wanted_object_;  // the first that the plan has not yet requested
   std::atomic<bool> cancelled_{false};
 };
 
