@@ -26,7 +26,7 @@ std::span<const gpu::StageRow> gpu::stages() {
 namespace cuda {
 namespace {
 
-// Larger batches take longer than their launches, and come in more sizes than graphs pay for.
+// Larger batches take longer than their launches, and their sizes vary too much for graphs to pay off.
 constexpr std::uint64_t kMostGraphBytes = 32u << 20;
 
 class CudaDecoder final : public ChunkDecoder {
@@ -75,7 +75,7 @@ class CudaDecoder final : public ChunkDecoder {
       batch.limits = layout_.limits_of(i, limits);
       batch.scratch_bytes = ~std::uint64_t{0};
       batch.multiprocessors = multiprocessors_;
-      // Whatever is wrong will show when the kernels are launched.
+      // Any error will show again when the kernels are launched.
       if (steps_[i].stage->enqueue(batch, nullptr) != cudaSuccess) (void)cudaGetLastError();
     }
   }
@@ -118,7 +118,7 @@ class CudaDecoder final : public ChunkDecoder {
   }
 
  private:
-  // The launches of a batch whose list of chunks is on its way.
+  // The launches of a batch whose chunk list is being copied to the device.
   struct Decode final : DecodeGraphs::Launches {
     Decode(const CudaDecoder& of, std::span<std::byte> memory, const DecodeLimits& most, const gpu::Marks& told)
         : decoder(of), scratch(memory), limits(most), marks(told) {}
@@ -191,7 +191,7 @@ class CudaDecoder final : public ChunkDecoder {
     return {};
   }
 
-  // What is given goes to the device, up to the last entry.
+  // Copies the given indices to the device, up to the last one.
   Status send_indices(const DecodeIndices& indices, std::uint32_t count, CudaStream& stream,
                       gpu::IndexMemory& index) const {
     if (indices.pinned == nullptr || index_stride_ == 0) return {};
@@ -215,14 +215,14 @@ class CudaDecoder final : public ChunkDecoder {
     index.given = reinterpret_cast<const std::uint32_t*>(there);
     index.made = reinterpret_cast<std::uint32_t*>(there + indices.made_at());
     if (collects) {
-      // What comes back has places that no chunk fills.
+      // The whole area is copied back, including gaps that no chunk writes.
       HEADRACE_TRY(health_.check(cudaMemsetAsync(index.entries, 0, count * index_stride_, stream.stream),
                                  "clearing decode indices"));
     }
     return health_.check(cudaMemcpyAsync(there, indices.pinned, end, cudaMemcpyHostToDevice, stream.stream),
                          "sending decode indices");
   }
-  // What was collected comes back, up to the last chunk that was to be.
+  // Copies the collected indices back, up to the last chunk that was to collect.
   Status fetch_indices(const DecodeIndices& indices, CudaStream& stream) const {
     if (indices.pinned == nullptr || index_stride_ == 0) return {};
     std::uint64_t end = indices.entries_at();
@@ -237,11 +237,11 @@ class CudaDecoder final : public ChunkDecoder {
 
   const std::vector<NamedCodec> steps_;
   const DecodeScratch layout_;
-  std::size_t index_step_ = 0;  // the one whose codec has indices
+  std::size_t index_step_ = 0;  // the step whose codec has indices
   std::uint64_t index_stride_ = 0;
   const Health& health_;
   DecodeGraphs& graphs_;
-  const std::uint32_t number_;  // of its stages there
+  const std::uint32_t number_;  // DecodeGraphs::decoder() of its stages
   const int ordinal_, multiprocessors_;
 };
 

@@ -1,4 +1,4 @@
-// ChunkDecoder on CUDA: the stages that codecs registered, strung together on one stream.
+// ChunkDecoder on CUDA: runs the stages that codecs registered, one after the other on one stream.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace headrace::device::cuda {
 
-// kUnsupported names the first stage without device code. `health` and `graphs` outlive the decoder.
+// kUnsupported names the first stage without device code. `health` and `graphs` must outlive the decoder.
 Result<std::unique_ptr<ChunkDecoder>> make_cuda_decoder(std::span<const DecodeStage> stages, const Health& health,
                                                         DecodeGraphs& graphs, int ordinal, int multiprocessors);
 

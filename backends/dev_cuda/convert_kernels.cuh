@@ -1,7 +1,7 @@
-// Device code of assembly with a conversion. Included by convert_kernels.cu, and by a test that runs it on the CPU.
+// Device code of assembly with conversion. Included by convert_kernels.cu, and by a test that runs it on the CPU.
 //
-// What a number becomes is in device/convert.h, the same source that the host's loops are made of. Long rows that are
-// contiguous on both sides go by groups of elements in vector registers; everything else goes element by element.
+// The conversion of a number is in device/convert.h, from which the host's loops are built too. Long rows that are
+// contiguous on both sides are converted in groups of elements in vector registers; everything else element by element.
 #pragma once
 
 #include "copy_kernels.cuh"
@@ -74,7 +74,7 @@ __device__ inline void store_number(Byte* to, unsigned bytes, std::uint64_t valu
   }
 }
 
-// ---- several elements: the types are told apart once for all of them ----
+// ---- several elements: one type dispatch for all of them ----
 
 #define HEADRACE_CONVERT_TYPES(CASE) \
   CASE(kBool)                        \
@@ -145,7 +145,7 @@ __device__ inline std::uint64_t convert_one_by(const Conversion& c, std::uint64_
   return 0;
 }
 
-// A function of its own, so that its many cases are compiled once. By value: a reference would go through memory.
+// A separate function, so that its many cases are compiled once. By value: a reference would go through memory.
 __device__ HEADRACE_NOINLINE std::uint64_t convert_one(const Conversion c, std::uint64_t raw) {
   switch (work_type(c)) {
     case WorkType::kFloat:
@@ -161,7 +161,7 @@ __device__ HEADRACE_NOINLINE std::uint64_t convert_one(const Conversion c, std::
 
 // ---- rows ----
 
-// A warp; elements at any address.
+// One warp; elements at any address.
 __device__ inline void convert_singly(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src,
                                       unsigned count, unsigned lane) {
   const bool swap = box.swap_width > 1;
@@ -180,7 +180,7 @@ __device__ inline void convert_singly(const Conversion& c, const BoxItem& box, B
   }
 }
 
-// As many elements as one access of at most 16 bytes takes of the wider side.
+// How many elements one access of at most 16 bytes covers on the wider side.
 template <class S, class D>
 inline constexpr unsigned kGroupElements = sizeof(S) == 8 || sizeof(D) == 8 ? 2 : 4;
 inline constexpr unsigned kGroupsAtOnce = 4;
@@ -189,8 +189,8 @@ struct alignas(sizeof(T) * kCount) Group {
   T element[kCount];
 };
 
-// The loop for one value type and the sizes of both sides; to floating types alone. What the pairs have in common is
-// left to run time, so that there are few loops to compile.
+// The loop for one value type and the element sizes of both sides; only to floating-point types. What pairs have in
+// common is dispatched at run time, so that few loops are compiled.
 template <class W, class S, class D>
 __device__ inline void convert_batch(const Conversion& c, const S (&raw)[kGroupElements<S, D> * kGroupsAtOnce],
                                      D (&out)[kGroupElements<S, D> * kGroupsAtOnce]) {
@@ -223,7 +223,7 @@ __device__ inline void convert_batch(const Conversion& c, const S (&raw)[kGroupE
   }
 }
 
-// A warp; `src` and `dst` aligned to whole groups. All loads of a turn are under way before its first store.
+// One warp; `src` and `dst` aligned to whole groups. An iteration issues all its loads before its first store.
 template <class W, class S, class D>
 __device__ inline void convert_groups(const Conversion& c, bool swap, Byte* dst, const Byte* src, unsigned groups,
                                       unsigned lane) {
@@ -273,7 +273,7 @@ __device__ inline void convert_run_by(const Conversion& c, const BoxItem& box, B
 template <class W, class S>
 __device__ inline void convert_run_from(const Conversion& c, const BoxItem& box, Byte* dst, const Byte* src,
                                         unsigned count, unsigned lane) {
-  // Pairs that are rare where many bytes go have no loop of their own.
+  // Pairs that rarely carry many bytes have no loop of their own.
   if (is_float(c.to)) {
     if constexpr (sizeof(W) == 8 || sizeof(S) <= 4) {
       if (box.result_bytes == 2) return convert_run_by<W, S, std::uint16_t>(c, box, dst, src, count, lane);
@@ -368,7 +368,7 @@ __device__ inline void convert_tile_unit(const Conversion& c, const BoxItem& box
   const unsigned in = box.word_bytes, out_bytes = box.result_bytes;
   const long long src_step = box.src_stride[column_dim], dst_step = box.dst_stride[row_dim];
   const unsigned x = threadIdx.x % kSide, y0 = threadIdx.x / kSide, step = blockDim.x / kSide;
-  __syncthreads();  // the tile before has been stored
+  __syncthreads();  // the previous tile has been stored
   if (x < rows) {
     for (unsigned base = y0; base < kSide && base < columns; base += 4 * step) {
       std::uint64_t raw[4] = {}, out[4] = {};

@@ -26,10 +26,10 @@ cudaError_t probe_kernels() noexcept {
   return cudaFuncGetAttributes(&attributes, assemble);
 }
 
-// The launch functions return the error of this launch; asking for the last error would report other people's.
+// The launch functions return this launch's own error; cudaGetLastError() could return another caller's.
 cudaError_t launch_move_pieces(const PieceItem* items, std::uint32_t count, int multiprocessors,
                                cudaStream_t stream) noexcept {
-  // Two blocks a multiprocessor keep megabytes under way, many times what the bus's latency needs, and leave room for
+  // Two blocks per multiprocessor keep megabytes in flight, far more than the bus latency requires, and leave room for
   // decoders on other streams.
   const unsigned warps = kThreads / 32;
   const unsigned blocks = std::min((count + warps - 1) / warps, 2 * static_cast<unsigned>(multiprocessors));

@@ -1,12 +1,13 @@
-// Which GPUs this build has machine code for; for others the driver compiles PTX when the code is first used.
+// Which GPUs this build has machine code for. For others the driver compiles PTX when the code is first used.
 #pragma once
 
 #include <string_view>
 
 namespace headrace::device {
 
-// `list`: compute capabilities with machine code as in "75 80 90 120", from the build's CMAKE_CUDA_ARCHITECTURES; empty
-// where the build does not know. Machine code runs on GPUs of the same major number and an equal or higher minor one.
+// `list`: compute capabilities with machine code, such as "75 80 90 120", from the build's CMAKE_CUDA_ARCHITECTURES;
+// empty if the build does not know. Machine code runs on GPUs of the same major version and an equal or higher minor
+// one.
 constexpr bool has_machine_code(std::string_view list, int major, int minor) noexcept {
   if (list.empty()) return true;
   int number = 0;

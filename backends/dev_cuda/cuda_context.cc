@@ -20,7 +20,7 @@ struct DriverCalls {
   bool all = false;
 
   DriverCalls() noexcept {
-    void* const library = dlopen("libcuda.so.1", RTLD_LAZY);  // never unloaded: the runtime has it, too
+    void* const library = dlopen("libcuda.so.1", RTLD_LAZY);  // never unloaded: the runtime uses it too
     if (library == nullptr) return;
     const auto find = [&](auto& call, const char* name) {
       call = reinterpret_cast<std::decay_t<decltype(call)>>(dlsym(library, name));
@@ -36,7 +36,7 @@ const DriverCalls& driver() noexcept {
   return calls;
 }
 
-// Retained once and for good: the runtime keeps the primary context, too.
+// Retained once and never released: the runtime keeps the primary context too.
 CUcontext primary_context(int ordinal) noexcept {
   static std::array<std::atomic<CUcontext>, 64> known{};
   static std::mutex mutex;
@@ -56,14 +56,14 @@ CUcontext primary_context(int ordinal) noexcept {
 }  // namespace
 
 Current::Current(int ordinal) noexcept {
-  // Starts the driver where nobody has: the runtime counts devices by it.
+  // Initialises the driver if nobody has: the runtime does so to count devices.
   static const bool started = [] {
     int devices = 0;
     return cudaGetDeviceCount(&devices) == cudaSuccess;
   }();
   const CUcontext wanted = started ? primary_context(ordinal) : nullptr;
   if (wanted == nullptr) {
-    error_ = cudaSetDevice(ordinal);  // says why
+    error_ = cudaSetDevice(ordinal);  // for its error code
     return;
   }
   relaxed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess;
@@ -80,7 +80,7 @@ Current::~Current() {
 }
 
 ForeignEvent::ForeignEvent(int ordinal, cudaStream_t stream) noexcept {
-  // The default streams belong to whichever context is current.
+  // The default streams belong to the context that is current.
   if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread || !driver().all) return;
   CUcontext theirs = nullptr, popped = nullptr;
   if (driver().of_stream(stream, &theirs) != CUDA_SUCCESS || theirs == primary_context(ordinal)) return;
@@ -91,7 +91,7 @@ ForeignEvent::ForeignEvent(int ordinal, cudaStream_t stream) noexcept {
 }
 
 ForeignEvent::~ForeignEvent() {
-  // The driver keeps what others wait for until it has been passed.
+  // The driver keeps an event that others wait for until it has completed.
   if (event_ != nullptr && cudaEventDestroy(event_) != cudaSuccess) (void)cudaGetLastError();
 }
 

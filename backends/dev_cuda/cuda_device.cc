@@ -22,10 +22,10 @@
 namespace headrace::device::cuda {
 namespace {
 
-// Below this, one launch that gathers beats the driver's batch copy: 51 against 33 GB/s at 16 KiB, 51 against 55 from
-// 64 KiB up, over PCIe 5.
+// Below this, one gathering launch beats the driver's batch copy: 51 against 33 GB/s at 16 KiB; from 64 KiB up it is 51
+// against 55 (PCIe 5).
 constexpr std::size_t kBatchFromBytes = std::size_t{64} << 10;
-// As many small pieces as cost less by single copies (2.5 us each) than by a descriptor list and a launch.
+// Up to this many small pieces, single copies (2.5 us each) cost less than a descriptor list and a launch.
 constexpr std::size_t kFewPieces = 3;
 
 std::string driver_version() {
@@ -217,7 +217,7 @@ class CudaDevice final : public Device {
     if (cudaSetDevice(ordinal_) != cudaSuccess) (void)cudaGetLastError();
   }
 
-  // These run in the context that is current, to which the caller's stream belongs.
+  // The following calls run in the current context, to which the caller's stream belongs.
   Status call_host(void* native_stream, void (*function)(void*), void* data) override {
     HEADRACE_TRY(usable());
     return health_.check(cudaLaunchHostFunc(static_cast<cudaStream_t>(native_stream), function, data),
@@ -256,7 +256,7 @@ class CudaDevice final : public Device {
     HEADRACE_TRY(usable(current));
     auto& ours = static_cast<CudaStream&>(stream);
     const bool converts = op.conversion.active();
-    // The fill element is in its final form: filling is the plain kernel's work, whatever happens to other elements.
+    // The fill element is in its final form, so the plain kernel fills, whatever conversion other elements get.
     const ElementOp as_is{op.result_bytes(), 1};
     try {
       ours.boxes.clear();
@@ -327,7 +327,7 @@ class CudaDevice final : public Device {
 
   // `conversion` null: a list of words and patterns.
   Status launch(CudaStream& stream, const BoxList& list, const Conversion* conversion) {
-    // The pattern is read in words of up to 16 bytes, so each part begins at a multiple of that.
+    // The pattern is read in words of up to 16 bytes, so each part begins at a multiple of 16.
     const std::size_t items_bytes = base::align_up(list.items.size() * sizeof(BoxItem), std::size_t{16});
     const std::size_t units_bytes = base::align_up(list.first_unit.size() * sizeof(std::uint32_t), std::size_t{16});
     const std::size_t bytes = items_bytes + units_bytes + list.pattern.size();
@@ -351,7 +351,7 @@ class CudaDevice final : public Device {
                          "launching the assembly");
   }
 
-  // Some drivers know the call and refuse it.
+  // Some drivers export the batch copy but refuse it.
   void probe_batch() noexcept {
     std::byte* host = nullptr;
     std::byte* device = nullptr;
@@ -392,8 +392,8 @@ class CudaDevice final : public Device {
     HEADRACE_TRY(usable(current));
     bool joined = false;
     Status status = copy(pieces, stream, kind, true, joined);
-    // A copy must not go from one allocation into the next one, and neighbours may belong to two. What has been queued
-    // already moves the same bytes again.
+    // A copy must not span two allocations, and neighbouring pieces may belong to two. Retry without joining pieces;
+    // those already queued are copied twice.
     if (joined && status.code() == Code::kInvalidArgument) status = copy(pieces, stream, kind, false, joined);
     return status;
   }
@@ -423,7 +423,7 @@ class CudaDevice final : public Device {
       };
       for (const Piece& piece : pieces) {
         if (piece.bytes == 0) continue;
-        // Neighbours on both sides are one piece: a slab read in parts still travels whole.
+        // Join pieces that are neighbours on both sides, so that a slab read in parts is still copied whole.
         if (join && whole.bytes != 0 && whole.src + whole.bytes == piece.src && whole.dst + whole.bytes == piece.dst) {
           whole.bytes += piece.bytes;
           joined = true;
@@ -434,7 +434,7 @@ class CudaDevice final : public Device {
       }
       flush();
       if (join && small_pieces <= kFewPieces && small_pieces != 0) {
-        // The segments of one piece are neighbours again.
+        // Rejoin the segments of one piece.
         for (std::size_t i = 0; i < stream.small.size();) {
           const PieceItem& first = stream.small[i];
           std::size_t bytes = first.bytes, j = i + 1;
@@ -472,7 +472,7 @@ class CudaDevice final : public Device {
     return {};
   }
 
-  // The kernel reads the descriptors over the bus: sending them first would make it wait for a copy engine in between.
+  // The kernel reads the descriptors over the bus. Copying them first would make it wait for a copy engine.
   Status copy_small(CudaStream& stream) {
     if (stream.small.empty()) return {};
     const std::size_t bytes = stream.small.size() * sizeof(PieceItem);
@@ -492,7 +492,7 @@ class CudaDevice final : public Device {
   DecodeGraphs graphs_;
   DeviceInfo info_;
   int multiprocessors_ = 1;
-  bool kernels_reach_host_ = false;  // pinned memory has one address for both processors
+  bool kernels_reach_host_ = false;  // pinned memory has the same address on the host and the device
   bool may_register_ = false;
   bool may_register_read_only_ = false;
   bool batch_works_ = false;

@@ -1,4 +1,4 @@
-// An NVIDIA GPU, through the runtime and its primary context, which it shares with the rest of the program.
+// An NVIDIA GPU, used through the CUDA runtime and the GPU's primary context, which the rest of the program shares.
 #pragma once
 
 #include <memory>

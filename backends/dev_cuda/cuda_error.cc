@@ -37,7 +37,7 @@ Status Health::check(cudaError_t error, std::string_view what) const {
     cause_.compare_exchange_strong(none, error, std::memory_order_relaxed);
     return lost();
   }
-  (void)cudaGetLastError();  // ours, just returned: it must not surface in the caller's own checks
+  (void)cudaGetLastError();  // clears this call's own error, which must not surface in the caller's checks
   Code code = Code::kInternal;
   switch (error) {
     case cudaErrorMemoryAllocation:

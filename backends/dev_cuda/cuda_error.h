@@ -1,4 +1,4 @@
-// From CUDA's error codes to a Status.
+// Converts CUDA's error codes to a Status.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,13 +9,13 @@
 
 namespace headrace::device::cuda {
 
-// Errors after which every call in this process's context fails.
+// Whether every later call in this process's context fails after this error.
 bool is_sticky(cudaError_t error) noexcept;
 
-// Remembers whether the device was lost, so that every later call says so without asking the driver.
+// Remembers whether the device was lost, so that later calls fail without asking the driver.
 class Health {
  public:
-  // OK, or the Status of `error` with what was being done. Clears the thread's last error where that is possible.
+  // OK, or the Status of `error`; `what`: the operation. Clears the thread's last error where possible.
   Status check(cudaError_t error, std::string_view what) const;
   Status lost() const;
   bool is_lost() const noexcept { return cause_.load(std::memory_order_relaxed) != cudaSuccess; }

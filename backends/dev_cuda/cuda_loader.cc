@@ -1,4 +1,4 @@
-// Finds the CUDA plug-in when a GPU is first asked for, so that a program needs no NVIDIA library to start.
+// Loads the CUDA plug-in when a GPU is first requested, so that a program needs no NVIDIA library to start.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -40,8 +40,8 @@ Status check(const CudaPlugin* plugin, const std::string& file) {
   return {};
 }
 
-// No code of a file runs before its build id was read from it. Kept for good: devices and their threads hold code of
-// the plug-in.
+// Reads the build id before any code of the file runs. Never unloaded: devices and their threads use the plug-in's
+// code.
 Result<const CudaPlugin*> load_file(const std::string& file) {
   HEADRACE_TRY_ASSIGN(const std::string path, check_plugin_file(file, HEADRACE_PLUGIN_BUILD_ID));
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -99,7 +99,7 @@ Result<int> count_cuda() {
   }
 }
 
-// Nobody has device memory before the program has loaded the driver itself: until then the plug-in is not looked for.
+// No device memory can exist before the program has loaded the driver; until then the plug-in is not loaded.
 bool cuda_in_use() noexcept {
   static const bool possible = access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
   if (!possible) return false;

@@ -1,4 +1,4 @@
-// Asking for a GPU gives a device, or a reason a person can act on; the program is unharmed either way.
+// Requesting a GPU gives a device or an actionable reason, and never harms the program.
 #include <elf.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ TEST(CudaLoader, MachineCodeServesLaterMinorNumbersOfItsMajorOne) {
   EXPECT_TRUE(has_machine_code("", 9, 0)) << "not known: nothing is said";
 }
 
-// An ELF file with the notes `notes` and nothing else.
+// An ELF file that contains only these notes.
 std::vector<std::byte> elf_with(const std::vector<std::byte>& notes) {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -118,7 +118,7 @@ TEST(PluginFile, TheBuildIdIsReadWithoutLoading) {
   EXPECT_EQ(*got, "0.1.0-abc");
   EXPECT_EQ(read(elf_with(note("GNU", 3, "x"))).status().code(), Code::kUnsupported);
   EXPECT_EQ(read(elf_with({})).status().code(), Code::kUnsupported);
-  // Cut anywhere, or with any byte of its structure changed: an id or an error, never a crash.
+  // Truncated anywhere, or with any byte changed: an id or an error, never a crash.
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     EXPECT_FALSE(read({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes)}).ok()) << bytes;
   }
@@ -131,7 +131,7 @@ TEST(PluginFile, TheBuildIdIsReadWithoutLoading) {
   }
 }
 
-// The plug-in is looked for once in a process, so a search in odd places needs a process of its own.
+// The plug-in is searched once per process, so each search in other places needs its own process.
 std::string message_with(const char* directory, bool& loaded) {
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) return {};

@@ -3,7 +3,7 @@
 #include "nvtx_ranges.h"
 #include "plugin_abi.h"
 
-// The build id as an ELF note, which the library reads before it lets any code of this file run: plugin_file.h.
+// The build id as an ELF note, which the library reads before it runs any code of this file: plugin_file.h.
 asm(R"(
   .pushsection .note.headrace, "a", @note
   .balign 4

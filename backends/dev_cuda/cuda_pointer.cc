@@ -10,7 +10,7 @@ namespace {
 
 using GetAttributes = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
 
-// The driver's library is never unloaded once a program has it.
+// The result can be kept: a program never unloads the driver's library.
 GetAttributes driver_function() noexcept {
   static std::atomic<GetAttributes> known{nullptr};
   GetAttributes function = known.load(std::memory_order_acquire);
@@ -37,13 +37,13 @@ MemoryPlace locate_pointer(const void* address) noexcept {
                                  CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
   void* values[] = {&type, &managed, &ordinal, &start, &bytes, &legacy};
   if (ask(6, names, values, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return place;
-  if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return place;  // the CPU's, pinned or not
+  if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return place;  // host memory, pinned or not
   place.kind = managed != 0 ? MemoryPlace::Kind::kShared : MemoryPlace::Kind::kDevice;
   place.device_kind = "cuda";
   place.device = ordinal;
   place.base = reinterpret_cast<const std::byte*>(start);
   place.bytes = bytes;
-  place.whole = legacy != 0;  // not for memory that was mapped piece by piece into one range of addresses
+  place.whole = legacy != 0;  // false for memory mapped piece by piece into one address range
   return place;
 }
 

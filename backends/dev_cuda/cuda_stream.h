@@ -1,4 +1,4 @@
-// The plug-in's own streams and events, and the scope in which a device is current.
+// The plug-in's own streams and events, and the scope that makes a device current.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,12 +14,12 @@
 
 namespace headrace::device::cuda {
 
-// Makes the device's primary context current on this thread for a scope. A library must not leave the caller in another
-// one; and what is made in a context of the caller's own is gone when that ends, while this device lives on. Memory of
-// such contexts can be copied, and reached by kernels, from the primary one.
+// Makes the device's primary context current on this thread for a scope, then restores the caller's context. Objects
+// created in a context of the caller's would die with it, while this device lives on. The primary context can copy
+// memory of other contexts, and its kernels can access it.
 //
-// While one of the program's streams is captured, calls that make or free something are otherwise refused, and end the
-// capture; here they are none of its business.
+// While the program captures one of its streams, calls that create or free something would fail and invalidate the
+// capture; in this scope they do not affect it.
 class Current {
  public:
   explicit Current(int ordinal) noexcept;
@@ -30,13 +30,13 @@ class Current {
 
  private:
   bool pushed_ = false, relaxed_ = false;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then what the thread had
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // inside the scope: the thread's previous mode
   cudaError_t error_ = cudaSuccess;
 };
 
-// What is queued now on a program's stream that belongs to another context than the primary one of `ordinal`, as a
-// stream of another GPU does: an event of that context, for only such can be recorded there. Any stream can wait for
-// it.
+// Marks what is queued so far on a program's stream whose context is not the primary one of `ordinal`, such as a stream
+// of another GPU. The event is created in the stream's context, since only such an event can be recorded there. Any
+// stream can wait for it.
 class ForeignEvent {
  public:
   ForeignEvent(int ordinal, cudaStream_t stream) noexcept;
@@ -44,16 +44,14 @@ class ForeignEvent {
   ForeignEvent(const ForeignEvent&) = delete;
   ForeignEvent& operator=(const ForeignEvent&) = delete;
   cudaError_t error() const noexcept { return error_; }
-  cudaEvent_t get() const noexcept {
-    return event_;
-  }  // null: the stream is one of that primary context, or a default one
+  cudaEvent_t get() const noexcept { return event_; }  // null: a stream of that context, or a default one
 
  private:
   cudaEvent_t event_ = nullptr;
   cudaError_t error_ = cudaSuccess;
 };
 
-// After fork() the driver knows nothing of the parent's objects: they are left alone rather than freed.
+// After fork() the driver does not know the parent's objects, so they are not freed.
 struct CudaEvent final : Event {
   CudaEvent(int device, cudaEvent_t e) : ordinal(device), event(e) {}
   ~CudaEvent() override {
@@ -85,7 +83,7 @@ struct CudaStream final : Stream {
   const cudaStream_t stream;
   const cudaEvent_t foreign;  // recorded on the caller's streams
   std::unique_ptr<UploadRing> ring;
-  // Kept between waves for their capacity.
+  // Kept between waves to reuse their capacity.
   BoxList boxes;
   BoxList converting;
   std::vector<PieceItem> small;

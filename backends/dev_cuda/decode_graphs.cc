@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostDecoders = 1024;
 
-// The next multiple of 1/2^bits of a power of two.
+// Rounds up to a multiple of 1/2^bits of the power of two below.
 std::uint64_t next_of(std::uint64_t bytes, int bits) noexcept {
   if (bytes < 16) return bytes;
   const std::uint64_t unit = std::uint64_t{1} << (static_cast<int>(std::bit_width(bytes)) - 1 - bits);
@@ -33,7 +33,7 @@ DecodeLimits rounded_up(const DecodeLimits& limits) noexcept {
 }
 
 DecodeGraphs::Graph::~Graph() {
-  // The driver of a forked child knows nothing of it.
+  // A forked child's driver does not know the graph.
   if (exec == nullptr || generation != base::fork_generation()) return;
   Current current(ordinal);
   if (cudaGraphExecDestroy(exec) != cudaSuccess) (void)cudaGetLastError();
@@ -85,7 +85,7 @@ Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const La
       if (makes) ++made_;
     }
   }
-  // One at a time: others queue their launches meanwhile.
+  // Only one thread creates a graph at a time; others queue their launches meanwhile.
   if (std::unique_lock making(making_, std::defer_lock); makes && making.try_lock()) {
     graph = make(launches);
     std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const La
   if (graph != nullptr) {
     const cudaError_t error = cudaGraphLaunch(graph->exec, stream);
     if (error != cudaErrorInvalidValue) return health_.check(error, "launching a decoder");
-    // Memory that it sets is not what it was when the graph was made.
+    // The memory that the graph sets has changed since the graph was created.
     (void)cudaGetLastError();
     std::lock_guard lock(mutex_);
     entry_locked(shape).graph = nullptr;
@@ -132,7 +132,7 @@ std::shared_ptr<DecodeGraphs::Graph> DecodeGraphs::make(const Launches& launches
   bool queued = false;
   try {
     queued = launches.queue(capture_, branch_).ok();
-  } catch (const std::bad_alloc&) {  // the capture has to end
+  } catch (const std::bad_alloc&) {  // the capture must still be ended
   }
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(capture_, &graph);

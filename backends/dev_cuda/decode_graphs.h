@@ -1,11 +1,11 @@
-// DecodeGraphs: decodes of one shape as CUDA graphs. A decode is some thirty launches, which take a thread 0.1 ms and
-// threads that queue at the same time much longer; as a graph it is one.
+// DecodeGraphs: runs repeated decodes of one shape as CUDA graphs. A decode needs some thirty launches, which cost a
+// thread 0.1 ms, and much more while other threads launch too; a graph is a single launch.
 //
-// A graph holds addresses: it serves batches that have the same ones, which are those of the slab that a wave has.
-// It is made when a shape has come often enough that making it (0.3 ms) pays.
+// A graph contains addresses, so it serves only batches at the same addresses: those of a wave's slab. It is created
+// once a shape has recurred often enough to repay the cost (0.3 ms).
 //
-// Threads: any; a shape from one at a time, since its scratch is.
-// Owns:    graphs, until the device ends. Launched ones that are dropped end by themselves.
+// Threads: any; each shape from one thread at a time, since its scratch is in use.
+// Owns:    the graphs, for the life of the device. A graph that is dropped while in flight completes by itself.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@
 
 namespace headrace::device::cuda {
 
-// All that the launches of a decode depend on, but the bytes in memory.
+// Everything that the launches of a decode depend on, except the bytes in memory.
 struct DecodeShape {
   std::uint32_t decoder = 0;  // DecodeGraphs::decoder()
   DecodeLimits limits;
@@ -36,14 +36,14 @@ struct DecodeShape {
   bool operator==(const DecodeShape&) const noexcept = default;
 };
 
-// Limits that many batches have in common: at most a quarter more bytes, and half as many again of the largest chunk.
+// Limits that many batches share: at most a quarter more bytes, and half as many again for the largest chunk.
 DecodeLimits rounded_up(const DecodeLimits& limits) noexcept;
 
 class DecodeGraphs {
  public:
-  static constexpr std::size_t kMostShapes = 256;   // that are remembered, with a graph or without
-  static constexpr std::uint32_t kSeenOften = 3;    // times
-  static constexpr std::uint64_t kDecodesEach = 8;  // of all decodes one may make a graph, but for the first few
+  static constexpr std::size_t kMostShapes = 256;   // remembered, with a graph or without
+  static constexpr std::uint32_t kSeenOften = 3;    // occurrences before a shape gets a graph
+  static constexpr std::uint64_t kDecodesEach = 8;  // after kFewGraphs, at most one graph per this many decodes
   static constexpr std::uint64_t kFewGraphs = 64;
 
   DecodeGraphs(const Health& health, int ordinal) : health_(health), ordinal_(ordinal) {}
@@ -51,18 +51,18 @@ class DecodeGraphs {
   DecodeGraphs(const DecodeGraphs&) = delete;
   DecodeGraphs& operator=(const DecodeGraphs&) = delete;
 
-  // The number of decoders of these stages; 0: there are too many kinds, and none of their decodes becomes a graph.
+  // The number of the decoders of these stages. 0: there are too many kinds; their decodes do not become graphs.
   std::uint32_t decoder(std::span<const DecodeStage> stages);
 
-  // What queues the launches of a shape on a stream. No copies: a graph that has some must not outlive the host memory
-  // that they go to or come from.
+  // Queues the launches of a shape on a stream. It must not queue copies: a graph that contains some must not outlive
+  // the host memory that they read or write.
   class Launches {
    public:
     virtual ~Launches() = default;
     virtual Status queue(cudaStream_t stream, const gpu::Branch& branch) const = 0;
   };
   Status run(const DecodeShape& shape, cudaStream_t stream, const Launches& launches);
-  // That memory is going to be freed: what copies or sets it must not be launched any more.
+  // `memory` is about to be freed: graphs that use it must not be launched again.
   void forget(const std::byte* memory, std::size_t bytes) noexcept;
 
  private:
@@ -80,7 +80,7 @@ class DecodeGraphs {
   };
 
   Entry& entry_locked(const DecodeShape& shape);
-  // Null: it could not be made, which the driver may have reasons for; its launches are queued as ever.
+  // Null: the driver could not create the graph; the launches are then queued directly.
   std::shared_ptr<Graph> make(const Launches& launches);
 
   const Health& health_;
@@ -93,9 +93,9 @@ class DecodeGraphs {
   std::uint64_t decodes_ = 0, made_ = 0;
 
   std::mutex making_;
-  cudaStream_t capture_ = nullptr;  // guarded by making_, as is
+  cudaStream_t capture_ = nullptr;  // guarded by making_, as is branch_
   gpu::Branch branch_;
-  bool refused_ = false;  // guarded by mutex_
+  bool refused_ = false;  // guarded by mutex_: the driver could not create a graph, so do not try again
 };
 
 }  // namespace headrace::device::cuda

@@ -1,8 +1,8 @@
-// Launches of kernels that follow each other in a stream, close together.
+// Launches consecutive kernels of a stream with little idle time between them.
 //
-// A stage is a chain of short kernels, and between two of them a GPU does nothing for microseconds. From compute
-// capability 9.0 on the next one may be made ready while the one before ends ("programmatic dependent launch", CUDA
-// programming guide): launched by Launcher, a kernel has to call wait_for_earlier() before it touches memory.
+// A stage is a chain of short kernels, and between two of them a GPU idles for microseconds. From compute capability
+// 9.0 on, the next kernel can be prepared while the previous one finishes ("programmatic dependent launch", CUDA
+// programming guide). A kernel launched by Launcher must call wait_for_earlier() before it accesses memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,19 +15,19 @@
 
 namespace headrace::device::gpu {
 
-// What earlier kernels of the stream wrote is there from here on. For all threads, first thing.
+// After this, the writes of earlier kernels of the stream are visible. Every thread must call it first.
 __device__ inline void wait_for_earlier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Thread blocks of `per_block` items each; they take several turns where that is more than `most`.
+// The number of thread blocks for `items` items, `per_block` each; at most `most`, which then loop.
 inline unsigned blocks_for(std::uint64_t items, std::uint64_t per_block, std::uint64_t most) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>((items + per_block - 1) / per_block, 1, most));
 }
 
-// Keeps the first error; launches nothing after it.
+// Keeps the first error, after which it launches nothing.
 class Launcher {
  public:
   explicit Launcher(cudaStream_t stream) : stream_(stream), loads_(LoadOnly::active()) {
@@ -37,7 +37,7 @@ class Launcher {
     early_ = major >= 9;
   }
 
-  // `kernel` calls wait_for_earlier(). `shared`: dynamic shared memory in bytes.
+  // `kernel` must call wait_for_earlier(). `shared`: dynamic shared memory in bytes.
   template <class... Parameters, class... Arguments>
   void operator()(void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads, std::size_t shared,
                   Arguments... arguments) {
@@ -45,7 +45,7 @@ class Launcher {
   }
   // Whether blocks can be launched in clusters.
   bool has_clusters() const { return early_; }
-  // In clusters of so many blocks, of which `blocks` is a multiple. REQUIRES: has_clusters().
+  // Launches clusters of `cluster` blocks, of which `blocks` is a multiple. REQUIRES: has_clusters().
   template <class... Parameters, class... Arguments>
   void launch(unsigned cluster, void (*kernel)(Parameters...), std::uint64_t blocks, unsigned threads,
               std::size_t shared, Arguments... arguments) {
@@ -66,7 +66,7 @@ class Launcher {
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared;
     config.stream = stream_;
-    // An early launch is of one kernel behind one other.
+    // Programmatic dependent launch works only if the kernel depends on one other kernel alone.
     const bool early = early_ && !joined_;
     joined_ = false;
     config.attrs = early ? attributes : attributes + 1;
@@ -79,7 +79,7 @@ class Launcher {
   void fill(void* memory, int byte, std::size_t bytes) {
     if (error_ == cudaSuccess && !loads_) error_ = cudaMemsetAsync(memory, byte, bytes, stream_);
   }
-  // What is launched from here on comes behind `event`, too.
+  // Later launches also wait for `event`.
   void join(NativeEvent event) {
     if (loads_) return;
     check(cudaStreamWaitEvent(stream_, event, 0));

@@ -1,10 +1,10 @@
-// LoadOnly: kernels are loaded before they are launched.
+// LoadOnly: loads kernels ahead of their first launch.
 #pragma once
 
 namespace headrace::device::gpu {
 
-// While it exists, Launchers of this thread load the kernels that they are told to launch, and queue nothing: a
-// kernel's first launch otherwise waits for that, a tenth of a millisecond to some each.
+// While it exists, Launchers of this thread load the kernels they are given and queue nothing. Otherwise a kernel's
+// first launch waits for the load, a tenth of a millisecond to several each.
 class LoadOnly {
  public:
   LoadOnly() noexcept { active() = true; }

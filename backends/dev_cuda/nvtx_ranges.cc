@@ -1,6 +1,6 @@
 #include "nvtx_ranges.h"
 
-// Part of the CUDA toolkit, but a package of its own in some distributions: without it there are no ranges.
+// NVTX is part of the CUDA toolkit, but a separate package in some distributions; without it there are no ranges.
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 
@@ -45,7 +45,7 @@ void end() noexcept { nvtxDomainRangePop(domain().handle); }
 }  // namespace
 
 const trace::RangeSink* nvtx_ranges() noexcept {
-  // What profilers set for the processes they start; NVTX loads the library named there.
+  // Profilers set this variable for the processes they start; NVTX loads the library that it names.
   const char* injected = secure_getenv("NVTX_INJECTION64_PATH");
   if (injected == nullptr || injected[0] == '\0') return nullptr;
   static const trace::RangeSink sink{&begin, &end};

@@ -1,4 +1,4 @@
-// The stages of reads and writes as NVTX ranges, payload bytes included, in a domain named headrace.
+// Shows the stages of reads and writes as NVTX ranges with their payload bytes, in a domain named headrace.
 //
 // Threads: any.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace headrace::device::cuda {
 
-// Null where no profiler is attached to the process, so that without one a stage costs what it always did.
+// Null if no profiler is attached to the process, so that stages then cost nothing extra.
 const trace::RangeSink* nvtx_ranges() noexcept;
 
 }  // namespace headrace::device::cuda

@@ -26,8 +26,8 @@ Status no_memory(std::size_t bytes, int error) {
       .with_errno(error);
 }
 
-// Has the kernel make and clear the pages, by several threads: one clears 4 GB/s. By touching them, since
-// MADV_POPULATE_WRITE holds the lock of the address space, for which other threads that do the same would wait.
+// Faults in the pages from several threads, since one clears only 4 GB/s. It touches them: MADV_POPULATE_WRITE would
+// hold the address-space lock, and other threads that do the same would wait.
 void make_pages(std::byte* start, std::size_t bytes, std::size_t page) {
   constexpr std::size_t kLeast = std::size_t{4} << 20, kMostThreads = 4;
   const auto make = [page](std::byte* part, std::size_t length) {
@@ -68,7 +68,7 @@ int numa_node_of(const std::string& pci_bus_id) noexcept {
 Result<std::byte*> PinnedMemory::allocate(std::size_t bytes, int numa_node, bool may_register) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page;
-  // With overcommit the mapping would succeed and the kernel would kill the process while its pages are made.
+  // With overcommit, mmap would succeed and the kernel would kill the process while its pages are faulted in.
   if (bytes > physical) return no_memory(bytes, ENOMEM);
   const std::size_t body = base::align_up(std::max<std::size_t>(bytes, 1), page);
   if (may_register) {

@@ -1,4 +1,4 @@
-// Host memory near a GPU that the GPU reaches itself.
+// Pinned host memory on the NUMA node of a GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace headrace::device::cuda {
 // NUMA node of a PCI device ("0000:1b:00.0"), -1 if unknown or the machine has one node.
 int numa_node_of(const std::string& pci_bus_id) noexcept;
 
-// Pages are asked for near the GPU and as huge pages, then registered with the driver. Where registration is refused,
-// the driver's own pinned memory is used.
+// Allocates pages near the GPU, as huge pages if possible, and registers them with the driver. If registration is
+// refused, uses the driver's own pinned memory.
 //
 // Threads: every call from any thread, with the device current.
 class PinnedMemory {
@@ -26,7 +26,7 @@ class PinnedMemory {
  private:
   const Health& health_;
   std::mutex mutex_;
-  std::unordered_map<std::byte*, std::size_t> mapped_;  // registered by us: mapped bytes; guarded by mutex_
+  std::unordered_map<std::byte*, std::size_t> mapped_;  // guarded by mutex_: registered memory, with its mapped size
 };
 
 }  // namespace headrace::device::cuda

@@ -1,8 +1,8 @@
-// What the library and the CUDA plug-in agree on.
+// The interface between the library and the CUDA plug-in.
 //
-// The plug-in exports one C function. Its answer begins with two words that never change meaning, so that any pair can
-// tell that it does not fit; the rest is C++ and is touched only when both were built from the same interface headers
-// with the same compiler (the build id).
+// The plug-in exports one C function. The table it returns begins with two words whose meaning never changes, so that
+// any mismatched pair is detected. The rest is C++ and is used only if both sides were built from the same interface
+// headers with the same compiler (the build id).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 namespace headrace::device {
 namespace {
 
-constexpr std::size_t kMostHeaders = 256, kMostNoteBytes = 64 << 10;  // many times what linkers write
+constexpr std::size_t kMostHeaders = 256, kMostNoteBytes = 64 << 10;  // far more than linkers write
 
 Status not_elf(const std::string& path, const char* why) {
   return Status(Code::kCorrupt, Layer::kDevice, path + " is not a 64-bit ELF library: " + why);
@@ -24,7 +24,7 @@ Status not_elf(const std::string& path, const char* why) {
 
 std::size_t padded(std::size_t bytes) { return (bytes + 3) & ~std::size_t{3}; }
 
-// The text of our note among those of one segment.
+// Finds headrace's note among those of one segment.
 bool find_note(std::span<const std::byte> notes, std::string& text) {
   while (notes.size() >= sizeof(Elf64_Nhdr)) {
     Elf64_Nhdr header;
@@ -74,7 +74,7 @@ Result<std::string> read_note(const os::FileHandle& file) {
 
 std::vector<PluginPlace> plugin_places() {
   std::vector<PluginPlace> places;
-  // Not for set-user-id programs: there the environment belongs to somebody else.
+  // Ignored in set-user-id programs, whose environment is not trusted.
   if (const char* named = ::secure_getenv("HEADRACE_PLUGIN_DIR"); named != nullptr && named[0] != '\0') {
     places.push_back({named, true});
   }
@@ -97,7 +97,7 @@ Result<std::string> check_plugin_file(const std::string& file, const std::string
   HEADRACE_TRY_ASSIGN(const std::string path, os::resolve_trusted(file));
   os::FileHandle handle;
   HEADRACE_TRY(os::FileHandle::open(path, {}, handle));
-  // Of the file that is open: the name may have been given to another one since.
+  // Check the open file: its name may refer to another one by now.
   struct stat about {};
   if (::fstat(handle.fd(), &about) != 0) return Status(Code::kIo, Layer::kDevice, path).with_errno(errno);
   if (const std::string why = os::why_others_can_write(about, false); !why.empty()) {
@@ -109,8 +109,7 @@ Result<std::string> check_plugin_file(const std::string& file, const std::string
         Code::kUnsupported, Layer::kDevice,
         path + " was built as '" + built_as + "', this library as '" + build_id + "': install both from one build");
   }
-  // Nobody else can give the name to another file. Who can, as an installation under way, should be noticed all the
-  // same before code runs.
+  // Only trusted users can replace the file, such as an installation in progress. Detect that too before any code runs.
   os::FileIdentity opened, named;
   int error = 0;
   if (!os::identify(handle.fd(), opened, error) || !os::identify(path.c_str(), named, error) || opened != named) {

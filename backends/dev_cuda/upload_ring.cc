@@ -6,7 +6,7 @@
 
 namespace headrace::device::cuda {
 namespace {
-// Making one takes milliseconds under load, so it is large enough for most waves at once.
+// Allocating a buffer takes milliseconds under load, so the first size already suits most waves.
 constexpr std::size_t kSmallest = std::size_t{256} << 10;
 constexpr std::size_t kMostBuffers = 16;
 }  // namespace
@@ -44,7 +44,7 @@ Result<UploadRing::Slot> UploadRing::acquire(std::size_t bytes) {
       !buffers_.empty() && buffers_[next].bytes != 0 && cudaEventQuery(buffers_[next].copied) == cudaErrorNotReady;
   if (buffers_.empty() || (busy && buffers_.size() < kMostBuffers)) {
     try {
-      // Behind the newest, so that the oldest is still the next in turn.
+      // Insert it after the newest, so that the oldest stays next in rotation.
       next = buffers_.empty() ? 0 : current_ + 1;
       buffers_.insert(buffers_.begin() + static_cast<std::ptrdiff_t>(next), Buffer{});
     } catch (...) {

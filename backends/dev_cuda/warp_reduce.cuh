@@ -1,10 +1,11 @@
-// What 32 lanes hold together. GPUs from compute capability 8.0 on have instructions for it (__reduce_add_sync and its
-// like); for those before, the same names are made of shuffles here. Compilers of device code include it first.
+// Warp-wide reductions. GPUs from compute capability 8.0 on have instructions for them (__reduce_add_sync and the
+// like); for older ones the same names are implemented here with shuffles. Device code is compiled with this file
+// included first.
 #pragma once
 
 namespace headrace::device::gpu {
 
-// For all 32 lanes of a warp at once; `join` is associative and commutative.
+// All 32 lanes of a warp must call it together; `join` is associative and commutative.
 template <class Join>
 __device__ inline unsigned reduce_by_shuffle(unsigned value, Join join) {
   for (unsigned distance = 16; distance > 0; distance /= 2) {
@@ -16,7 +17,7 @@ __device__ inline unsigned reduce_by_shuffle(unsigned value, Join join) {
 }  // namespace headrace::device::gpu
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-// `mask` is always all lanes.
+// `mask` must always be all lanes.
 #define HEADRACE_WARP_REDUCE(name, joined)                                                                 \
   __device__ inline unsigned name(unsigned, unsigned value) {                                              \
     return headrace::device::gpu::reduce_by_shuffle(value, [](unsigned a, unsigned b) { return joined; }); \

@@ -7,7 +7,7 @@ namespace {
 
 BoxDim& at(Box& box, int i) { return box.dim[static_cast<std::size_t>(i)]; }
 
-// Largest power of two up to 16 that divides every number given.
+// The largest power of two up to 16 that divides all given numbers.
 class Alignment {
  public:
   void include(std::uint64_t value) { bits_ |= value; }
@@ -42,7 +42,8 @@ Box slice_of(const Box& box, std::uint64_t index) {
   return out;
 }
 
-// Destination contiguous along the last dimension, source along another: that one becomes the last but one.
+// If the destination is contiguous along the last dimension and the source along another, moves the latter to the last
+// but one.
 bool turn_for_tiles(Box& box, std::int64_t src_bytes, std::int64_t dst_bytes) {
   if (box.rank < 2 || at(box, box.rank - 1).dst_stride_bytes != dst_bytes || at(box, box.rank - 1).extent < 8) {
     return false;
@@ -108,7 +109,7 @@ void BoxList::add(const Box& original, const ElementOp& op) {
   Box box = original;
   normalize(box);
   if (box.rank == 1 && box.dim[0].extent == 0) return;
-  if (box.rank > kMaxRank - 2) {  // room for the dimensions added below
+  if (box.rank > kMaxRank - 2) {  // leaves room for the dimensions added below
     for (std::uint64_t i = 0; i < box.dim[0].extent; ++i) add(slice_of(box, i), op);
     return;
   }
@@ -123,7 +124,7 @@ void BoxList::add(const Box& original, const ElementOp& op) {
     size = width;
     const bool word = width == 2 || width == 4 || width == 8 || width == 16;
     if (!word || all.bytes() < width) {
-      // Bytes reversed are a dimension that the source walks backwards.
+      // Reversed bytes become a dimension that the source walks backwards.
       box.src += width - 1;
       append(box, width, -1, 1);
       size = width = 1;

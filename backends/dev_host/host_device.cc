@@ -1,10 +1,10 @@
 // The two devices that are the host itself.
 //
-// "host": device memory is memory; copies and assembly happen in the call, on the calling thread.
-// "host-staged": the same memory, but nothing the CPU may write into, and work happens later on a thread per stream, as
-// on a discrete GPU. A slab reused too early, a missing event or a wrong order shows up as wrong bytes without a GPU.
-// Its speed can be that of a bus: HEADRACE_STAGED_LATENCY_US for each operation, HEADRACE_STAGED_GBPS (1e9 bytes a
-// second) for copies, HEADRACE_STAGED_JITTER_US for a random delay of up to that much.
+// "host": device memory is host memory; copies and assembly run synchronously on the calling thread.
+// "host-staged": also host memory, but the CPU must not write to it, and work runs later on a thread per stream, as on
+// a discrete GPU. Reusing a slab too early, a missing event or a wrong order then shows as wrong bytes without a GPU.
+// It can simulate the speed of a bus: HEADRACE_STAGED_LATENCY_US per operation, HEADRACE_STAGED_GBPS (1e9 bytes a
+// second) for copies, HEADRACE_STAGED_JITTER_US for an additional random delay.
 #include <unistd.h>
 
 #include <atomic>
@@ -40,7 +40,7 @@ class HostDevice final : public Device, public StandIn {
     info_.name = staged ? "host-staged" : "host";
     info_.description = staged ? "host memory behind a queue, as a discrete device" : "host memory";
     info_.host_addressable = !staged;
-    if (staged) info_.name.copy(info_.uuid.data(), info_.uuid.size());  // so that what tells of GPUs has one to tell
+    if (staged) info_.name.copy(info_.uuid.data(), info_.uuid.size());  // for code that reports GPU UUIDs
     info_.numa_node = current_numa_node();
     info_.memory_bytes =
         static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -75,7 +75,7 @@ class HostDevice final : public Device, public StandIn {
     if (memory != nullptr && !inherited()) unmap_pinned_memory(memory, bytes);
   }
 
-  // The CPU reads a file in place faster than through a mapping; only the stand-in for a GPU takes part.
+  // The CPU reads a file directly faster than through a mapping, so only the simulated GPU supports this.
   Status register_mapping(const std::byte* mapping, std::size_t bytes) override {
     HEADRACE_TRY(usable());
     HEADRACE_TRY(fault("dev_host.register_mapping"));
@@ -128,7 +128,7 @@ class HostDevice final : public Device, public StandIn {
     return synchronize(*passed);
   }
 
-  // A native stream of the staged device is one of its own streams; without one, and on the host, all is done at once.
+  // The staged device's native streams are its own streams. Without one, and on the host, the work runs synchronously.
   void* native_handle(Stream& stream) override { return staged_ ? &stream : nullptr; }
   Status call_host(void* native_stream, void (*function)(void*), void* data) override {
     HEADRACE_TRY(usable());
@@ -166,7 +166,7 @@ class HostDevice final : public Device, public StandIn {
     });
   }
 
-  // Only the stand-in for a GPU decodes: what the CPU can address it decodes itself.
+  // Only the simulated GPU has a decoder; where the CPU can address the memory, it decodes itself.
   StandIn* stand_in() noexcept override { return staged_ ? this : nullptr; }
   Result<std::unique_ptr<ChunkDecoder>> make_decoder(std::span<const DecodeStage> stages) override {
     return staged_ ? make_host_decoder(stages, {}) : Device::make_decoder(stages);
@@ -192,7 +192,7 @@ class HostDevice final : public Device, public StandIn {
       state->pass(state->take_ticket());
       return {};
     }
-    // The ticket is taken only once the task has room, so that a failure leaves the event as it was.
+    // Take the ticket only after the task has room, so that a failure leaves the event unchanged.
     return enqueue(stream, [&](StreamTask& task) {
       task.event = state;
       task.ticket = state->take_ticket();
@@ -263,7 +263,7 @@ class HostDevice final : public Device, public StandIn {
   }
   static Status lost() { return Status(Code::kDeviceLost, Layer::kDevice, "the device is lost"); }
 
-  // A planned failure: ENODEV takes the device away for good, anything else fails this call alone.
+  // An injected failure: ENODEV makes the device lost for good, any other error fails only this call.
   Status fault([[maybe_unused]] const char* point) {
     const std::int64_t result = HEADRACE_FAULT(point, 0);
     if (result >= 0) return {};
@@ -302,7 +302,7 @@ class HostDevice final : public Device, public StandIn {
   const bool staged_;
   const std::uint64_t generation_;
   const BusModel model_ = bus_of_environment();
-  const std::shared_ptr<ThreadStream::Idle> idle_;  // of host-staged
+  const std::shared_ptr<ThreadStream::Idle> idle_;  // for host-staged
   DeviceInfo info_;
   std::atomic<bool> lost_{false};
 };

@@ -1,4 +1,5 @@
-// The host's own promises: guard pages fault, nothing leaks, failures at every point are typed, fork is an error.
+// What the host devices guarantee: guard pages fault, nothing leaks, failures at every point have the right code, use
+// after fork is an error.
 #include <gtest/gtest.h>
 #include <headrace/device.h>
 #include <malloc.h>
@@ -43,17 +44,17 @@ TEST_P(HostDeviceTest, CountsWhatIsAllocated) {
   ASSERT_TRUE(memory.ok() && pinned.ok());
   EXPECT_EQ(host_memory_counts().device_bytes, 1000u);
   EXPECT_EQ(host_memory_counts().pinned_bytes, 5000u);
-  device_->deallocate(*memory, 999);  // the wrong size frees nothing
+  device_->deallocate(*memory, 999);  // a wrong size frees nothing
   EXPECT_EQ(host_memory_counts().device_allocations, 1u);
   device_->deallocate(*memory, 1000);
-  device_->deallocate(*memory, 1000);  // nor does a second time
+  device_->deallocate(*memory, 1000);  // nor does a second call
   device_->deallocate_pinned(*pinned, 5000);
 }
 
 TEST_P(HostDeviceTest, ABufferIsFilledAndReadBackInAnyPiece) {
   const auto device = headrace::Device::open(GetParam());
   ASSERT_TRUE(device.ok());
-  constexpr std::size_t kBytes = (std::size_t{17} << 20) + 3;  // more than two of the pieces it goes in
+  constexpr std::size_t kBytes = (std::size_t{17} << 20) + 3;  // more than two of the pieces in which it is copied
   auto buffer = Buffer::allocate(*device, kBytes);
   ASSERT_TRUE(buffer.ok());
   std::vector<std::byte> in(kBytes), out(kBytes);
@@ -128,7 +129,7 @@ TEST_P(HostDeviceTest, AChildOfForkGetsAnErrorAndEndsCleanly) {
   EXPECT_TRUE(device_->create_stream().ok()) << "the parent is unharmed";
 }
 
-// Every wave of every read has a stream, and some hand over thousands of boxes at a time.
+// Each wave of each read has a stream, and some queue thousands of boxes at a time.
 TEST_P(HostDeviceTest, AStreamKeepsLittleOfWhatWasQueued) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep malloc for themselves";

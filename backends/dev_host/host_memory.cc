@@ -45,7 +45,7 @@ Guard guard_mode() noexcept {
 }
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kPoisonLimit = std::size_t{64} << 20;  // poisoning more would make absurd sizes really absurd
+constexpr std::size_t kPoisonLimit = std::size_t{64} << 20;  // poisoning more would make huge allocations very slow
 
 std::size_t page_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -63,13 +63,13 @@ struct Ledger {
   std::unordered_map<std::byte*, Mapping> device, pinned;  // guarded by mutex
   HostMemoryCounts counts;                                 // guarded by mutex
   std::uint64_t device_limit = 0;                          // guarded by mutex
-  // Address ranges of freed device memory, inaccessible: the oldest makes room for the newest.
+  // Address ranges of freed device memory, inaccessible. The newest replaces the oldest.
   std::array<Mapping, 64> quarantine;
   std::size_t next_quarantined = 0;
 };
 
 Ledger& ledger() {
-  static base::PerProcess<Ledger> all;  // never destroyed: what it lists may outlive static destructors
+  static base::PerProcess<Ledger> all;  // never destroyed: its entries may outlive static destructors
   return all.get();
 }
 
@@ -79,7 +79,7 @@ struct Registered {
 };
 
 Registered& registered() {
-  static base::PerProcess<Registered> all;  // never destroyed: what it lists may outlive static destructors
+  static base::PerProcess<Registered> all;  // never destroyed: its entries may outlive static destructors
   return all.get();
 }
 
@@ -90,7 +90,7 @@ struct StagedMemory {
 };
 
 StagedMemory& staged_memory() {
-  static base::PerProcess<StagedMemory> all;  // never destroyed: what it lists may outlive static destructors
+  static base::PerProcess<StagedMemory> all;  // never destroyed: its entries may outlive static destructors
   return all.get();
 }
 
@@ -106,10 +106,10 @@ int injected([[maybe_unused]] const char* point) noexcept {
 }
 
 void advise_huge(void* base, std::size_t bytes) noexcept {
-  if (bytes >= kHugePage) madvise(base, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: no harm
+  if (bytes >= kHugePage) madvise(base, bytes, MADV_HUGEPAGE);  // may fail, which is harmless
 }
 
-// An anonymous mapping that starts on a multiple of `align`.
+// An anonymous mapping aligned to `align`.
 void* map_aligned(std::size_t bytes, std::size_t align) noexcept {
   if (align <= page_bytes()) {
     void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -152,10 +152,11 @@ Result<std::byte*> map_device_memory(std::size_t bytes) {
   const Guard guard = guard_mode();
   const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
   const std::size_t fence = guard == Guard::kOff ? 0 : page;
-  // From half a large page on: disks read into it faster (docs/design/files.md), and at most twice as much is taken.
+  // From half a huge page up: disks read into huge pages faster (docs/design/files.md), and this at most doubles the
+  // size.
   const bool huge = guard == Guard::kOff && body >= kHugePage / 2;
   Mapping mapping{nullptr, huge ? base::align_up(body, kHugePage) : body + 2 * fence, bytes};
-  // Not NORESERVE: memory that does not exist is refused here rather than by the kernel's killer later.
+  // Not NORESERVE: memory that does not exist must be refused here, not lead to an OOM kill later.
   mapping.base = map_aligned(mapping.mapped_bytes, huge ? kHugePage : page);
   if (mapping.base == nullptr) return no_memory("device memory", bytes, errno);
   auto* first = static_cast<std::byte*>(mapping.base) + fence;
@@ -232,7 +233,7 @@ void find_staged_memory(const void* address, const std::byte*& base, std::size_t
 Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   if (int error = injected("dev_host.allocate_pinned"); error != 0) return no_memory("staging memory", bytes, error);
   const std::size_t page = page_bytes();
-  // With overcommit the mapping would succeed and the kernel would kill the process while its pages are made.
+  // With overcommit, mmap would succeed and the kernel would kill the process while its pages are faulted in.
   if (bytes / page > static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)))
     return no_memory("staging memory", bytes, ENOMEM);
   const std::size_t body = base::align_up(bytes == 0 ? std::size_t{1} : bytes, page);
@@ -241,7 +242,7 @@ Result<std::byte*> map_pinned_memory(std::size_t bytes, int numa_node) {
   if (mapping.base == nullptr) return no_memory("staging memory", bytes, errno);
   advise_huge(mapping.base, body);
   if (numa_node >= 0) os::prefer_numa_node(mapping.base, body, numa_node);
-  // Slabs are used again and again: their page faults are taken once, here, or by the first use on older kernels.
+  // Slabs are reused: take their page faults once, here; on older kernels the first use takes them.
   if (madvise(mapping.base, body, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
     const int error = errno;
     munmap(mapping.base, body);
@@ -284,7 +285,7 @@ bool is_pinned_memory(const std::byte* memory, std::size_t bytes) noexcept {
 }
 
 Status add_registered_mapping(const std::byte* mapping, std::size_t bytes) {
-  // Asked for once here, so that a sandbox that forbids the call refuses the mapping and not a copy from it.
+  // Probe the call once here, so that a sandbox that forbids it refuses the mapping rather than a later copy.
   std::byte probe{};
   iovec to{&probe, 1}, from{const_cast<std::byte*>(mapping), 1};
   if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1) {

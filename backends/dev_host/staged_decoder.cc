@@ -39,7 +39,7 @@ Status StagedStages::check(std::span<const DecodeStage> stages, std::span<const 
   return {};
 }
 
-// As much as a GPU would need, which decodes all chunks at once.
+// As much as a GPU would need, which decodes all chunks concurrently.
 std::uint64_t StagedStages::scratch_bytes(const DecodeLimits& limits) const noexcept {
   const auto of_stage = staged_decode_model().stage_scratch.load(std::memory_order_relaxed);
   return layout_.bytes(
@@ -64,7 +64,7 @@ DecodeOutcome StagedStages::decode_one(const DecodeItem& item, std::byte* const 
 
 namespace {
 
-// A decode index for the tests' sake: which bytes it is of, in 16 of its own.
+// A decode index for tests: 16 bytes that identify the chunk's bytes.
 void look_at_index(const DecodeItem& item, const DecodeIndices& indices, std::size_t i) {
   std::uint64_t own[2] = {14695981039346656037u, item.src_bytes};
   for (std::uint64_t k = 0; k < item.src_bytes; ++k) {

@@ -1,6 +1,6 @@
-// What the host-staged device has instead of a GPU's decoder: the codecs' CPU code, run on the stream's thread.
+// The decoder of the host-staged device: runs the codecs' CPU code on the stream's thread, in place of a GPU's decoder.
 //
-// Threads: run() from any thread; the model may be changed while no read is under way.
+// Threads: run() from any thread; the model may be changed while no read is in flight.
 #pragma once
 
 #include <headrace/status.h>
@@ -18,20 +18,20 @@
 
 namespace headrace::device {
 
-// How the device simulates a GPU: from the environment at first, later as a test sets it.
+// How the device simulates a GPU: initialised from the environment, changed by tests.
 struct StagedDecodeModel {
-  // HEADRACE_STAGED_DECODE=all: chains are decoded whether their codecs have device code or not.
+  // HEADRACE_STAGED_DECODE=all: decode chains whether or not their codecs have device code.
   std::atomic<bool> any_codec{false};
-  // HEADRACE_STAGED_HOST_ONLY=n: one chunk of n is handed back as kHostOnly. 0: none.
+  // HEADRACE_STAGED_HOST_ONLY=n: one chunk of every n is returned as kHostOnly. 0: none.
   std::atomic<unsigned> host_only_every{0};
-  // HEADRACE_STAGED_DECODE_GBPS: no faster than so many 1e9 decoded bytes a second. 0: as fast as it goes.
+  // HEADRACE_STAGED_DECODE_GBPS: limit of the decoding rate, in 1e9 decoded bytes a second. 0: unlimited.
   std::atomic<double> decoded_bytes_per_us{0};
-  // HEADRACE_STAGED_INDEX=1: decode indices are collected and asked for, though nothing is the faster for it: an index
-  // is a checksum of the chunk's bytes, so that one of other bytes is found out.
+  // HEADRACE_STAGED_INDEX=1: collect and request decode indices, though they speed nothing up. An index is a checksum
+  // of the chunk's bytes, so an index of other bytes is detected.
   std::atomic<bool> index{false};
-  // Scratch of a stage, as gpu::GpuCodec::scratch_bytes(): so much is asked for, and none of it is used. Null: none is.
+  // Scratch size of a stage, as gpu::GpuCodec::scratch_bytes(): requested but not used. Null: none is requested.
   std::atomic<std::uint64_t (*)(const DecodeStage& stage, const gpu::Limits& limits)> stage_scratch{nullptr};
-  // How often a decoder was made ready.
+  // How often a decoder was prepared.
   std::atomic<unsigned> loads{0};
 };
 StagedDecodeModel& staged_decode_model() noexcept;
@@ -39,7 +39,7 @@ StagedDecodeModel& staged_decode_model() noexcept;
 // The stages of one chain. Immutable.
 class StagedStages {
  public:
-  // kUnsupported names the first stage that the CPU does not undo.
+  // kUnsupported names the first stage that the CPU cannot decode.
   static Status check(std::span<const DecodeStage> stages, std::span<const std::unique_ptr<HostStage>> hosts);
   StagedStages(std::span<const DecodeStage> stages, std::vector<std::unique_ptr<HostStage>> hosts)
       : stages_(stages.begin(), stages.end()), hosts_(std::move(hosts)), layout_(stages_) {}
@@ -53,7 +53,7 @@ class StagedStages {
  private:
   DecodeOutcome decode_one(const DecodeItem& item, std::byte* const between[2]) const;
   const std::vector<DecodeStage> stages_;
-  const std::vector<std::unique_ptr<HostStage>> hosts_;  // one for each
+  const std::vector<std::unique_ptr<HostStage>> hosts_;  // one per stage
   const DecodeScratch layout_;
 };
 

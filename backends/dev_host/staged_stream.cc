@@ -15,7 +15,7 @@ namespace headrace::device {
 namespace {
 
 constexpr std::size_t kQueueSlack = 64, kSpareTasks = 32;
-// A list of boxes may take megabytes, and there are as many streams as waves of all reads at once.
+// A list of boxes may take megabytes, and there are as many streams as concurrent waves of all reads.
 constexpr std::size_t kSpareBytes = std::size_t{2} << 20;
 
 double environment_number(const char* name) noexcept {
@@ -23,7 +23,7 @@ double environment_number(const char* name) noexcept {
   return text != nullptr ? std::strtod(text, nullptr) : 0.0;
 }
 
-// The streams of host-staged: whatever else a caller calls one is refused.
+// The live host-staged streams, for rejecting any other pointer that a caller passes as one.
 struct StagedStreams {
   std::mutex mutex;
   std::set<const Stream*> all;  // guarded by mutex
@@ -70,13 +70,13 @@ void run_boxes(std::span<const Box> boxes, const ElementOp& op, const std::byte*
 struct ThreadStream::State {
   std::mutex mutex;
   std::condition_variable wake;
-  std::vector<StreamTask> queue;  // guarded by mutex; from head on, so that a long-lived stream allocates nothing
+  std::vector<StreamTask> queue;  // guarded by mutex; used from `head` on, so that it stops allocating
   std::size_t head = 0;           // guarded by mutex
   std::vector<StreamTask> spare;  // guarded by mutex
-  std::size_t spare_bytes = 0;    // guarded by mutex: of their lists
+  std::size_t spare_bytes = 0;    // guarded by mutex: capacity of their lists
   bool stop = false;              // guarded by mutex
   bool at_work = false;           // guarded by mutex
-  bool awaited = false;           // guarded by mutex: rest() waits
+  bool awaited = false;           // guarded by mutex: rest() is waiting
   std::condition_variable rested;
   BusModel model;
   std::uint64_t jitter_state = 1;
@@ -96,7 +96,7 @@ struct ThreadStream::State {
     thread.join();
   }
 
-  // Until all that is queued has run; the next stream finds it as it was made.
+  // Waits until everything queued has run, then restores the initial state for the next stream.
   void rest() noexcept {
     std::unique_lock lock(mutex);
     awaited = true;
@@ -160,11 +160,12 @@ struct ThreadStream::State {
   }
 };
 
-// A read has a stream of its own, and to start and end a thread takes longer than what a small one gives it.
+// Keeps threads for reuse: each read has its own stream, and starting and joining a thread takes longer than a small
+// read's work.
 class ThreadStream::Idle {
  public:
   Idle() { threads_->states.reserve(kMost); }
-  // Null: there is none.
+  // Null: none is idle.
   std::unique_ptr<State> take() {
     std::lock_guard lock(threads_->mutex);
     if (threads_->states.empty()) return nullptr;
@@ -172,7 +173,7 @@ class ThreadStream::Idle {
     threads_->states.pop_back();
     return state;
   }
-  // It ends where enough are kept.
+  // Joins the thread if enough are kept.
   void keep(std::unique_ptr<State> state) noexcept {
     std::lock_guard lock(threads_->mutex);
     if (threads_->states.size() < kMost) threads_->states.push_back(std::move(state));
@@ -205,7 +206,7 @@ ThreadStream::ThreadStream(const BusModel& model, std::shared_ptr<Idle> idle)
 
 ThreadStream::~ThreadStream() {
   if (generation_ != base::fork_generation()) {
-    static_cast<void>(state_.release());  // the thread is not in this process: nothing can be joined
+    static_cast<void>(state_.release());  // the thread does not exist in this process and cannot be joined
     return;
   }
   {

@@ -1,7 +1,7 @@
-// A stream of the host-staged device: a queue of tasks and a thread that does them later, as on a discrete GPU.
+// A stream of the host-staged device: a queue of tasks and a thread that runs them later, as on a discrete GPU.
 //
 // Threads: every call from any thread.
-// Fails:   fresh(), push() and making a stream throw what memory and threads throw.
+// Fails:   the constructor, fresh() and push() throw std::bad_alloc and std::system_error.
 #pragma once
 
 #include <chrono>
@@ -19,14 +19,15 @@
 
 namespace headrace::device {
 
-// The bus that copies pass. 0: as fast as it goes.
+// The simulated bus for copies. 0: no limit or delay.
 struct BusModel {
   double latency_us = 0, bytes_per_us = 0, jitter_us = 0;
 };
 // HEADRACE_STAGED_LATENCY_US, HEADRACE_STAGED_GBPS and HEADRACE_STAGED_JITTER_US.
 BusModel bus_of_environment() noexcept;
 
-// Tickets count the times an event was recorded; it is done when the last of them has passed through its stream.
+// Each recording of an event takes a ticket; the event is complete when its latest ticket has passed through the
+// stream.
 struct EventState {
   std::mutex mutex;
   base::ProcessOwn<std::condition_variable> passed;
@@ -42,7 +43,7 @@ struct StreamTask {
   std::vector<Box> boxes;
   ElementOp op;
   std::vector<std::byte> fill;
-  std::shared_ptr<const StagedStages> stages;  // with `items`: to be decoded
+  std::shared_ptr<const StagedStages> stages;  // not null: decode `items`
   std::vector<DecodeItem> items;
   std::byte* scratch = nullptr;
   DecodeOutcome* outcomes = nullptr;
@@ -53,31 +54,31 @@ struct StreamTask {
   std::shared_ptr<EventState> event;
   std::uint64_t ticket = 0;
 
-  // Of its lists.
+  // Capacity of its lists.
   std::size_t capacity_bytes() const noexcept {
     return pieces.capacity() * sizeof(Piece) + boxes.capacity() * sizeof(Box) + fill.capacity() +
            items.capacity() * sizeof(DecodeItem);
   }
 };
 
-// What a task does with them, for a device without streams too.
+// A task's work on pieces and boxes; also used by the device without streams.
 void run_pieces(std::span<const Piece> pieces) noexcept;
 void run_boxes(std::span<const Box> boxes, const ElementOp& op, const std::byte* fill) noexcept;
 
 class ThreadStream final : public Stream {
  public:
-  // Threads of a device's streams that are gone, for its next ones.
+  // Threads of destroyed streams, kept for the device's next streams.
   class Idle;
   static std::shared_ptr<Idle> make_idle();
 
   ThreadStream(const BusModel& model, std::shared_ptr<Idle> idle);
-  // What is queued still runs.
+  // Waits until everything queued has run.
   ~ThreadStream() override;
 
-  // Whether it is one of this process's streams that there are.
+  // Whether the pointer is one of this process's live streams.
   static bool is_one(const void* native_stream);
 
-  // A task whose vectors have room from earlier use.
+  // A task whose vectors may have capacity from earlier use.
   StreamTask fresh();
   void push(StreamTask task);
 

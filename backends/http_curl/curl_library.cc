@@ -48,7 +48,7 @@ Status load(CurlLibrary& out) {
 }  // namespace
 
 Result<const CurlLibrary*> load_curl_library() {
-  // One try: a program that finds none does not look for it at each open.
+  // Tried only once: without libcurl, later opens do not search again.
   static CurlLibrary library;
   static const Status status = load(library);
   HEADRACE_TRY(status);

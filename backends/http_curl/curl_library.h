@@ -1,9 +1,9 @@
-// CurlLibrary: the system's libcurl.so.4, loaded when the first transport is made, and never unloaded.
+// CurlLibrary: the system's libcurl.so.4, loaded for the first transport and never unloaded.
 //
-// Not linked: it brings thirty libraries, which no program should load that reads files.
+// It is not linked, since it brings thirty libraries that a program reading files should not load.
 //
-// Threads: load_curl_library() from any thread; the functions as libcurl has them.
-// Fails:   kUnsupported: there is none, or one without the functions that are needed (before 7.68, of 2020).
+// Threads: load_curl_library() from any thread; the functions as libcurl documents them.
+// Fails:   kUnsupported: libcurl is missing, or lacks required functions (before 7.68, of 2020).
 #pragma once
 
 #include <curl/curl.h>
@@ -25,15 +25,15 @@ struct CurlLibrary {
   decltype(&::curl_multi_perform) multi_perform = nullptr;
   decltype(&::curl_multi_poll) multi_poll = nullptr;
   decltype(&::curl_multi_info_read) multi_info_read = nullptr;
-  // Without the checks that a C compiler makes of them by macros.
+  // Without the type checks that libcurl's macros add in C.
   CURLcode (*easy_setopt)(CURL*, CURLoption, ...) = nullptr;
   CURLcode (*easy_getinfo)(CURL*, CURLINFO, ...) = nullptr;
   CURLMcode (*multi_setopt)(CURLM*, CURLMoption, ...) = nullptr;
-  // SSL_get_version() of the OpenSSL that libcurl came with; null where it has another library for TLS.
+  // SSL_get_version() of the OpenSSL that libcurl uses; null if it uses another TLS library.
   const char* (*ssl_version)(const void* session) = nullptr;
 };
 
-// The one of this process.
+// The library of this process.
 Result<const CurlLibrary*> load_curl_library();
 
 }  // namespace headrace::http

@@ -22,8 +22,8 @@
 namespace headrace::http {
 namespace {
 
-constexpr long kReceiveBytes = 512 << 10;  // fewer calls of recv(): half the processor time of the default of 16 KiB
-constexpr long kStreamsPerConnection = 4;  // of HTTP/2: more of them share one connection's rate
+constexpr long kReceiveBytes = 512 << 10;  // fewer recv() calls: half the CPU time of the default of 16 KiB
+constexpr long kStreamsPerConnection = 4;  // for HTTP/2: more streams would share one connection's rate
 constexpr std::uint64_t kMillisecond = 1'000'000;
 
 bool is_loopback(std::string_view url) noexcept {
@@ -73,7 +73,7 @@ void CurlLoop::run() noexcept {
   make_multi();
   for (;;) {
     ExchangeQueue::Turn turn = queue_.take(index_);
-    if (turn.stop) break;  // those that hold this have none under way then
+    if (turn.stop) break;  // stop() requires that nothing is in flight
     while (Exchange* const one = turn.cancelled.pop_front()) one->on_end(ExchangeEnd::kCancelled, {});
     if (turn.look_for_cancelled) end_cancelled();
     while (Exchange* const one = turn.given.pop_front()) begin_exchange(*one);
@@ -108,7 +108,7 @@ void CurlLoop::begin_exchange(Exchange& exchange) noexcept {
   if (carried.target.host.empty() || !begin_on_idle(carried)) begin_transfer(carried);
 }
 
-// What has to be measured step by step libcurl measures.
+// Exchanges whose steps are measured are carried by libcurl, which does the measuring.
 PlainTarget CurlLoop::plain_target(const Exchange& exchange) const noexcept {
   if (exchange.facts != nullptr) return {};
   const PlainTarget target = PlainConnection::target(exchange);
@@ -136,7 +136,7 @@ void CurlLoop::begin_transfer(const CarriedExchange& carried) noexcept {
   transfer->answering = transfer->stopped = false;
   transfer->error[0] = '\0';
   if (set_request(*transfer) && curl_.multi_add_handle(multi_, transfer->easy) == CURLM_OK) {
-    active_.push_back(transfer);  // has room
+    active_.push_back(transfer);  // capacity was reserved
     return;
   }
   clear_headers(*transfer);
@@ -147,7 +147,7 @@ void CurlLoop::begin_transfer(const CarriedExchange& carried) noexcept {
 bool CurlLoop::set_request(Transfer& transfer) noexcept {
   const Exchange& exchange = *transfer.carried.exchange;
   const bool connects = !transfer.carried.target.host.empty();
-  // A proxy's loopback is another machine's.
+  // Loopback addresses bypass any proxy: to the proxy they would mean its own machine.
   const char* const no_proxy = options_.direct || is_loopback(exchange.url) ? "*" : nullptr;
   return curl_.easy_setopt(transfer.easy, CURLOPT_URL, exchange.url.c_str()) == CURLE_OK &&
          curl_.easy_setopt(transfer.easy, CURLOPT_NOPROXY, no_proxy) == CURLE_OK &&
@@ -164,7 +164,7 @@ bool CurlLoop::set_headers(Transfer& transfer) noexcept {
   return curl_.easy_setopt(transfer.easy, CURLOPT_HTTPHEADER, transfer.headers) == CURLE_OK;
 }
 
-// Handles are used again: nothing of a request before it stays.
+// Handles are reused, so every setting of the previous request is replaced.
 bool CurlLoop::set_method(Transfer& transfer, const Exchange& exchange) noexcept {
   CURL* const easy = transfer.easy;
   if (std::strcmp(exchange.method, "GET") == 0) {
@@ -207,7 +207,7 @@ bool CurlLoop::set_options(Transfer& transfer) noexcept {
   set(CURLOPT_HEADERDATA, static_cast<void*>(&transfer));
   set(CURLOPT_PRIVATE, static_cast<void*>(&transfer));
   set(CURLOPT_ERRORBUFFER, static_cast<char*>(transfer.error));
-  set(CURLOPT_FOLLOWLOCATION, 0L);  // ours: it would carry tokens along
+  set(CURLOPT_FOLLOWLOCATION, 0L);  // redirects are followed by the caller: libcurl would forward tokens
   set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   set(CURLOPT_PATH_AS_IS, 1L);  // signed as it stands
   set(CURLOPT_HTTP_CONTENT_DECODING, 0L);
@@ -238,12 +238,12 @@ void CurlLoop::free_transfer(Transfer* transfer) noexcept {
   delete transfer;
 }
 
-// The transfer is done with; libcurl does not call for it any more.
+// The transfer has ended; libcurl makes no more calls for it.
 Exchange& CurlLoop::finish(Transfer* transfer) noexcept {
   (void)curl_.multi_remove_handle(multi_, transfer->easy);
   clear_headers(*transfer);
   active_.erase(std::find(active_.begin(), active_.end(), transfer));
-  idle_.push_back(transfer);  // has room
+  idle_.push_back(transfer);  // capacity was reserved
   return *std::exchange(transfer->carried.exchange, nullptr);
 }
 
@@ -251,7 +251,7 @@ void CurlLoop::end(Transfer* transfer, ExchangeEnd how, std::string_view detail)
   tell(finish(transfer), how, detail);
 }
 
-// libcurl closes its descriptor of the connection, and this one stays.
+// Duplicates the socket: libcurl closes its own descriptor, and this one stays.
 void CurlLoop::hand_over(Transfer* transfer) noexcept {
   curl_socket_t socket = CURL_SOCKET_BAD;
   (void)curl_.easy_getinfo(transfer->easy, CURLINFO_ACTIVESOCKET, &socket);
@@ -259,7 +259,8 @@ void CurlLoop::hand_over(Transfer* transfer) noexcept {
   os::OwnedDescriptor own(kept);
   if (HEADRACE_FAULT("http_curl.keep_socket", kept) < 0) own.close();
 #if defined(__SANITIZE_THREAD__)
-  // It knows what dup3() makes, and not what fcntl() does: that bytes are received after they were sent.
+  // ThreadSanitizer tracks descriptors from dup3() but not from fcntl(), and so would not know that bytes are received
+  // after they were sent.
   if (own) (void)::dup3(socket, own.get(), O_CLOEXEC);
 #endif
   CarriedExchange carried = transfer->carried;
@@ -293,7 +294,7 @@ void CurlLoop::tell(Exchange& exchange, ExchangeEnd how, std::string_view detail
   exchange.on_end(how, detail);
 }
 
-// Ends may start others: those come later.
+// on_end() may start other exchanges; those are queued.
 void CurlLoop::end_cancelled() noexcept {
   for (std::size_t i = active_.size(); i-- > 0;) {
     if (active_[i]->carried.exchange->cancel_wanted.load(std::memory_order_relaxed)) {
@@ -319,7 +320,7 @@ void CurlLoop::end_finished() noexcept {
       hand_over(transfer);
       continue;
     }
-    // libcurl's text names the host and what the system said; of a redirect or header it has seen, nothing.
+    // libcurl's text names the host and the system's error, and contains nothing of a redirect or header.
     if (transfer->carried.exchange->facts != nullptr) note_facts(*transfer, code);
     const std::string_view detail = code == CURLE_OK ? "" : curl_.easy_strerror(code);
     end(transfer, end_of(code, *transfer), detail);
@@ -334,10 +335,10 @@ ExchangeEnd CurlLoop::end_of(CURLcode code, const Transfer& transfer) noexcept {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
-    case CURLE_SSL_CONNECT_ERROR:  // also of a connection that breaks during the handshake
+    case CURLE_SSL_CONNECT_ERROR:  // includes a connection that breaks during the handshake
       return ExchangeEnd::kNoConnection;
     case CURLE_OPERATION_TIMEDOUT:
-      return ExchangeEnd::kConnectTimeout;  // the only one that it keeps
+      return ExchangeEnd::kConnectTimeout;  // the only timeout that libcurl enforces
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_CIPHER:
@@ -345,7 +346,7 @@ ExchangeEnd CurlLoop::end_of(CURLcode code, const Transfer& transfer) noexcept {
     case CURLE_SSL_ISSUER_ERROR:
       return ExchangeEnd::kTls;
     case CURLE_OUT_OF_MEMORY:
-      // What it says of a header line that is too long for it, as well.
+      // libcurl also reports a header line that is too long this way.
       return transfer.answering ? ExchangeEnd::kProtocol : ExchangeEnd::kNoMemory;
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
@@ -362,7 +363,7 @@ void CurlLoop::end_late() noexcept {
   next_late_ns_ = ~std::uint64_t{0};
   for (std::size_t i = active_.size(); i-- > 0;) {
     Transfer* const transfer = active_[i];
-    // While a connection is made libcurl's own clock runs, which is the shorter one or the same.
+    // While connecting, libcurl's own timeout applies, which is not longer than this one.
     const std::uint64_t patience = std::max(options_.idle_ns, transfer->answering ? 0 : options_.connect_ns);
     const ExchangeEnd how = late_end(transfer->carried, patience, now);
     if (how != ExchangeEnd::kComplete) end(transfer, how, {});
@@ -373,7 +374,7 @@ void CurlLoop::end_late() noexcept {
   }
 }
 
-// How it ends, as nothing came for too long; kComplete: it goes on.
+// How the exchange times out; kComplete: it has not.
 ExchangeEnd CurlLoop::late_end(const CarriedExchange& carried, std::uint64_t patience_ns,
                                std::uint64_t now_ns) noexcept {
   const std::uint64_t late_at = std::min(carried.exchange->deadline_ns, carried.moved_ns + patience_ns);
@@ -392,7 +393,7 @@ void CurlLoop::note_late(Exchange& exchange, std::uint64_t now_ns) noexcept {
     return;
   }
   exchange.late_ns = 0;
-  exchange.on_late();  // may start others, which come later
+  exchange.on_late();  // may start other exchanges; those are queued
 }
 
 void CurlLoop::wait() noexcept {
@@ -402,7 +403,7 @@ void CurlLoop::wait() noexcept {
   const int milliseconds = static_cast<int>(std::min<std::uint64_t>(left, 1000));
   polled_.clear();
   polled_.push_back({wake_, POLLIN, 0});
-  for (std::size_t i = 0; i < plain_.size(); ++i) {  // has room
+  for (std::size_t i = 0; i < plain_.size(); ++i) {  // capacity was reserved
     polled_.push_back({plain_[i].socket(), static_cast<short>(plain_[i].sends() ? POLLOUT : POLLIN), 0});
   }
   if (active_.empty()) {
@@ -418,10 +419,10 @@ void CurlLoop::wait() noexcept {
   (void)!::read(wake_, &count, sizeof count);
 }
 
-// For libcurl's connections as well.
+// Also polls libcurl's own sockets.
 void CurlLoop::wait_with_curl(int milliseconds) noexcept {
   waited_.clear();
-  for (const pollfd& one : polled_) {  // has room
+  for (const pollfd& one : polled_) {  // capacity was reserved
     waited_.push_back({one.fd, static_cast<short>(one.events == POLLIN ? CURL_WAIT_POLLIN : CURL_WAIT_POLLOUT), 0});
   }
   int events = 0;
@@ -460,7 +461,7 @@ std::size_t CurlLoop::on_body(char* data, std::size_t size, std::size_t count, v
   return bytes == 0 ? 1 : 0;
 }
 
-// The session is there while the transfer is under way.
+// The TLS session exists while the transfer is in flight.
 void CurlLoop::note_tls(Transfer& transfer) const noexcept {
   curl_tlssessioninfo* session = nullptr;
   if (curl_.ssl_version == nullptr || curl_.easy_getinfo(transfer.easy, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK ||

@@ -1,8 +1,8 @@
-// CurlLoop: one thread that runs a multi handle of libcurl. No other thread calls libcurl for it: what it is to do
-// comes by an ExchangeQueue, and its sleep is ended by a descriptor.
+// CurlLoop: one thread that runs a libcurl multi handle. Only this thread calls libcurl for it: work arrives through an
+// ExchangeQueue, and a descriptor wakes the thread.
 //
-// Requests without TLS and without a proxy have connections that libcurl makes and then hands over (PlainConnection),
-// for libcurl receives into memory of its own and what comes has to be copied out of it.
+// Requests without TLS and without a proxy use connections that libcurl establishes and then hands over
+// (PlainConnection), because libcurl receives into memory of its own, from which the body would have to be copied.
 #pragma once
 
 #include <poll.h>
@@ -22,11 +22,12 @@ namespace headrace::http {
 
 class CurlLoop final : public ExchangeLoop {
  public:
-  // Loop `index` of the queue, which is known before begin(). Throws std::bad_alloc. All outlive it.
+  // Loop `index` of the queue; add it to the queue before begin(). Throws std::bad_alloc. The arguments must outlive
+  // it.
   CurlLoop(const CurlLibrary& curl, const TransportOptions& options, ExchangeQueue& queue, std::size_t index);
   CurlLoop(const CurlLoop&) = delete;
   CurlLoop& operator=(const CurlLoop&) = delete;
-  ~CurlLoop();  // waits for its thread: the queue was told to stop
+  ~CurlLoop();  // joins its thread. REQUIRES: the queue was stopped
 
   Status begin() noexcept override;
   void wake() noexcept override;
@@ -36,7 +37,7 @@ class CurlLoop final : public ExchangeLoop {
     CURL* easy = nullptr;
     curl_slist* headers = nullptr;
     CurlLoop* loop = nullptr;
-    CarriedExchange carried;  // with a target it only connects: a PlainConnection goes on with it
+    CarriedExchange carried;  // with a target, it only connects: a PlainConnection takes over
     bool answering = false, stopped = false;
     char error[CURL_ERROR_SIZE] = {};
   };
@@ -78,11 +79,11 @@ class CurlLoop final : public ExchangeLoop {
   const std::size_t index_;
   int wake_ = -1;
   std::thread thread_;
-  // The thread's own.
+  // Used by the loop's thread only.
   CURLM* multi_ = nullptr;
   std::vector<Transfer*> active_, idle_;
   PlainConnections plain_;
-  std::vector<pollfd> polled_;       // wake_, then plain_'s
+  std::vector<pollfd> polled_;       // wake_, then the sockets of plain_
   std::vector<curl_waitfd> waited_;  // the same
   std::uint64_t next_late_ns_ = 0;
 };

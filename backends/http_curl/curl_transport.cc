@@ -1,4 +1,4 @@
-// The transport over libcurl: an ExchangeQueue and the loops that it gives exchanges to.
+// The transport over libcurl: an ExchangeQueue and the loops that carry its exchanges.
 #include <algorithm>
 #include <memory>
 #include <new>

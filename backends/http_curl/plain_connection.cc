@@ -19,7 +19,7 @@ bool has_control(std::string_view text) noexcept {
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-// libcurl's rule: "Name:" is a line that is not sent.
+// libcurl's rule: a header "Name:" without a value is not sent.
 bool is_left_out(std::string_view header) noexcept {
   return header.find_first_not_of(" \t", std::min(header.find(':'), header.size() - 1) + 1) == std::string_view::npos;
 }
@@ -32,7 +32,7 @@ PlainTarget plain_target(std::string_view url) noexcept {
   url.remove_prefix(kScheme.size());
   const std::size_t slash = std::min(url.find('/'), url.size());
   std::string_view host = url.substr(0, slash);
-  // A name and password, a zone and a query without a path are libcurl's to understand.
+  // URLs with user names, zones, or a query without a path are left to libcurl.
   if (host.find_first_of("@?%") != std::string_view::npos || slash == url.size()) return {};
   if (host.ends_with(":80")) host.remove_suffix(3);
   return {host, url.substr(slash)};
@@ -98,7 +98,7 @@ PlainConnection::End PlainConnection::run() noexcept {
         return broken(0);
     }
     bytes += static_cast<std::size_t>(got);
-    // A piece that is not full was all that there is.
+    // A short read has drained the socket.
     if (static_cast<std::size_t>(got) < room.size()) break;
   }
   return {};
@@ -116,7 +116,7 @@ bool PlainConnection::send() noexcept {
   return true;
 }
 
-// A server may close a connection that was idle just as a request is sent on it.
+// A server may close an idle connection just as a request is sent on it.
 PlainConnection::End PlainConnection::broken(int error) const noexcept {
   if (used_before_ && !reader_.has_begun()) return {.over = true, .again = true};
   const char* const what = error == ECONNRESET    ? "the server has reset it"

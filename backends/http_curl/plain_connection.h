@@ -1,8 +1,9 @@
-// PlainConnection: a connection without TLS on which requests are sent and answers read, one after the other. libcurl
-// has made it; from then on it is this thread's own, so that bodies come from the socket straight to their place.
+// PlainConnection: a connection without TLS that sends requests and reads responses, one after the other. libcurl
+// establishes it; from then on it belongs to the loop's thread, which receives bodies from the socket directly into
+// their final memory.
 //
-// Threads: one at a time, with no lock held: it calls the exchange.
-// Owns:    the socket. The exchange is its user's.
+// Threads: one at a time, with no lock held, since it calls the exchange.
+// Owns:    the socket, but not the exchange.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +16,33 @@
 
 namespace headrace::http {
 
-// Of "http://host:81/path?query": "host:81" and "/path?query". Empty: no such URL, or one that no request line takes.
+// The parts "host:81" and "/path?query" of "http://host:81/path?query". Empty: another kind of URL, or one that cannot
+// be put into a request line.
 struct PlainTarget {
   std::string_view host, path;
 };
 PlainTarget plain_target(std::string_view url) noexcept;
 
-// An exchange that is under way, whoever carries it.
+// An exchange in flight, carried by libcurl or by a PlainConnection.
 struct CarriedExchange {
   Exchange* exchange = nullptr;
   std::uint64_t begun_ns = 0;
-  std::uint64_t moved_ns = 0;  // when the last byte came
-  PlainTarget target = {};     // in the exchange's URL; empty: libcurl carries it
+  std::uint64_t moved_ns = 0;  // when the last byte arrived
+  PlainTarget target = {};     // parts of the exchange's URL; empty: libcurl carries the exchange
 };
 
 class PlainConnection {
  public:
-  // Of a socket that is connected and does not block. Throws std::bad_alloc.
+  // `socket` is connected and non-blocking. Throws std::bad_alloc.
   PlainConnection(os::OwnedDescriptor socket, std::string_view host);
 
-  // Of a request that a PlainConnection carries: GET of an URL that has a target, with header lines that are some. Of
-  // any other it is empty.
+  // The target of a request that a PlainConnection can carry: a GET of a URL with a target and valid headers. Empty for
+  // any other request.
   static PlainTarget target(const Exchange& exchange) noexcept;
   // REQUIRES: it has a target. Throws std::bad_alloc.
   void begin(const CarriedExchange& carried);
 
-  // Whether it has to send yet, and is not to be waited for until something comes.
+  // Whether part of the request is unsent, so that it waits to send rather than to receive.
   bool sends() const noexcept { return sent_ < request_.size(); }
   int socket() const noexcept { return socket_.get(); }
   const std::string& host() const noexcept { return host_; }
@@ -48,19 +50,19 @@ class PlainConnection {
 
   struct End {
     bool over = false;
-    bool again = false;  // the connection was kept for too long: nothing came of it, and another one may do it
+    bool again = false;  // a reused connection was closed before any response: retry on another one
     ExchangeEnd how = ExchangeEnd::kBroken;
     std::string_view detail = {};
   };
-  // Whether run() would do something: it has begun, or what it waits for has come.
+  // Whether run() can make progress: an exchange has begun, or the awaited event has occurred.
   bool is_ready() const noexcept { return ready_; }
   void set_ready() noexcept { ready_ = true; }
-  // Sends and receives as far as it goes without waiting, a MiB at most.
+  // Sends and receives as much as possible without blocking, at most about 1 MiB.
   End run() noexcept;
 
-  // After an end: whether the next request may be sent on it.
+  // After an end: whether the connection can be reused.
   bool can_go_on() const noexcept { return reader_.can_go_on(); }
-  // Whether the server has closed it, or sent something, while it was idle.
+  // Whether the server closed the connection or sent data while it was idle.
   bool is_stale() const noexcept;
 
  private:

@@ -7,7 +7,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kMostIdleNs = 60'000'000'000;  // servers close them, or a firewall forgets them
+constexpr std::uint64_t kMostIdleNs = 60'000'000'000;  // then servers may have closed them, or firewalls forgotten them
 
 }  // namespace
 
@@ -17,7 +17,7 @@ PlainConnections::PlainConnections(std::size_t most) : most_(most) {
 }
 
 bool PlainConnections::begin_on_idle(const CarriedExchange& carried) {
-  for (std::size_t i = idle_.size(); i-- > 0;) {  // the latest first
+  for (std::size_t i = idle_.size(); i-- > 0;) {  // the most recently used first
     if (idle_[i].connection->host() != carried.target.host) continue;
     Idle idle = std::move(idle_[i]);
     idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));

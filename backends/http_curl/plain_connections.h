@@ -1,4 +1,4 @@
-// PlainConnections: those of one loop. The busy ones are at indexes, the idle ones wait to be used again.
+// PlainConnections: the connections of one loop. Busy ones have indexes; idle ones are kept for reuse.
 //
 // Threads: one at a time.
 // REQUIRES: exchanges that have a target.
@@ -16,18 +16,18 @@ namespace headrace::http {
 
 class PlainConnections {
  public:
-  // `most`: busy ones, and idle ones beside them.
+  // `most`: maximum number of busy connections, and of idle ones.
   explicit PlainConnections(std::size_t most);
 
-  // On an idle one to the same server; false: there is none.
+  // Begins on an idle connection to the same server; false: there is none.
   bool begin_on_idle(const CarriedExchange& carried);
-  // On a socket that has just been connected to the server.
+  // Begins on a socket newly connected to the server.
   void begin_on(os::OwnedDescriptor socket, const CarriedExchange& carried);
 
   std::size_t size() const noexcept { return busy_.size(); }
   PlainConnection& operator[](std::size_t index) noexcept { return *busy_[index]; }
-  // Its exchange has ended, or is given up: the connection is kept where the server would go on with it. The last busy
-  // one takes the index.
+  // Its exchange has ended or is abandoned. The connection is kept if `keep` is set and the server allows reuse. The
+  // last busy connection moves to `index`.
   CarriedExchange remove(std::size_t index, bool keep) noexcept;
 
  private:

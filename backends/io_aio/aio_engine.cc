@@ -1,7 +1,7 @@
 // Engine over Linux native AIO (libaio).
 //
-// For kernels and containers that forbid io_uring: only O_DIRECT descriptors are truly asynchronous here, a buffered
-// one is read inside io_submit. The kernel cannot cancel file I/O in this interface, so cancel() does nothing and the
+// For kernels and containers that forbid io_uring. Only O_DIRECT descriptors are truly asynchronous; a buffered read
+// happens inside io_submit. The kernel cannot cancel file I/O through this interface, so cancel() does nothing and the
 // request completes with its result.
 #include <libaio.h>
 #include <poll.h>
@@ -21,22 +21,22 @@
 namespace headrace::io {
 namespace {
 
-// Where the kernel has no IOCB_CMD_POLL (before 4.18), reap() looks for a wake() this often.
+// Without IOCB_CMD_POLL (kernels before 4.18), reap() checks for a wake() at this interval.
 constexpr std::chrono::nanoseconds kWakePoll = std::chrono::milliseconds(1);
 constexpr unsigned kBatch = 128;
-constexpr int kInterrupts = 64;  // interrupted waits that one reap() goes on after
+constexpr int kInterrupts = 64;  // interrupted waits that one reap() retries
 
 class AioEngine final : public Engine {
  public:
   ~AioEngine() override {
-    if (generation_ != base::fork_generation()) return;  // the context is the parent's
-    // Waits for whatever is still in flight: afterwards the kernel writes into nobody's buffer.
+    if (generation_ != base::fork_generation()) return;  // the context belongs to the parent
+    // Waits for whatever is still in flight: afterwards the kernel writes into no buffer.
     if (context_ != nullptr) ::io_destroy(context_);
     if (wake_fd_ >= 0) ::close(wake_fd_);
   }
 
   Status open(unsigned depth) {
-    // fs.aio-max-nr is shared by the whole machine: what is left of it may allow fewer.
+    // fs.aio-max-nr is shared by the whole machine; what is left of it may allow only a smaller depth.
     std::int64_t rc = -EINVAL;
     for (;; depth /= 2) {
       rc = HEADRACE_FAULT("io_aio.setup", 0);
@@ -99,9 +99,9 @@ class AioEngine final : public Engine {
         count_call();
         rc = ::io_submit(context_, static_cast<long>(rc), batch);
       }
-      if (rc == -EINTR || rc == -EAGAIN || rc == 0) break;  // nothing went in: the caller comes again
+      if (rc == -EINTR || rc == -EAGAIN || rc == 0) break;  // nothing was submitted: the caller retries
       if (rc < 0) {
-        // The kernel refused the first one (a bad descriptor, say); the others it has not looked at.
+        // The kernel refused the first request (a bad descriptor, say) and has not looked at the others.
         failed_.push_back({requests[taken].tag, rc});
         free_.pop_back();  // counts against the depth until reaped
         spare_.push_back(slot_index(batch[0]));
@@ -110,7 +110,7 @@ class AioEngine final : public Engine {
       }
       free_.resize(free_.size() - static_cast<std::size_t>(rc));
       taken += static_cast<std::size_t>(rc);
-      // After a short count the next round learns why the rest was not taken.
+      // After a short count the next iteration learns why the rest was not taken.
     }
     return taken;
   }
@@ -155,7 +155,7 @@ class AioEngine final : public Engine {
           continue;
         }
         Slot& slot = *static_cast<Slot*>(done[i].data);
-        // res is unsigned in libaio's struct and holds a negative errno all the same.
+        // res is unsigned in libaio's struct but holds a negative errno.
         const auto result = HEADRACE_FAULT("io_aio.result", static_cast<std::int64_t>(done[i].res));
         events[stored++] = {slot.tag, result};
         free_.push_back(static_cast<unsigned>(&slot - slots_.data()));
@@ -165,7 +165,7 @@ class AioEngine final : public Engine {
         arm_wake();
       }
       elapsed = std::chrono::nanoseconds(base::now_ns() - start);
-      // EINTR comes without any signal of the program's: task work of an io_uring in the same process counts as one.
+      // EINTR also occurs without a signal to the program: task work of an io_uring in the same process counts as one.
       const bool again = rc == -EINTR && ++interrupted < kInterrupts;
       if (stored > 0 || woken || (rc < 0 && !again) || elapsed >= timeout) return stored;
     }
@@ -206,7 +206,7 @@ class AioEngine final : public Engine {
       rc = ::io_submit(context_, 1, batch);
     }
     wake_armed_ = rc == 1;
-    // EAGAIN passes; anything else means that this kernel has no poll.
+    // EAGAIN is transient; anything else means that this kernel has no poll.
     if (rc < 0 && rc != -EAGAIN && rc != -EINTR) poll_works_ = false;
   }
 
@@ -222,10 +222,10 @@ class AioEngine final : public Engine {
   EngineInfo info_;
   io_context_t context_ = nullptr;
   int wake_fd_ = -1;
-  Status broken_;  // why nothing can be submitted any more
+  Status broken_;  // why nothing more can be submitted
   std::vector<Slot> slots_;
   std::vector<unsigned> free_;
-  std::vector<EngineResult> failed_;  // refused by io_submit, to be handed out by reap
+  std::vector<EngineResult> failed_;  // refused by io_submit, to be returned by reap()
   std::vector<unsigned> spare_;       // their slots
   std::atomic<bool> woken_{false};
   iocb wake_block_{};

@@ -12,7 +12,7 @@ constexpr std::uint64_t kNobody = ~std::uint64_t{0};
 std::atomic<std::uint64_t> opened_by{kNobody};  // fork generation of the process that opens the driver
 
 Result<CufileDriver> open_driver(CufileLibrary library) {
-  // Of a parent and its child only one may have opened it: the child's copy is of no use, nor is CUDA's.
+  // Only one of a parent and its forked child can use cuFile: the child's copies of cuFile and CUDA do not work.
   std::uint64_t opener = kNobody;
   if (!opened_by.compare_exchange_strong(opener, base::fork_generation()) && opener != base::fork_generation()) {
     return Status(Code::kForked, Layer::kIo,
@@ -60,7 +60,7 @@ base::PerProcess<Driver> driver;
 Result<const CufileDriver*> cufile_driver(bool only_direct) {
   const Result<CufileLibrary>& loaded = library.get().loaded;
   if (!loaded.ok()) return loaded.status();
-  // Opening takes long and starts threads, so nobody pays for it where it is known to be of no use.
+  // Opening is slow and starts threads, so skip it where it is known to be useless.
   if (only_direct && !loaded->named && !os::read_first_line("/proc/driver/nvidia-fs/version")) {
     return Status(Code::kUnsupported, Layer::kIo, "the kernel has no nvidia-fs driver, so cuFile would copy");
   }

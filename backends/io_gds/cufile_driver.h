@@ -1,6 +1,6 @@
-// CufileDriver: libcufile's driver, opened once in a process and left open, and what it says of itself.
+// CufileDriver: libcufile's driver, opened once per process and left open, and what it reports about itself.
 //
-// It is not closed: at the end of a program the CUDA driver that it needs may be gone before it.
+// It is never closed: at program exit the CUDA driver that it needs may already be gone.
 //
 // Threads: every call from any thread.
 // Fails:   as load_cufile_library(); kForked in a child of the process that opened it; kUnsupported: it does not open.
@@ -16,17 +16,16 @@ namespace headrace::io::gds {
 
 struct CufileDriver {
   CufileLibrary library;
-  std::string version;  // of the library, "1.15"; empty where it does not tell
-  // Why it copies through host memory; empty where it moves bytes between disk and GPU directly.
+  std::string version;  // of the library, such as "1.15"; empty if unknown
+  // Why it copies through host memory; empty if it transfers directly between disk and GPU.
   std::string why_compatible;
   std::string describe() const;
 };
 
-// `only_direct`: fails, without opening it, where the kernel has no driver for it, and where it is in compatibility
-// mode.
+// `only_direct`: fails if the driver is in compatibility mode, and, without opening it, if the kernel lacks nvidia-fs.
 Result<const CufileDriver*> cufile_driver(bool only_direct);
 
-// Why a driver with these properties copies through host memory. `forced`: its configuration says so.
+// Why a driver with these properties copies through host memory. `forced`: its configuration demands it.
 std::string why_compatible(const CUfileDrvProps_t& properties, bool forced);
 
 }  // namespace headrace::io::gds

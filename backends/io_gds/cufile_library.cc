@@ -21,13 +21,13 @@ constexpr const char* kFile = "libcufile.so.0";
 constexpr const char* kFolders[] = {"/usr/local/cuda/lib64",      "/usr/local/cuda/targets/x86_64-linux/lib",
                                     "/usr/lib/x86_64-linux-gnu",  "/usr/local/cuda/targets/sbsa-linux/lib",
                                     "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
-// A variable that headrace's own library asks for, and no other.
+// A variable that only headrace's own library reads.
 constexpr std::string_view kOwnMark = "HEADRACE_CUFILE_ENGINE";
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // many times what the library has
+constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // many times the library's size
 
 Status refuse(Code code, std::string message) { return Status(code, Layer::kIo, std::move(message)); }
 
-// Read without running it.
+// Whether the file is headrace's own libcufile; found without running it.
 Result<bool> is_own(const std::string& path) {
   os::FileHandle file;
   HEADRACE_TRY(os::FileHandle::open(path, {}, file));
@@ -81,9 +81,9 @@ Result<CufileLibrary> load(const std::string& file, bool named) {
   return out;
 }
 
-// The file of the one that the program has loaded, perhaps from a folder of its own; empty if there is none.
+// The file of the libcufile that the program has loaded, perhaps from a directory of its own; empty if there is none.
 std::string loaded_file() {
-  void* library = ::dlopen(kFile, RTLD_LAZY | RTLD_NOLOAD);  // asks no folder
+  void* library = ::dlopen(kFile, RTLD_LAZY | RTLD_NOLOAD);  // does not search directories
   if (library == nullptr) return {};
   link_map* map = nullptr;
   std::string path;
@@ -99,7 +99,7 @@ Result<CufileLibrary> load_cufile_library() {
   if (code.substr(code.rfind('/') + 1).starts_with("libcufile.so")) {
     return refuse(Code::kUnsupported, "this code is a libcufile itself");
   }
-  // Not for set-user-id programs: there the environment belongs to somebody else.
+  // Ignored in set-user-id programs, whose environment is not trusted.
   if (const char* named = ::secure_getenv("HEADRACE_GDS_LIBRARY"); named != nullptr && named[0] != '\0') {
     auto library = load(named, true);
     if (library.ok()) return library;

@@ -1,7 +1,7 @@
-// CufileLibrary: NVIDIA's libcufile.so.0, found and loaded when somebody asks for it, and never unloaded.
+// CufileLibrary: NVIDIA's libcufile.so.0, found and loaded on demand and never unloaded.
 //
 // Threads: every call from any thread.
-// Fails:   kNotFound: there is none; kPermission: others can write to it; kUnsupported: it cannot be loaded or lacks a
+// Fails:   kNotFound: it is missing; kPermission: others can write to it; kUnsupported: it cannot be loaded or lacks a
 //          function.
 #pragma once
 
@@ -25,13 +25,13 @@ struct CufileLibrary {
   decltype(&cuFileBufDeregister) deregister_buffer = nullptr;
   decltype(&cuFileRead) read = nullptr;
   decltype(&cuFileWrite) write = nullptr;
-  // Null in older ones
+  // Null in older versions
   decltype(&cuFileGetVersion) get_version = nullptr;
   decltype(&cuFileGetParameterBool) get_bool = nullptr;
 };
 
-// What HEADRACE_GDS_LIBRARY names, and then nothing else; a libcufile that the program has loaded; the folders where
-// NVIDIA's packages install it. headrace's own libcufile.so.0 is taken only where it is named.
+// If HEADRACE_GDS_LIBRARY is set, only that file is tried. Otherwise a libcufile that the program has loaded, then the
+// directories where NVIDIA's packages install it. headrace's own libcufile.so.0 is used only if named.
 Result<CufileLibrary> load_cufile_library();
 
 }  // namespace headrace::io::gds

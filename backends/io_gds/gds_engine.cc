@@ -1,8 +1,7 @@
-// Engine over NVIDIA's cuFile: reads and writes whose memory may be a GPU's.
+// Engine over NVIDIA's cuFile: reads and writes whose memory may be on a GPU.
 //
-// cuFile's blocking calls in a pool of threads, as most of its users make them: they take any alignment, and a count
-// that is short means the end of the file. Where its driver is in compatibility mode the bytes are right and go through
-// host memory.
+// Makes cuFile's blocking calls in a pool of threads, as most users of cuFile do. These calls accept any alignment, and
+// a short count means end of file. In the driver's compatibility mode they also work, but copy through host memory.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@ namespace headrace::io {
 namespace gds {
 namespace {
 
-// What a layer above does about an error of cuFile's own: another way is taken for EINVAL.
+// Maps cuFile's own errors to the errno that layers above act on: EINVAL makes them use another path.
 int errno_of(int code) noexcept {
   switch (code) {
     case CU_FILE_NOMEM_ERROR:
@@ -55,7 +54,7 @@ class CufileCalls final : public BlockingCalls {
   CufileCalls(const CufileLibrary& library, const EngineOptions& options) : library_(library), options_(options) {}
 
   ~CufileCalls() override {
-    if (generation_ != base::fork_generation()) return;  // the library's threads are the parent's
+    if (generation_ != base::fork_generation()) return;  // the library's threads belong to the parent
     handles_.end_room(room_);
     drop_buffers();
   }
@@ -77,7 +76,7 @@ class CufileCalls final : public BlockingCalls {
   std::int64_t transfer(const EngineRequest& request) noexcept override {
     const HandleTable::Answer file = handles_.find(request.fd, library_);
     if (file.system_error != 0) return -file.system_error;
-    // Answered as the system calls do.
+    // As the system calls would.
     const int wanted = request.op == Op::kRead ? O_RDONLY : O_WRONLY;
     if (file.access != O_RDWR && file.access != wanted) return -EBADF;
     if (file.handle == nullptr) return failed(file.library_error);
@@ -85,7 +84,7 @@ class CufileCalls final : public BlockingCalls {
     {
       std::lock_guard lock(mutex_);
       for (const std::span<std::byte>& buffer : buffers_) {
-        // cuFile knows registered memory by where it begins.
+        // cuFile identifies registered memory by its start.
         if (request.buffer >= buffer.data() && request.buffer + request.length_bytes <= buffer.data() + buffer.size()) {
           base = buffer.data();
         }
@@ -110,7 +109,7 @@ class CufileCalls final : public BlockingCalls {
     for (const std::span<std::byte>& buffer : buffers) {
       const CUfileError_t status = library_.register_buffer(buffer.data(), buffer.size(), 0);
       if (status.err != CU_FILE_SUCCESS) {
-        // All or none: cuFile has reached a limit, and other users of the GPU need what is left of it.
+        // All or none: cuFile has reached a limit, and the rest is left to other users of the GPU.
         drop_buffers();
         buffer_error_ = status.err;
         return {};
@@ -137,11 +136,11 @@ class CufileCalls final : public BlockingCalls {
  private:
   static std::string error_text(int code) { return std::to_string(code) + " (" + CUFILE_ERRSTR(code) + ")"; }
 
-  // Bytes or -errno, as the system calls give them.
+  // Bytes or -errno, as from the system calls.
   std::int64_t outcome(ssize_t moved, std::uint32_t asked) noexcept {
-    if (moved > static_cast<ssize_t>(asked)) return -EIO;  // nobody can say where those went
+    if (moved > static_cast<ssize_t>(asked)) return -EIO;  // the excess went to an unknown place
     if (moved >= 0) return moved;
-    // Some versions put their own numbers into errno.
+    // Some versions put cuFile error numbers into errno.
     const int code = moved == -1 ? errno : static_cast<int>(-std::max<ssize_t>(moved, -INT32_MAX));
     if (code == 0) return -EIO;
     if (moved == -1 && code < CUFILEOP_BASE_ERR) return -code;
@@ -152,7 +151,7 @@ class CufileCalls final : public BlockingCalls {
     return -errno_of(code);
   }
 
-  // Mutex held, or nobody else there.
+  // REQUIRES: mutex_ is held, or no other thread uses the object.
   void drop_buffers() noexcept {
     for (const std::span<std::byte>& buffer : buffers_) (void)library_.deregister_buffer(buffer.data());
     buffers_.clear();
@@ -164,9 +163,9 @@ class CufileCalls final : public BlockingCalls {
   unsigned room_ = 0;
   const std::uint64_t generation_ = base::fork_generation();
   mutable std::mutex mutex_;
-  std::vector<std::span<std::byte>> buffers_;  // guarded by mutex_: that are registered
+  std::vector<std::span<std::byte>> buffers_;  // guarded by mutex_: the registered buffers
   int buffer_error_ = 0;                       // guarded by mutex_
-  std::atomic<int> last_error_{0};             // of cuFile's own
+  std::atomic<int> last_error_{0};             // a cuFile error number
 };
 
 }  // namespace

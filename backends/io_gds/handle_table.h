@@ -1,9 +1,10 @@
-// HandleTable: the cuFile handles of this process's descriptors, shared by all engines, since a descriptor has one.
+// HandleTable: the cuFile handles of this process's descriptors, shared by all engines, since a descriptor can have
+// only one.
 //
-// A descriptor has its handle from the first transfer on until no request of any engine needs it: whoever closes it has
-// all completions then, so that no handle is left for a number that another file has got.
+// A descriptor's handle exists from its first transfer until no request of any engine needs it. Whoever closes the
+// descriptor has received all completions by then, so no handle is left for a number that is reused for another file.
 //
-// Threads: every call from any thread. One lock: two threads that register one descriptor would be a misuse.
+// Threads: every call from any thread. One lock, since two threads must not register the same descriptor at once.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +17,22 @@ namespace headrace::io::gds {
 
 class HandleTable {
  public:
-  // The process's own: a forked child has another.
+  // This process's table; a forked child gets another.
   static HandleTable& of_process();
 
-  // Room for so many requests at a time more, or no longer. Throws std::bad_alloc.
+  // Adds or removes room for this many concurrent requests. Throws std::bad_alloc.
   void add_room(unsigned requests);
   void end_room(unsigned requests) noexcept;
 
-  // One request more, or less, needs the descriptor. REQUIRES: room.
+  // One request more, or less, uses the descriptor. REQUIRES: room.
   void hold(int fd) noexcept;
   void let_go(int fd, const CufileLibrary& library) noexcept;
 
   struct Answer {
     CUfileHandle_t handle = nullptr;
     int access = 0;         // O_RDONLY, O_WRONLY or O_RDWR
-    int system_error = 0;   // why there is none: what the system says of the descriptor,
-    int library_error = 0;  // or cuFile
+    int system_error = 0;   // why there is no handle: the system's error for the descriptor,
+    int library_error = 0;  // or cuFile's
   };
   // REQUIRES: held.
   Answer find(int fd, const CufileLibrary& library) noexcept;

@@ -1,8 +1,8 @@
 // Engine over plain pread and pwrite in a pool of threads.
 //
-// The reference: it needs nothing of the kernel beyond POSIX, so every other engine is compared with it, and it is what
-// remains where io_uring and aio are forbidden. Bytes that are in the page cache are copied by as many cores as there
-// are threads, which no single-submitter engine does.
+// The reference engine: it needs only POSIX, so all other engines are compared with it, and it remains where io_uring
+// and aio are forbidden. As many cores as there are threads copy from the page cache, which no single-submitter engine
+// can do.
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,12 +1,12 @@
 // Engine over io_uring.
 //
-// One system call starts a batch and waits for the first of it, or two do where something comes between; to look
-// without waiting takes none, since the ring says whether the kernel has anything to hand over. Everything is found out
-// by trying: a kernel, container or ulimit that refuses a feature costs that feature, and only a kernel that refuses
-// the ring itself costs the engine.
+// One system call submits a batch and waits for its first completion; two are needed if something intervenes. Checking
+// without waiting needs none, since the ring shows whether the kernel has completions. Features are detected by trying:
+// a kernel, container or ulimit that refuses a feature costs that feature, and only one that refuses the ring itself
+// costs the engine.
 //
-// Descriptors are not registered: a chunk's file is opened for one read, so that entering it in the ring's table costs
-// more than the reference count it saves, and a table that outlives a descriptor reads another file's bytes.
+// Descriptors are not registered. A chunk's file is opened for one read, so registering it costs more than the
+// reference count it saves, and a registration that outlives its descriptor would read another file's bytes.
 #include <liburing.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -48,8 +48,8 @@ struct FeatureSet {
   const char* name;
   bool one_thread;
 };
-// Best first. A ring with one issuer belongs to the thread that enables it, so it is created disabled: the engine is
-// made on one thread and used on another. No other thread can learn what became of its requests, or end them.
+// Best first. A single-issuer ring belongs to the thread that enables it, so it is created disabled: the engine is
+// created on one thread and used on another. No other thread can see its completions or cancel its requests.
 constexpr FeatureSet kFeatureSets[] = {
     {IORING_SETUP_R_DISABLED | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
          IORING_SETUP_SUBMIT_ALL,
@@ -58,16 +58,16 @@ constexpr FeatureSet kFeatureSets[] = {
     {0, "", false},
 };
 
-// What became of register_buffers().
+// The outcome of register_buffers().
 struct Registration {
   std::uint16_t wanted = 0, made = 0;  // buffers
-  std::int32_t error = 0;              // errno, where none was made
+  std::int32_t error = 0;              // errno if none was registered
 };
 
 class UringEngine final : public Engine {
  public:
   ~UringEngine() override {
-    if (generation_ != base::fork_generation()) return;  // the ring and what is in it are the parent's
+    if (generation_ != base::fork_generation()) return;  // the ring and its requests belong to the parent
     if (ring_open_) {
       drain();
       ::io_uring_queue_exit(&ring_);
@@ -114,7 +114,7 @@ class UringEngine final : public Engine {
       rc = HEADRACE_FAULT("io_uring.register_buffers", 0);
       if (rc == 0) rc = ::io_uring_register_buffers(&ring_, pieces.data(), static_cast<unsigned>(pieces.size()));
       if (rc == 0) break;
-      pieces.resize(rc == -ENOMEM ? pieces.size() / 2 : 0);  // RLIMIT_MEMLOCK: some is better than none
+      pieces.resize(rc == -ENOMEM ? pieces.size() / 2 : 0);  // RLIMIT_MEMLOCK: register fewer
     }
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       registered_.push_back({static_cast<std::byte*>(pieces[i].iov_base), pieces[i].iov_len, static_cast<unsigned>(i)});
@@ -233,7 +233,7 @@ class UringEngine final : public Engine {
     std::int64_t error;
   };
 
-  // user_data is the slot of a request, or one of these two.
+  // user_data is a request's slot, or one of these two.
   std::uint64_t wake_id() const { return info_.depth; }
   std::uint64_t cancel_id() const { return info_.depth + 1u; }
 
@@ -241,7 +241,7 @@ class UringEngine final : public Engine {
     std::int64_t rc = -EINVAL;
     for (const FeatureSet& set : kFeatureSets) {
       if (set.one_thread && !one_thread) continue;
-      // Kernels before 5.12 count the rings against RLIMIT_MEMLOCK, and a container's limit may be 64 KiB.
+      // Kernels before 5.12 charge rings to RLIMIT_MEMLOCK, which may be 64 KiB in a container.
       for (unsigned entries = depth;; entries /= 2) {
         io_uring_params params{};
         params.flags = set.flags | IORING_SETUP_CLAMP;
@@ -263,7 +263,7 @@ class UringEngine final : public Engine {
         }
         if (rc != -ENOMEM || entries <= kMinDepth) break;
       }
-      if (rc != -EINVAL) break;  // only an unknown flag makes the next set worth trying
+      if (rc != -EINVAL) break;  // try the next set only if a flag is unknown
     }
     const int error = static_cast<int>(-rc);
     if (error == EPERM || error == EACCES) {
@@ -279,11 +279,11 @@ class UringEngine final : public Engine {
         .with_errno(error);
   }
 
-  // Makes the calling thread the ring's one issuer.
+  // Makes the calling thread the ring's single issuer.
   Status enable() {
     if (enabled_) return broken_;
     std::int64_t rc = HEADRACE_FAULT("io_uring.enable", 0);
-    // io_uring_enable_rings() is declared by liburing 2.3 but missing from the libraries built of it.
+    // liburing 2.3 declares io_uring_enable_rings(), but libraries built from it lack the function.
     if (rc == 0 && ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) < 0)
       rc = -errno;
     if (rc < 0) return Status(Code::kIo, Layer::kIo, "cannot enable the ring").with_errno(static_cast<int>(-rc));
@@ -319,13 +319,13 @@ class UringEngine final : public Engine {
 
   void count_call() noexcept { system_calls_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Whether entering the kernel would bring completions that are not in the ring yet.
+  // Whether entering the kernel would yield completions that are not in the ring yet.
   bool work_waits() const {
     return (__atomic_load_n(ring_.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
   }
 
-  // Hands the prepared entries to the kernel. Returns how many of the last `own` requests it did not take; `fault`: an
-  // errno to pretend.
+  // Submits the prepared entries. Returns how many of the last `own` requests were not taken; `fault`: an errno to
+  // simulate.
   std::size_t flush(std::int64_t fault, std::size_t own) {
     std::int64_t rc = fault;
     for (int tries = 0; tries < kSubmitTries; ++tries) {
@@ -339,12 +339,12 @@ class UringEngine final : public Engine {
     return withdraw(rc < 0 ? rc : -EAGAIN, own);
   }
 
-  // Takes back the entries that the kernel did not take because of `error`, so that the ring never holds one its caller
-  // believes refused. Requests that are better tried later are refused if they are among the last `own`, of which the
-  // caller is still being told (returned: how many); all others end with an event.
+  // Removes the entries that the kernel did not take because of `error`, so that the ring never holds one whose caller
+  // believes it refused. If the error is transient, entries among the last `own` requests, which the caller is just
+  // submitting, are refused (returned: how many). All others end with an event.
   std::size_t withdraw(std::int64_t error, std::size_t own) {
     const bool later = error == -EAGAIN || error == -EBUSY || error == -EINTR || error == -ETIME;
-    // Without SQPOLL the kernel looks at the ring only inside io_uring_enter, so the tail may be taken back.
+    // Without SQPOLL the kernel reads the ring only inside io_uring_enter, so the tail can be moved back.
     io_uring_sq& sq = ring_.sq;
     const unsigned head = *sq.khead;
     std::size_t withdrawn = 0;
@@ -404,8 +404,7 @@ class UringEngine final : public Engine {
     return stored;
   }
 
-  // Cancels what is in flight and waits for it, however long that takes: the kernel writes into nobody's buffer
-  // afterwards.
+  // Cancels what is in flight and waits for it, however long that takes: afterwards the kernel writes into no buffer.
   void drain() {
     if (!enabled_) return;
     for (unsigned slot = 0; slot < busy_.size(); ++slot) {
@@ -417,7 +416,7 @@ class UringEngine final : public Engine {
       if (harvest(events, woken) > 0) continue;
       io_uring_cqe* cqe = nullptr;
       const int rc = ::io_uring_wait_cqe(&ring_, &cqe);
-      // A ring that cannot be entered still tells what has ended.
+      // Even a ring that cannot be entered still shows completions.
       if (rc < 0 && rc != -EINTR && rc != -EAGAIN) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -428,11 +427,11 @@ class UringEngine final : public Engine {
   bool ring_open_ = false, enabled_ = false, wake_armed_ = false;
   int wake_fd_ = -1;
   std::atomic<std::uint64_t> system_calls_{0};
-  Status broken_;                       // why nothing can be submitted any more
+  Status broken_;                       // why nothing more can be submitted
   std::vector<std::uint64_t> tags_;     // by slot
   std::vector<std::uint8_t> busy_;      // by slot
   std::vector<unsigned> free_;          // slots
-  std::vector<Failed> failed_;          // refused by the kernel, to be handed out by reap
+  std::vector<Failed> failed_;          // refused by the kernel, to be returned by reap()
   std::vector<Registered> registered_;  // sorted by base
   std::atomic<Registration> registration_{Registration()};
 };

@@ -1,4 +1,4 @@
-// "az://container/prefix" and "abfs://container@account.dfs.core.windows.net/prefix": objects of Azure's blob service.
+// "az://container/prefix" and "abfs://container@account.dfs.core.windows.net/prefix": objects of Azure Blob Storage.
 #include <new>
 
 #include "http/remote_service.h"

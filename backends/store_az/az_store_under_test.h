@@ -1,4 +1,4 @@
-// How tests serve objects as Azure's blob service does.
+// Serves a test's objects as Azure Blob Storage does.
 #pragma once
 
 #include <cstdlib>

@@ -95,7 +95,7 @@ class RangeThreads {
     return {};
   }
 
-  // Those that wait end here; files that are being read are read to their end.
+  // Ends reads that are still queued; a file already being read is read to its end.
   void cancel(std::span<RangeRead* const> reads) noexcept {
     for (RangeRead* const read : reads) {
       {
@@ -174,7 +174,7 @@ class FileRanges final : public ByteStore {
     return names;
   }
   Status put(std::string_view key, std::span<const std::byte> bytes) override { return files_->put(key, bytes); }
-  // To open a file of a network file system takes as long as some hundred KB of it.
+  // Opening a file on a network file system takes as long as reading some hundred KB.
   RangeAdvice advice() const noexcept override {
     return {.gap_bytes = std::uint64_t{256} << 10, .group_bytes = std::uint64_t{4} << 20};
   }

@@ -1,10 +1,11 @@
-// FileRanges: the files of a store as ranges, for a cache on disk in front of a slow file system. A few threads open,
-// read and close: what a network file system is good at.
+// FileRanges: the files of a store as a ByteStore, for a disk cache in front of a slow file system. A few threads open,
+// read and close the files, which suits network file systems.
 //
-// A file's version is its identity: size, times, inode. It is told where the file was that before and after it was
-// read, and long enough that a change would have shown.
+// A file's version is its identity: size, times, inode. It is reported only if the identity was the same before and
+// after the read, and old enough that a change would have shown.
 //
-// Threads: as a ByteStore has them. Owns: its threads, begun as reads wait for one.
+// Threads: as in ByteStore.
+// Owns:    its threads, started as reads wait for one.
 #pragma once
 
 #include <headrace/byte_store.h>

@@ -1,5 +1,5 @@
-// Files behind a cache on disk: what was read once is not read from them again, and a file that was replaced is not
-// mixed with what was kept of it.
+// Files behind a disk cache: cached ranges are not read from the files again, and a replaced file is not mixed with its
+// cached ranges.
 #include "file_ranges.h"
 
 #include <gtest/gtest.h>
@@ -38,10 +38,10 @@ class FileRangesTest : public testing::ByteStoreTest {
     fs::create_directories(files());
     std::ofstream(files() + "/" + name) << text;
   }
-  // Old enough that a change would show.
+  // Makes the file old enough that a change would show.
   void age(const std::string& name) const {
     fs::last_write_time(files() + "/" + name, fs::file_time_type::clock::now() - std::chrono::hours(1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(120));  // the time of the last change of its state
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));  // so that its ctime is old too
   }
   std::shared_ptr<ByteStore> ranges() const {
     return store::make_file_ranges(store::open_store("file://" + files()).value());
@@ -74,7 +74,7 @@ TEST_F(FileRangesTest, ARangeIsTheFilesOwn) {
   EXPECT_EQ(read_range(*store, "../cache", 0, 1).status.code(), Code::kInvalidArgument);
   fs::create_directory(files() + "/d");
   EXPECT_EQ(read_range(*store, "d", 0, 1).status.code(), Code::kIo);
-  // One that has just changed could change again and look the same.
+  // A file that has just changed could change again without showing.
   const auto written = std::chrono::steady_clock::now();
   write("a", "abcdefghij");
   const std::string soon = read_range(*store, "a", 0, 10).version;
@@ -144,7 +144,7 @@ TEST_F(FileRangesTest, ASecondEpochReadsNoFile) {
         }
       }
     }
-    // A file that is replaced is noticed by the next session.
+    // The next session notices that a file was replaced.
     FlatArray other = content;
     other.seed = 2;
     ASSERT_TRUE(testing::write_flat_array(*store::open_store("file://" + files()).value(), "", other).ok());
@@ -163,7 +163,7 @@ TEST_F(FileRangesTest, OptionsThatMeanNothingHereAreRefused) {
   };
   EXPECT_TRUE(opened({{"cache_dir", cache()}}).ok());
   EXPECT_TRUE(opened({{"cache_dir", "off"}}).ok());
-  EXPECT_TRUE(opened({{"cache_bytes", "1G"}}).ok());  // of no cache
+  EXPECT_TRUE(opened({{"cache_bytes", "1G"}}).ok());  // without a cache
   EXPECT_EQ(opened({{"anon", "true"}}).code(), Code::kInvalidArgument);
   EXPECT_EQ(opened({{"cache_dir", cache()}, {"region", "x"}}).code(), Code::kInvalidArgument);
   EXPECT_EQ(opened({{"cache_dir", cache()}, {"cache_bytes", "much"}}).code(), Code::kInvalidArgument);

@@ -1,4 +1,4 @@
-// FileStore: see file_store.h; why it is as it is: docs/design/store.md.
+// FileStore: see file_store.h; for its design see docs/design/store.md.
 #include "file_store.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@
 namespace headrace::store {
 namespace {
 
-// Files that put() has not yet renamed into place; list() does not show them.
+// Temporary files of put() that are not yet renamed into place; list() hides them.
 constexpr std::string_view kTemporary = ".headrace-tmp-";
 constexpr int kRetries = 32;
 
@@ -42,7 +42,7 @@ std::int64_t stat_fd(int fd, struct stat& st) {
   return rc != 0 ? rc : ::fstat(fd, &st) == 0 ? 0 : -errno;
 }
 
-// Zero-terminated copy of a prefix of a key, on the stack: keys are at most 4,096 bytes.
+// A zero-terminated copy of a prefix of a key, on the stack: keys have at most 4,096 bytes.
 struct KeyText {
   explicit KeyText(std::string_view key) {
     const std::size_t n = std::min(key.size(), sizeof text - 1);
@@ -78,8 +78,8 @@ class FileStore final : public Store, public FileOffers {
     return {};
   }
 
-  // What the name leads to now is asked without opening it. Links in the middle of the name are followed, and one that
-  // leads outside of the root is not noticed by that: but only the very file that was found beneath it passes.
+  // Looks up the name without opening it. Links in the middle of the name are followed, and one that leads outside the
+  // root goes unnoticed; but only the very file that was found beneath the root is accepted.
   Status open_again(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
@@ -97,7 +97,7 @@ class FileStore final : public Store, public FileOffers {
     HEADRACE_TRY(open_file(key, fd, st));
     const os::FileIdentity identity = os::identity_of(st);
     KeptFiles::File* kept = nullptr;
-    // One that has just been changed might change again and look the same.
+    // A file that has just changed could change again without showing.
     if (identity.size_bytes <= kMostKeptBytes && !os::recently_changed(identity) && may_be_kept(fd, identity.device)) {
       kept = kept_.keep(tag, fd, identity);
     }
@@ -122,7 +122,7 @@ class FileStore final : public Store, public FileOffers {
     if (!kind.known || kind.is_network || kind.is_fuse) return false;
     if (kind.is_memory || size == 0) return true;
     const os::PageCacheShare share = os::page_cache_share(fd.get(), 0, size);
-    // All of them were looked at, not samples only.
+    // All pages were checked, not just samples.
     return share.resident_pages == share.pages && share.pages == base::ceil_div<std::uint64_t>(size, os::page_bytes());
   }
 
@@ -136,7 +136,7 @@ class FileStore final : public Store, public FileOffers {
     os::OwnedDescriptor fd(fault < 0 ? static_cast<int>(fault) : beneath_.open(text.text, kOpenFlags | O_DIRECT));
     if (!fd) {
       if (fd.error() == EINVAL || fd.error() == EOPNOTSUPP) {
-        return no_direct_;  // asked for each chunk: nothing is allocated
+        return no_direct_;  // a ready-made Status: this is called for each chunk and must not allocate
       }
       return system_failure(fd.error(), key, "cannot open object for direct I/O");
     }
@@ -254,12 +254,12 @@ class FileStore final : public Store, public FileOffers {
   }
 
  private:
-  // To read more than that takes so long that opening the file adds little to it.
+  // Reading more than this takes so long that opening the file adds little.
   static constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 20;
   static constexpr std::uint64_t kNoDevice = ~std::uint64_t{0};
   static constexpr int kOpenFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 
-  // The regular file of that name, open for reading.
+  // Opens the regular file of that name for reading.
   Status open_file(std::string_view key, int& out, struct stat& st) const {
     os::OwnedDescriptor fd(beneath_.open(key.data(), kOpenFlags));
     if (!fd) return open_failure(key, fd.error());
@@ -269,8 +269,8 @@ class FileStore final : public Store, public FileOffers {
       return Status(Code::kIo, Layer::kStore, std::string("the object is ") + kind_of(st.st_mode) + ", not a file")
           .with_key(key);
     }
-    // O_NONBLOCK kept the open from waiting for a FIFO's writer. Left on, io_uring would give EAGAIN for a regular file
-    // of a file system that cannot read without blocking (network file systems, FUSE).
+    // O_NONBLOCK kept the open from waiting for a FIFO's writer. Left on, io_uring would return EAGAIN for a regular
+    // file on a file system that cannot read without blocking (network file systems, FUSE).
     if (const auto rc = set_blocking(fd.get()); rc < 0) {
       return system_failure(static_cast<int>(-rc), key, "cannot set the descriptor's flags");
     }
@@ -278,7 +278,7 @@ class FileStore final : public Store, public FileOffers {
     return {};
   }
 
-  // Whether the name leads to the file of that identity, and not by a link in its last place.
+  // Whether the name leads to the file of that identity, and its last component is not a link.
   bool leads_to(std::string_view key, const os::FileIdentity& identity) const noexcept {
     struct stat st {};
     std::int64_t rc = HEADRACE_FAULT("store_file.fstatat", 0);
@@ -286,8 +286,8 @@ class FileStore final : public Store, public FileOffers {
     return rc == 0 && os::identity_of(st) == identity;
   }
 
-  // Network file systems and FUSE look at a file anew when it is opened, and may answer questions about its name from
-  // what they knew before. Whether a device is one of theirs is asked once, of its first file.
+  // Network file systems and FUSE revalidate a file when it is opened, but may answer a stat of its name from a cache.
+  // A device's kind is determined once, from its first file.
   bool may_be_kept(int fd, std::uint64_t device) noexcept {
     if (device == local_device_.load(std::memory_order_relaxed)) return true;
     if (device == other_device_.load(std::memory_order_relaxed)) return false;
@@ -303,7 +303,7 @@ class FileStore final : public Store, public FileOffers {
     return rc != 0 ? rc : ::fcntl(fd, F_SETFL, flags) == 0 ? 0 : -errno;
   }
 
-  // A put that meets a file where a directory should be has failed; nothing is "not found".
+  // A put that finds a file in place of a directory has failed; nothing is "not found".
   static Status put_failure(int error, std::string_view key, std::string_view what) {
     if (error == ENOTDIR || error == ENOENT) {
       return Status(Code::kIo, Layer::kStore, std::string(what)).with_key(key).with_errno(error);
@@ -318,13 +318,13 @@ class FileStore final : public Store, public FileOffers {
     return system_failure(error, key, "cannot open object");
   }
 
-  // Whether ENOENT means that there is no such object, or that a symbolic link leads nowhere: an object kept elsewhere
+  // Whether ENOENT means that there is no such object, or that a symbolic link is dangling: an object stored elsewhere
   // that is missing (git-annex, an unmounted disk) must not be read as fill value.
   Status absent(std::string_view key) const {
     const KeyText text(key.empty() ? "." : key);
     os::OwnedDescriptor plain(beneath_.open(text.text, O_PATH | O_NOFOLLOW, Beneath::Links::kRefuse));
     if (plain || plain.error() == ENOENT || plain.error() == ENOTDIR) {
-      // Found now: it was created meanwhile, and there was no such object when it was asked for.
+      // If it is found now, it was created meanwhile; it did not exist when it was requested.
       return plain && is_link(plain.get()) ? dangling(key) : not_found_;
     }
     if (plain.error() != ELOOP) return system_failure(plain.error(), key, "cannot open object");
@@ -397,7 +397,7 @@ class FileStore final : public Store, public FileOffers {
     return {};
   }
 
-  // Every level is opened from the root, so that a link in the middle cannot lead the walk outside.
+  // Every level is opened from the root, so that a link in the middle cannot lead outside.
   int open_or_make_directory(const std::string& path) const {
     int found = beneath_.open(path.c_str(), O_PATH | O_DIRECTORY);
     if (found != -ENOENT) return found;
@@ -424,14 +424,14 @@ class FileStore final : public Store, public FileOffers {
   std::string location_;
   Beneath beneath_;
   KeptFiles kept_;
-  std::atomic<std::uint64_t> local_device_{kNoDevice}, other_device_{kNoDevice};  // the last ones asked about
-  // Given for every absent chunk: made once, so that an array of fill values allocates nothing.
+  std::atomic<std::uint64_t> local_device_{kNoDevice}, other_device_{kNoDevice};  // the devices determined last
+  // Returned for every absent chunk: made once, so that an array of fill values allocates nothing.
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
   Status no_direct_elsewhere_{Code::kUnsupported, Layer::kStore, "network and FUSE file systems are not read directly"};
   Status no_direct_{Code::kUnsupported, Layer::kStore, "the file system refuses O_DIRECT"};
 };
 
-// Whether the file at `path` begins as a ZIP archive does.
+// Whether the file at `path` begins like a ZIP archive.
 bool begins_like_zip(const std::string& path) {
   char magic[4] = {};
   os::OwnedDescriptor fd(os::open_patiently([&] {
@@ -443,7 +443,7 @@ bool begins_like_zip(const std::string& path) {
          (std::memcmp(magic, "PK\3\4", 4) == 0 || std::memcmp(magic, "PK\5\6", 4) == 0);
 }
 
-// `file`, which is `path` or lies on it, is no directory.
+// `file`, which is `path` or a part of it, is not a directory.
 Result<std::shared_ptr<Store>> open_inside_file(const std::string& path, const std::string& file,
                                                 const StoreOptions& options) {
   if (begins_like_zip(file)) return open_store("zip://" + path, options);
@@ -469,7 +469,7 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
     });
     if (fd == -ENOENT) return Status(Code::kNotFound, Layer::kStore, "no such directory").with_key(path);
     if (fd == -ENOTDIR) {
-      // The path itself, or a file that it runs through: a ZIP store may be what was meant.
+      // The path itself is a file, or leads through one: the user may mean a ZIP store.
       struct stat st {};
       for (std::string part = path; !part.empty(); part.erase(std::min(part.rfind('/'), part.size()))) {
         if (::stat(part.c_str(), &st) == 0 && !S_ISDIR(st.st_mode)) return open_inside_file(path, part, options.store);
@@ -484,8 +484,8 @@ Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, c
   }
 }
 
-// With options, which are those of the cache on disk, files are read through that: it is for file systems that are
-// slower than the disk. What the environment says of a cache is for remote stores alone.
+// Storage options configure the disk cache; with them, files are read through it, for file systems slower than the
+// disk. The cache's environment variables apply to remote stores only.
 Result<std::shared_ptr<Store>> open_file_store(std::string_view location, const StoreOptions& options) {
   FileStoreOptions own;
   own.store = options;

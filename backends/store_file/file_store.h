@@ -9,8 +9,8 @@
 namespace headrace::store {
 
 struct FileStoreOptions {
-  bool kernel_resolves = true;  // false: as on a kernel without openat2
-  StoreOptions store = {};      // of a ZIP file that lies on the path
+  bool kernel_resolves = true;  // false: behave as on a kernel without openat2
+  StoreOptions store = {};      // for a ZIP file on the path
 };
 
 Result<std::shared_ptr<Store>> open_file_store_with(std::string_view location, const FileStoreOptions& options);

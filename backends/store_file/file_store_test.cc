@@ -1,4 +1,4 @@
-// What a directory can hold that is no object, with and without the kernel's help in resolving paths.
+// What a directory can hold besides objects, with and without the kernel's help in resolving paths.
 #include "file_store.h"
 
 #include <fcntl.h>
@@ -73,7 +73,7 @@ TEST_P(FileStoreTest, LinksOutOfTheRootAreRefused) {
   link("b", "e");
   link("/proc/self/fd", "f");
   link("/", "g");
-  link("../root/in/file", "h");  // back inside again, but by way of the outside
+  link("../root/in/file", "h");  // back inside, but through the outside
   for (const char* key : {"a", "b/file", "c", "d", "e/file", "f/0", "g/etc/passwd", "h"}) {
     EXPECT_EQ(open_code(key), Code::kPermission) << key;
     EXPECT_FALSE(store_->get(key, 1000).ok());
@@ -140,7 +140,7 @@ TEST_P(FileStoreTest, DescriptorsAreBlockingAndClosedOnExec) {
       << "another file by now";
 }
 
-// At hand: regular files that are in the page cache to the last page, and nothing else.
+// At hand: regular files that are completely in the page cache, and nothing else.
 TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
   const std::string path = dir_ / "root/in/large";
   ASSERT_TRUE(store_->put("in/large", pattern(300'000, 2)).ok());
@@ -186,7 +186,7 @@ TEST_P(FileStoreTest, AtHandIsWhatThePageCacheHolds) {
 
 TEST_P(FileStoreTest, PermissionIsNotAbsence) {
   ASSERT_EQ(::chmod((dir_ / "root/in").c_str(), 0), 0);
-  // Root may read everything, so for a moment the process is somebody else.
+  // Root may read everything, so briefly become another user.
   const uid_t user = ::geteuid();
   if (user == 0) {
     ASSERT_EQ(::seteuid(65534), 0);
@@ -211,7 +211,7 @@ TEST_P(FileStoreTest, ListHidesWhatIsBeingWrittenAndShowsLinks) {
   EXPECT_EQ(store_->put(".headrace-tmp-x", {}).code(), Code::kInvalidArgument);
 }
 
-// A name that changes between a directory and a link outwards while it is opened: never a byte from outside.
+// A name that alternates between a directory and a link to the outside while it is opened: never a byte from outside.
 TEST_P(FileStoreTest, ASwappedLinkNeverLeadsOutside) {
   ASSERT_TRUE(store_->put("swap/file", pattern(100, 1)).ok());
   const std::string root = dir_ / "root/";

@@ -1,4 +1,4 @@
-// How tests fill a folder.
+// Writes a test's objects into a directory.
 #pragma once
 
 #include "support/stores_under_test.h"

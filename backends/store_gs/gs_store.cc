@@ -1,4 +1,4 @@
-// "gs://bucket/prefix": objects of Google's storage, by its interface that speaks S3's protocol.
+// "gs://bucket/prefix": objects of Google Cloud Storage, through its interface that speaks S3's protocol.
 #include <new>
 
 #include "http/remote_service.h"

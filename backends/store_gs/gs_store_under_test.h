@@ -1,4 +1,4 @@
-// How tests serve objects as Google's storage does.
+// Serves a test's objects as Google Cloud Storage does.
 #pragma once
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// "http://host/path" and "https://...": objects of an HTTP server below a path. A query of the address (a signed token)
-// goes behind each of them, and is in no message.
+// "http://host/path" and "https://...": objects of an HTTP server below a path. The URL's query (a signed token) is
+// appended to each request's URL, and never shown in messages.
 //
-// Such servers have no listings that could be relied on: hierarchies need consolidated metadata, arrays nothing.
+// Such servers have no reliable listings, so hierarchies need consolidated metadata; arrays need nothing.
 #include <memory>
 #include <new>
 #include <string>

@@ -1,4 +1,4 @@
-// How tests serve objects by HTTP and HTTPS.
+// Serves a test's objects over HTTP and HTTPS.
 #pragma once
 
 #include <cstdlib>

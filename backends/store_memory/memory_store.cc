@@ -1,6 +1,6 @@
 // MemoryStore: named objects in this process's memory, for tests and for programs that embed their data.
 //
-// "memory://name" opens the same objects for everyone who holds it; they are gone when the last handle is.
+// "memory://name" opens the same objects for everyone; they are freed with the last handle.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -62,7 +62,7 @@ class MemoryStore final : public Store {
     try {
       Blob blob = std::make_unique<const Bytes>(bytes.begin(), bytes.end());
       std::unique_lock lock(mutex_);
-      // As in a directory tree: a name is an object or a directory.
+      // As in a directory tree, a name is either an object or a directory.
       for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
         if (objects_.contains(key.substr(0, slash))) return clash(key, "an object stands where a directory is needed");
       }
@@ -75,7 +75,7 @@ class MemoryStore final : public Store {
       if (found == objects_.end()) {
         objects_.emplace(std::string(key), std::move(blob));
       } else {
-        // What was opened before keeps its bytes: what is replaced lives on until the store ends.
+        // Open objects keep their bytes: replaced ones are kept until the store ends.
         retired_.push_back(nullptr);
         retired_.back() = std::exchange(found->second, std::move(blob));
       }

@@ -1,11 +1,11 @@
-// How tests fill a store in memory.
+// Puts a test's objects into a store in memory.
 #pragma once
 
 #include "support/stores_under_test.h"
 
 namespace headrace::testing {
 
-// It lives as long as somebody holds it: the last one filled is held here.
+// A memory store lives as long as someone holds it; the last one filled is held here.
 inline std::string fill_memory(const std::string& dir, const Objects& objects) {
   static std::shared_ptr<store::Store> keep;
   static int count = 0;

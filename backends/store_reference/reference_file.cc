@@ -86,8 +86,9 @@ class Parser {
  private:
   static constexpr std::uint64_t kMostGenerated = std::uint64_t{4} << 20;
   static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
-  static constexpr std::uint64_t kMostWork = std::uint64_t{8} << 30;  // bytes of texts that one item of "gen" goes over
-  static constexpr std::size_t kMostName = 4096;                      // bytes of a key, and of a file's name
+  static constexpr std::uint64_t kMostWork = std::uint64_t{8} << 30;  // limit for the text that one item of "gen"
+                                                                      // covers
+  static constexpr std::size_t kMostName = 4096;                      // limit for a key and a file name, in bytes
   static constexpr std::uint64_t kTargetBytes = 640;
   static constexpr std::string_view kWhat = "the references of a reference file";
 
@@ -146,7 +147,7 @@ class Parser {
     if (bytes.size() > kMostText - out_.text.size()) {
       return Status(Code::kResourceExhausted, Layer::kStore, "reference file: more than 1 GiB of inline values");
     }
-    HEADRACE_TRY(out_.memory.take(2 * bytes.size(), kWhat));  // while the text grows
+    HEADRACE_TRY(out_.memory.take(2 * bytes.size(), kWhat));  // twice, for the copy while the text grows
     out.target = Reference::kInline;
     out.offset = out_.text.size();
     out.length = bytes.size();
@@ -162,7 +163,7 @@ class Parser {
     if (out.offset > INT64_MAX || all > INT64_MAX - out.offset) return corrupt("a reference's range is no range");
     auto found = targets_.find(url);
     if (found == targets_.end()) {
-      // Here, in the list, in the map, and in the store with the reason why it is not opened.
+      // Stored here, in the list, in the map, and in the store's reason for not opening it.
       HEADRACE_TRY(out_.memory.take(kTargetBytes + 4 * url.size(), kWhat));
       found = targets_.emplace(url, static_cast<std::uint32_t>(out_.targets.size())).first;
       out_.targets.push_back(std::move(url));
@@ -195,7 +196,7 @@ class Parser {
     return {};
   }
 
-  // Values are counted before any is made.
+  // Values are counted before any is generated.
   struct Dimension {
     std::string name;
     const Json* list = nullptr;  // null: a range
@@ -203,7 +204,7 @@ class Parser {
     std::uint64_t count = 0;
     std::int64_t value(std::uint64_t i) const {
       if (list != nullptr) return (*list)[static_cast<std::size_t>(i)].get<std::int64_t>();
-      // Lies within the range, whatever the product does on the way.
+      // The result lies within the range even if the product wraps around.
       return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(step));
     }
   };
@@ -308,7 +309,7 @@ class Parser {
     }
     std::uint64_t count = 1;
     for (const Dimension& dimension : dimensions) {
-      if (dimension.count == 0) return {};  // whatever the others have
+      if (dimension.count == 0) return {};  // before the product of the others can overflow
     }
     for (const Dimension& dimension : dimensions) {
       if (__builtin_mul_overflow(count, dimension.count, &count) || count > kMostGenerated - generated_) {

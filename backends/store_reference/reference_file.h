@@ -1,9 +1,9 @@
-// Reference files: JSON that says where the objects of a store lie in other files.
+// Reference files: JSON that maps a store's keys to ranges of other files.
 //
 // kerchunk's "References specification", versions 0 and 1 (https://fsspec.github.io/kerchunk/spec.html). A value is
-// text, "base64:" and what it encodes, a JSON document, [file] or [file, offset, length]. Of version 1, `templates` may
-// be plain text put in place of {{name}}, and `gen` may use {{...}} of whole numbers, dimension names, + - * // % and
-// parentheses. What needs more of Jinja is refused by name.
+// text, "base64:" followed by encoded data, a JSON document, [file] or [file, offset, length]. In version 1,
+// `templates` may be plain text that replaces {{name}}, and `gen` may use {{...}} with whole numbers, dimension names,
+// + - * // % and parentheses. Other uses of Jinja are rejected by name.
 #pragma once
 
 #include <headrace/status.h>
@@ -26,18 +26,18 @@ struct Reference {
 };
 
 struct ReferenceFile {
-  // Of names below the folder that was asked for, without it. Names that no key can have are left out.
+  // Names relative to the requested folder; names outside it, and names that are not valid keys, are omitted.
   NameIndex names;
-  std::vector<Reference> references;  // by the names' numbers
-  std::vector<std::string> targets;   // as written, templates put in
-  std::string text;                   // of all inline values
+  std::vector<Reference> references;  // by number of the name
+  std::vector<std::string> targets;   // as written, with templates expanded
+  std::string text;                   // all inline values
   bool folder_exists = false;
   bool folder_is_object = false;
-  base::Charge memory;  // of all of this, and of what a store makes of each target
+  base::Charge memory;  // for all of this, and for what a store keeps per target
 };
 
-// `folder`: "" or a valid key. kCorrupt, kUnsupported; kResourceExhausted also where
-// out.memory's budget has too little left. Throws std::bad_alloc.
+// `folder`: "" or a valid key. kCorrupt, kUnsupported; kResourceExhausted, also if the budget of out.memory is too
+// small. Throws std::bad_alloc.
 Status parse_reference_file(std::string_view text, std::string_view folder, ReferenceFile& out);
 
 }  // namespace headrace::store

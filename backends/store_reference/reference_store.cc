@@ -1,7 +1,7 @@
 // ReferenceStore: see reference_store.h.
 //
-// References come from whoever wrote the file, so a path in one is data: it is resolved beneath the root and never
-// leaves it, whatever links lie on the way. A file that is missing is an error and not a missing chunk.
+// References are untrusted input: a path is resolved beneath the root and never leaves it, whatever links lie on the
+// way. A missing file is an error, not a missing chunk.
 #include "reference_store.h"
 
 #include <fcntl.h>
@@ -30,16 +30,16 @@
 namespace headrace::store {
 namespace {
 
-constexpr int kMostKept = 256;  // files that stay open: most reference files name a few, and their chunks are many
+constexpr int kMostKept = 256;  // descriptors kept open: most reference files name a few files with many chunks
 
-// A file that references name.
+// A file named by references.
 struct Target {
-  std::string path;  // from the root; "": not to be opened, `refused` says why
+  std::string path;  // relative to the root; "": must not be opened, for the reason in `refused`
   Status refused;
   std::atomic<int> fd{-1};  // kept open
 };
 
-// `path` from `root`, or nothing where it does not begin with it.
+// `path` relative to `root`, or nothing if it is not below it.
 std::optional<std::string_view> from(std::string_view root, std::string_view path) {
   while (root.size() > 1 && root.back() == '/') root.remove_suffix(1);
   if (root == "/") root = "";
@@ -127,7 +127,7 @@ class ReferenceStore final : public Store, public FileOffers {
 
   Result<int> open_direct(std::string_view key, const ByteSource& object) override {
     if (!object.offers(Offer::kFile) || held_elsewhere(object.file().fd)) return no_direct_;
-    // The descriptor's own link in /proc names the file even where its path has been given to another.
+    // The descriptor's link in /proc leads to the file even if its path now names another.
     char link[48];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", object.file().fd);
     std::int64_t fd = HEADRACE_FAULT("store_reference.open_direct", 0);
@@ -157,7 +157,7 @@ class ReferenceStore final : public Store, public FileOffers {
     return Status(code, Layer::kStore, "reference to '" + std::string(url.substr(0, 200)) + "': " + std::move(what));
   }
 
-  // What a file's name in the reference file means. Nothing is opened, and nothing in it is decoded.
+  // Interprets a file name of the reference file. Opens nothing and decodes no escapes.
   void resolve(std::string_view url, const std::string& directory, Target& target) const {
     std::string_view path = url;
     if (const std::size_t mark = url.find("://"); mark != std::string_view::npos) {
@@ -262,7 +262,7 @@ Result<std::shared_ptr<Store>> open_references(std::string_view text, const Refe
   }
 }
 
-// `location`: the reference file, behind it a folder inside, and then "?root=" and a directory.
+// `location`: the reference file, optionally followed by a folder inside it, then "?root=" and a directory.
 Result<std::shared_ptr<Store>> open_reference_store(std::string_view location, const StoreOptions& given) {
   try {
     constexpr std::string_view kRoot = "?root=";

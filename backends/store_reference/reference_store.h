@@ -1,4 +1,4 @@
-// ReferenceStore: a read-only store whose objects are ranges of local files, as a reference file says.
+// ReferenceStore: a read-only store whose objects are ranges of local files, as described by a reference file.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@
 namespace headrace::store {
 
 struct ReferenceStoreOptions {
-  std::string name;             // what url() gives
-  std::string directory;        // relative references begin here
-  std::string folder;           // of the keys: "" or a valid key, below which the store's objects lie
-  std::string root;             // nothing outside is opened; "": `directory`
-  bool kernel_resolves = true;  // false: as on a kernel without openat2
+  std::string name;             // what url() returns
+  std::string directory;        // base of relative references
+  std::string folder;           // folder of the keys that contains the store's objects: "" or a valid key
+  std::string root;             // nothing outside it is opened; "": `directory`
+  bool kernel_resolves = true;  // false: behave as on a kernel without openat2
   std::shared_ptr<base::MemoryBudget> memory = {};
 };
 
-// `text`: the reference file's. kInvalidArgument, kNotFound and kPermission of the directories; kCorrupt and
-// kUnsupported of the text. References that may not be followed are refused when their object is opened.
+// `text`: contents of the reference file. kInvalidArgument, kNotFound and kPermission for the directories; kCorrupt and
+// kUnsupported for the text. A reference that must not be followed fails when its object is opened.
 Result<std::shared_ptr<Store>> open_references(std::string_view text, const ReferenceStoreOptions& options);
 
 }  // namespace headrace::store

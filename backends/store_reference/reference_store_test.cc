@@ -1,4 +1,4 @@
-// References are followed to local files beneath the root and nowhere else; what is no reference file is refused.
+// References are followed only to local files beneath the root, and invalid reference files are rejected.
 #include "reference_store.h"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ class ReferenceStoreTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     return opened.ok() ? *opened : nullptr;
   }
-  // The status of opening the one object of {"k": value}; what was opened lies beneath the root.
+  // Opens the one object of {"k": value}, checks that its file lies beneath the root, and returns the status.
   Status follow(const std::string& value, const std::string& root = "") {
     auto opened = open("{\"k\":" + value + "}", root);
     if (!opened.ok()) return opened.status();
@@ -194,7 +194,7 @@ TEST_P(ReferenceStoreTest, Bombs) {
   EXPECT_EQ(open(R"({"version":1,"refs":{"k":[")" + deep + R"(1}}"]}})").status().code(), Code::kUnsupported);
 }
 
-// What a reference file takes is known before it is made, and comes out of a budget.
+// A reference file's memory is computed before it is used, and charged to a budget.
 TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
   constexpr std::uint64_t kLimit = std::uint64_t{8} << 20;
   const auto budget = std::make_shared<base::MemoryBudget>(kLimit, "the_option");
@@ -208,14 +208,14 @@ TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
   ASSERT_TRUE(none.ok()) << none.status().to_string();
   EXPECT_EQ((*none)->list("")->size(), 0u);
   EXPECT_EQ(budget->used_bytes(), 0u);
-  // Templates are put in no further than a file's name may be long.
+  // Templates are expanded only up to the maximum length of a file name.
   std::string uses;
   for (int i = 0; i < 6000; ++i) uses += "{{u}}";
   const std::string large = R"({"version":1,"templates":{"u":")" + std::string(1 << 20, 'x') + R"("},)";
   expect(open_within(large + R"("refs":{"a":[")" + uses + R"("]}})").status(), Code::kCorrupt, "no path");
   expect(open_within(large + R"("gen":[{"key":"{{i}}","url":")" + uses + R"(","dimensions":{"i":[1]}}]})").status(),
          Code::kCorrupt, "no path");
-  // More references than there is room for; as many as there is.
+  // More references than the budget allows, then as many as it allows.
   const auto many = [](int count) {
     return R"({"version":1,"gen":[{"key":"{{i}}","url":"a.bin","dimensions":{"i":{"stop":)" + std::to_string(count) +
            "}}}]}";
@@ -229,13 +229,13 @@ TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
     EXPECT_EQ((*some)->get("9999", 1000)->size(), 1000u);
   }
   EXPECT_EQ(budget->used_bytes(), 0u);
-  // Few references whose texts would be gone over for hours.
+  // Few references whose texts would take hours to process.
   const std::string long_key = R"({"version":1,"gen":[{"key":")" + std::string(100'000, 'k') +
                                R"({{i}}","url":"b","dimensions":{"i":{"stop":1000000}}}]})";
   expect(open_within(long_key).status(), Code::kResourceExhausted, "too many");
 }
 
-// Ranges and lists give the values that Python's range() and the list itself would.
+// Ranges and lists give the values of Python's range() and of the list itself.
 TEST_P(ReferenceStoreTest, DimensionsAreCountedAsTheyAreWalked) {
   const auto names = [&](const std::string& dimension) {
     auto opened = store(R"({"version":1,"gen":[{"key":"v{{i}}","url":"b","dimensions":{"i":)" + dimension + "}}]}");
@@ -296,10 +296,10 @@ TEST_P(ReferenceStoreTest, AWiderRootHasToBeAskedFor) {
   EXPECT_TRUE(follow("[\"" + root + "/above.bin\",0,1]", root).ok());
   EXPECT_TRUE(follow(R"(["a.bin",0,1])", root).ok());
   EXPECT_EQ(follow(R"(["../../secret",0,1])", root).code(), Code::kPermission);
-  // A root that does not hold the reference file: what is relative to it lies outside.
+  // The root does not contain the reference file, so relative references lead outside.
   EXPECT_EQ(follow(R"(["a.bin",0,1])", dir_ / "outside").code(), Code::kPermission);
   EXPECT_TRUE(follow("[\"" + (dir_ / "outside/secret") + "\",0,1]", dir_ / "outside").ok());
-  // The root by a name that is a link.
+  // The root is named by a link.
   ASSERT_EQ(::symlink("root", (dir_ / "alias").c_str()), 0);
   EXPECT_TRUE(follow("[\"" + (dir_ / "alias/above.bin") + "\",0,1]", dir_ / "alias").ok());
   EXPECT_TRUE(follow("[\"" + root + "/above.bin\",0,1]", dir_ / "alias").ok());
@@ -323,7 +323,7 @@ TEST_P(ReferenceStoreTest, AWiderRootHasToBeAskedFor) {
   EXPECT_EQ(open_store(url + "?root=").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(open_store("reference://" + (dir_ / "none.json")).status().code(), Code::kNotFound);
   EXPECT_EQ(open_store("reference://" + root).status().code(), Code::kInvalidArgument);
-  // A plain path is not taken for a reference file, which names other files, unless it is said so.
+  // A plain path is not opened as a reference file, which would lead to other files; the scheme must say so.
   expect(open_store(dir_ / "root/refs/r.json").status(), Code::kInvalidArgument, "reference://");
 }
 
@@ -338,7 +338,7 @@ TEST_P(ReferenceStoreTest, AMissingFileIsNoMissingChunk) {
   expect(follow(R"(["a.bin",1001,0])"), Code::kShort, "which has 1000");
   expect(follow(R"(["a.bin",9223372036854775806,1])"), Code::kShort, "which has 1000");
   EXPECT_TRUE(follow(R"(["a.bin",1000,0])").ok());
-  // A file that has become shorter since it was first opened.
+  // A file that was truncated after it was first opened.
   auto opened = store(R"({"k":["a.bin",900,100],"all":["a.bin"]})");
   EXPECT_TRUE(opened->get("k", 100).ok());
   ASSERT_EQ(::truncate((dir_ / "root/refs/a.bin").c_str(), 950), 0);

@@ -1,4 +1,4 @@
-// How tests make a reference file.
+// Writes a test's objects as a reference file.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline std::string reference_text(const std::string& text) {
   return out + '"';
 }
 
-// Ranges of two files, whole files and inline values take turns.
+// Alternates between ranges of two files, whole files and inline values.
 inline std::string fill_reference(const std::string& dir, const Objects& objects) {
   store::Bytes data[2];
   std::string refs;

@@ -9,7 +9,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
 
-// A whole-number expression: sums of products of numbers, names and parentheses, with Python's // and %.
+// An integer expression: sums of products of numbers, names and parentheses, with Python's // and %.
 class Expression {
  public:
   Expression(std::string_view text, const TemplateNames& names) : text_(text), names_(names) {}

@@ -15,12 +15,11 @@ namespace headrace::store {
 
 struct TemplateNames {
   std::unordered_map<std::string, std::string> texts;              // templates
-  std::vector<std::pair<std::string, std::int64_t>> numbers = {};  // of `gen`: one value at a time
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {};  // dimensions of `gen` with their current values
 };
 
-// Appends `text` with every {{...}} replaced; of what is longer than `most_bytes` no more than that and one byte, which
-// tells the caller. kCorrupt: an unknown name, braces that do not match, arithmetic that leaves 64 bits; kUnsupported:
-// more of Jinja than that.
+// Appends `text` with every {{...}} expanded, but at most `most_bytes` + 1 bytes, so that the caller detects an excess.
+// kCorrupt: an unknown name, unbalanced braces, or 64-bit overflow; kUnsupported: any other use of Jinja.
 Status expand_template(std::string_view text, const TemplateNames& names, std::size_t most_bytes, std::string& out);
 
 }  // namespace headrace::store

@@ -1,4 +1,4 @@
-// How tests serve objects as S3 does.
+// Serves a test's objects as S3 does.
 #pragma once
 
 #include <cstdlib>

@@ -15,7 +15,7 @@ constexpr std::uint32_t kHeaderMark = 0x04034b50, kEntryMark = 0x02014b50, kEndM
 constexpr std::uint32_t kEnd64Mark = 0x06064b50, kLocatorMark = 0x07064b50;
 constexpr std::uint64_t kHeaderBytes = 30, kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
 constexpr std::uint64_t kMostComment = 65'535;
-constexpr std::uint32_t kFull32 = 0xffffffffu;  // "look into the ZIP64 field"
+constexpr std::uint32_t kFull32 = 0xffffffffu;  // means that the value is in the ZIP64 field
 constexpr std::uint16_t kFull16 = 0xffffu;
 constexpr std::uint16_t kZip64Field = 1;
 constexpr std::uint16_t kEncrypted = 1u << 0, kSizesFollow = 1u << 3, kPatch = 1u << 5, kStrong = 1u << 6,
@@ -32,7 +32,7 @@ std::uint16_t u16(const std::byte* at) { return static_cast<std::uint16_t>(numbe
 std::uint32_t u32(const std::byte* at) { return static_cast<std::uint32_t>(number(at, 4)); }
 std::uint64_t u64(const std::byte* at) { return number(at, 8); }
 
-// A range of the file read from front to back, a window at a time.
+// Reads a range of the file from front to back through a window.
 class Reader {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
@@ -40,7 +40,7 @@ class Reader {
   std::uint64_t left() const { return end_ - at_; }
   std::uint64_t position() const { return at_; }
   void skip(std::uint64_t bytes) { at_ += bytes; }
-  // The next `bytes`, valid until the next call. REQUIRES: bytes <= left().
+  // The next `bytes` bytes, valid until the next call. REQUIRES: bytes <= left().
   Status peek(std::size_t bytes, const std::byte*& data) {
     if (at_ < window_at_ || at_ + bytes > window_at_ + window_.size()) {
       window_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left(), std::max(bytes, kWindowBytes))));
@@ -61,13 +61,13 @@ struct End {
   std::uint64_t entries = 0, directory_at = 0, directory_bytes = 0;
 };
 
-// Section 4.3.16, and 4.3.14 and 4.3.15 where ZIP64 records stand before it.
+// Reads the end record (section 4.3.16), and the ZIP64 records before it, if any (4.3.14, 4.3.15).
 Status find_end(int fd, std::uint64_t file_bytes, End& end) {
   if (file_bytes < kEndBytes) return corrupt("the file is too short");
   const std::uint64_t tail_bytes = std::min(file_bytes, kEndBytes + kMostComment);
   std::vector<std::byte> tail(static_cast<std::size_t>(tail_bytes));
   HEADRACE_TRY(os::read_exactly(fd, file_bytes - tail_bytes, tail));
-  // The last record whose comment ends where the file does.
+  // The last record whose comment ends with the file.
   const std::byte* record = nullptr;
   for (std::uint64_t at = tail_bytes - kEndBytes + 1; at-- > 0 && record == nullptr;) {
     const std::byte* candidate = tail.data() + at;
@@ -128,7 +128,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
   return {};
 }
 
-// The ZIP64 field among the extra fields (4.5.3); nullopt: there is none.
+// Finds the ZIP64 field among the extra fields (4.5.3); nullopt: there is none.
 Status find_zip64(std::span<const std::byte> extra, std::optional<std::span<const std::byte>>& out) {
   while (extra.size() >= 4) {
     const std::uint16_t id = u16(extra.data());
@@ -143,7 +143,7 @@ Status find_zip64(std::span<const std::byte> extra, std::optional<std::span<cons
   return {};  // up to three bytes of padding are common
 }
 
-// Takes a number that did not fit 32 bits from the ZIP64 field; false: the field is too short.
+// Takes a value that did not fit into 32 bits from the ZIP64 field; false: the field is too short.
 bool take(std::span<const std::byte>& field, std::uint64_t& value) {
   if (value != kFull32) return true;
   if (field.size() < 8) return false;
@@ -178,7 +178,7 @@ Status parse_entry(const std::byte* record, std::size_t name_bytes, std::size_t 
   return {};
 }
 
-// What can be known of an entry without its local header.
+// The checks that need no local header.
 Status check_entry(const ZipEntry& entry, std::uint64_t name_bytes, std::uint64_t directory_at) {
   const std::uint64_t header = kHeaderBytes + name_bytes;
   if (entry.header_at > directory_at || directory_at - entry.header_at < header ||
@@ -193,7 +193,7 @@ Status check_entry(const ZipEntry& entry, std::uint64_t name_bytes, std::uint64_
                    std::to_string(entry.size_bytes));
   }
   if (entry.method == ZipEntry::kDeflated) {
-    // Deflate gives at most 258 bytes for two bits (RFC 1951, 3.2.5).
+    // Deflate produces at most 258 bytes from two bits (RFC 1951, 3.2.5).
     constexpr std::uint64_t kMostGain = 1032;
     if (entry.size_bytes / kMostGain > entry.packed_bytes) {
       return corrupt(std::to_string(entry.packed_bytes) + " deflated bytes cannot hold " +
@@ -218,14 +218,15 @@ Status check_overlaps(std::vector<Range>& ranges) {
   return {};
 }
 
-// Memory for the whole directory: names, entries, and the word that a store keeps of each; and Ranges while it is read.
+// Charges the memory of the whole directory: names, entries, and a word that the store keeps for each; and, while
+// reading, ranges.
 Status take_memory(const End& end, base::Charge& kept, base::Charge& reading, ZipDirectory& out) {
   const std::uint64_t names = end.directory_bytes - end.entries * kEntryBytes;
   constexpr std::uint64_t kKept = sizeof(ZipEntry) + sizeof(std::uint64_t);
   const std::string what = "the directory of a ZIP file with " + std::to_string(end.entries) + " entries";
   HEADRACE_TRY(kept.take(NameIndex::bytes_of(end.entries, names) + end.entries * kKept, what));
   HEADRACE_TRY(reading.take(end.entries * sizeof(Range) + Reader::kWindowBytes, what));
-  if (kept.budget() == nullptr) return {};  // sizes that nothing has been compared with
+  if (kept.budget() == nullptr) return {};  // without a budget, the sizes are unverified: reserve nothing
   out.names.reserve(end.entries, names);
   out.entries.reserve(static_cast<std::size_t>(end.entries));
   return {};
@@ -331,7 +332,8 @@ Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& e
     // Here the field has both sizes, the unpacked one first (4.5.3).
     if (zip64 && (!take(*zip64, size) || !take(*zip64, packed))) return corrupt("a ZIP64 field is too short");
   }
-  // Written before the data was known, they are zero and a descriptor behind the data has them (4.4.4, bit 3).
+  // If the header was written before the data was known, they are zero, and a descriptor after the data has them
+  // (4.4.4, bit 3).
   const bool unknown = (flags & kSizesFollow) != 0;
   if (crc32 != entry.crc32 && !(unknown && crc32 == 0)) return differs("CRC-32");
   if (packed != entry.packed_bytes && !(unknown && packed == 0)) return differs("packed size");

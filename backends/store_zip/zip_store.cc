@@ -1,7 +1,7 @@
 // ZipStore: a ZIP file as a read-only store.
 //
-// A stored entry is a range of the archive: it is read by whatever path the transfer takes, nothing is unpacked. A
-// deflated one is unpacked whole by unpack(). The directory is read once; each entry's local header when first opened.
+// A stored entry is a range of the archive, which any transfer path can read without unpacking. A deflated entry is
+// unpacked whole by unpack(). The directory is read once, each entry's local header when it is first opened.
 #include <fcntl.h>
 #include <libdeflate.h>
 #include <unistd.h>
@@ -69,14 +69,14 @@ class ZipStore final : public Store, public FileOffers {
     if (number == NameIndex::kNone) return not_found_;
     const ZipEntry& entry = directory_.entries[number];
     HEADRACE_TRY(check_zip_method(entry).with_key(key));
-    // Of several threads that find it unknown all look, and find the same.
+    // Threads that race here all read the header and get the same result.
     std::uint64_t data_at = data_at_[number].load(std::memory_order_relaxed);
     if (data_at == 0) {
       HEADRACE_TRY(check_zip_header(file_.fd(), directory_, entry, folder_, key, data_at).with_key(key));
       data_at_[number].store(data_at, std::memory_order_relaxed);
     }
     if (entry.method == ZipEntry::kDeflated) {
-      // It would be read for nothing.
+      // Refuse it before reading far more bytes than the entry can need.
       if (entry.packed_bytes > most_packed_bytes(entry.size_bytes)) {
         return Status(Code::kUnsupported, Layer::kStore, "ZIP: the entry is deflated to much more than its size")
             .with_key(key);
@@ -89,7 +89,7 @@ class ZipStore final : public Store, public FileOffers {
     return {};
   }
 
-  // An archive that was replaced by another has lost its name, and no bytes.
+  // An archive that was replaced has lost its name, but its bytes are unchanged.
   Status check_unchanged() const override {
     os::FileIdentity now;
     int error = 0;
@@ -110,7 +110,7 @@ class ZipStore final : public Store, public FileOffers {
     if (packed.data() == nullptr || inflater.state == nullptr) return Status::out_of_memory();
     HEADRACE_TRY(os::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.entry())]));
     std::size_t in = 0, made = 0;
-    std::byte nothing{};  // libdeflate wants an address even for no bytes
+    std::byte nothing{};  // libdeflate needs an address even for no bytes
     const libdeflate_result result = libdeflate_deflate_decompress_ex(
         inflater.state, packed.data(), packed_bytes, out.empty() ? &nothing : out.data(), out.size(), &in, &made);
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
@@ -150,16 +150,17 @@ class ZipStore final : public Store, public FileOffers {
   }
 
  private:
-  // Once each later change would show: a file changed just now takes a tick of the file system's clock.
+  // Waits until any later change would show in the identity: a file changed just now needs one tick of the file
+  // system's clock.
   Status identify() {
-    constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for whole seconds
+    constexpr std::int64_t kLongestWaitNs = 2'100'000'000;  // for time stamps of whole seconds
     for (std::int64_t waited_ns = 0;;) {
       int error = 0;
       if (!os::identify(file_.fd(), identity_, error)) {
         return Status(Code::kIo, Layer::kStore, "cannot ask for the file's version").with_key(path_).with_errno(error);
       }
       const std::int64_t left_ns = os::unsettled_ns(file_.fd(), identity_);
-      if (left_ns == 0 || left_ns > kLongestWaitNs) return {};  // stamps in the future say nothing
+      if (left_ns == 0 || left_ns > kLongestWaitNs) return {};  // a time stamp in the future says nothing
       if (waited_ns > kLongestWaitNs) {
         return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file is being changed all the time")
             .with_key(path_);
@@ -175,9 +176,9 @@ class ZipStore final : public Store, public FileOffers {
 
   const std::string path_, folder_;
   os::FileHandle file_;
-  os::FileIdentity identity_;  // before the directory was read
+  os::FileIdentity identity_;  // from before the directory was read
   ZipDirectory directory_;
-  std::unique_ptr<std::atomic<std::uint64_t>[]> data_at_;  // by number; 0: the local header has not been looked at
+  std::unique_ptr<std::atomic<std::uint64_t>[]> data_at_;  // by number; 0: the local header has not been read
   Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};
   Status no_direct_{Code::kUnsupported, Layer::kStore,
                     "not read directly: the file system refuses O_DIRECT, or is a network or FUSE one"};
@@ -185,7 +186,7 @@ class ZipStore final : public Store, public FileOffers {
 
 }  // namespace
 
-// `location`: the archive, and behind it a folder inside.
+// `location`: the archive, optionally followed by a folder inside it.
 Result<std::shared_ptr<Store>> open_zip_store(std::string_view location, const StoreOptions& options) {
   try {
     std::string path, folder;

@@ -1,4 +1,4 @@
-// ZIP files as other tools write them are read; what breaks the format, or was made to hurt, is refused by name.
+// ZIP files written by other tools are read; malformed and malicious ones are rejected with a specific error.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -27,13 +27,13 @@ class ZipStoreTest : public ::testing::Test {
     if (fd_ >= 0) ::close(fd_);
   }
   Result<std::shared_ptr<Store>> open(const Bytes& archive) {
-    // In memory, since some tests write thousands.
+    // In memory, since some tests write thousands of archives.
     if (fd_ >= 0) ::close(fd_);
     fd_ = ::memfd_create("archive", MFD_CLOEXEC);
     EXPECT_EQ(::write(fd_, archive.data(), archive.size()), static_cast<ssize_t>(archive.size()));
     return open_store("zip:///proc/self/fd/" + std::to_string(fd_));
   }
-  // Of one entry "x" that is about to be written wrongly, the status of get().
+  // Writes an entry "x" altered by `options` and returns the status of get().
   Status get_changed(const ZipWriter::Options& options, const Bytes& bytes = pattern(5000, 1)) {
     ZipWriter writer;
     writer.add("before", pattern(100));
@@ -71,12 +71,12 @@ TEST_F(ZipStoreTest, FormsThatWritersUse) {
       }
     }
   }
-  // ZIP64 in one of the two headers only; padding behind extra fields, as zipalign makes it; unknown extra fields.
+  // ZIP64 in only one of the two headers; padding after extra fields, as zipalign writes it; unknown extra fields.
   EXPECT_TRUE(get_changed({.change = [](ZipRecord& r) { r.zip64 = true; }}).ok());
   EXPECT_TRUE(get_changed({.change = [](ZipRecord& r) { r.local_zip64 = true; }}).ok());
   EXPECT_TRUE(get_changed({.change = [](ZipRecord& r) { r.local_extra = std::string(3, '\0'); }}).ok());
   EXPECT_TRUE(get_changed({.change = [](ZipRecord& r) { r.extra = std::string("UT\5\0\1\2\3\4\5", 9); }}).ok());
-  // Descriptor bit with the sizes known after all.
+  // Descriptor bit set although the sizes are known.
   EXPECT_TRUE(get_changed({.descriptor = true,
                            .change =
                                [](ZipRecord& r) {
@@ -217,7 +217,7 @@ TEST_F(ZipStoreTest, LyingSizesAndChecksums) {
   expect(get_changed(lie(0, ~std::uint64_t{0})), Code::kCorrupt, "cannot hold");
   expect(get_changed(lie(std::uint64_t{1} << 62, 10)), Code::kCorrupt, "does not lie before");
   expect(get_changed(lie(~std::uint64_t{0}, 10)), Code::kCorrupt, "does not lie before");
-  // Megabytes that are nothing but zeros: refused by the limit, before memory is taken.
+  // Megabytes of zeros: rejected by the limit, before memory is allocated.
   const Bytes zeros(64 << 20);
   ZipWriter writer;
   writer.add("x", zeros, {.deflate = true});
@@ -244,7 +244,7 @@ TEST_F(ZipStoreTest, RangesThatCannotBe) {
 }
 
 TEST_F(ZipStoreTest, Bombs) {
-  // More entries than fit the old kind of end record, that share one stream.
+  // More entries than the old end record can count, all sharing one stream.
   ZipWriter writer;
   writer.add("1000000", pattern(10));
   for (int i = 0; i < 100'000; ++i) {
@@ -252,7 +252,7 @@ TEST_F(ZipStoreTest, Bombs) {
     writer.records().back().name = std::to_string(2'000'000 + i);
   }
   expect(open(writer.finish()).status(), Code::kCorrupt, "overlap");
-  // More entries than there can be, in both kinds of end record.
+  // Impossible entry counts, in both kinds of end record.
   for (const bool zip64 : {false, true}) {
     ZipWriter few;
     few.add("x", pattern(10));
@@ -270,7 +270,7 @@ TEST_F(ZipStoreTest, Bombs) {
            })).status(),
            Code::kCorrupt, "behind its 1 entries");
   }
-  // A sparse file that says that nearly all of it is directory.
+  // A sparse file that claims to be almost all directory.
   ZipWriter none;
   const std::uint64_t hole = std::uint64_t{1} << 40;
   const Bytes end = none.finish([&](ZipEnd& e) {
@@ -281,7 +281,7 @@ TEST_F(ZipStoreTest, Bombs) {
   });
   const int fd = ::open((dir_ / "sparse.zip").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   ASSERT_GE(fd, 0);
-  Bytes placed = end;  // the ZIP64 record lies behind the hole
+  Bytes placed = end;  // the ZIP64 record follows the hole
   std::memcpy(placed.data() + 56 + 8, &hole, 8);
   if (::ftruncate(fd, static_cast<off_t>(hole)) == 0) {
     ASSERT_EQ(::pwrite(fd, placed.data(), placed.size(), static_cast<off_t>(hole)),
@@ -312,7 +312,7 @@ TEST_F(ZipStoreTest, EveryTruncationAndEveryChangedByte) {
         ++refused;
         continue;
       }
-      // Whatever is given out is what was put in: whole objects are checked.
+      // Whatever is returned is correct: whole objects are verified.
       for (const auto& [key, bytes] :
            {std::pair{"x", pattern(60, 1)}, {"g/y", pattern(300, 2)}, {"g/z", pattern(20, 3)}}) {
         const auto got = (*store)->get(key, 1000);

@@ -1,4 +1,4 @@
-// How tests make ZIP files: stored, deflated, and as a folder inside one.
+// Writes a test's objects as ZIP files: stored, deflated, and in a folder inside the archive.
 #pragma once
 
 #include "support/stores_under_test.h"
@@ -11,7 +11,7 @@ inline std::string fill_zip(const std::string& dir, const Objects& objects, bool
   ZipWriter writer;
   int number = 0;
   for (const auto& [key, bytes] : objects) {
-    writer.pad(static_cast<std::size_t>(number++ % 7));  // entries begin anywhere
+    writer.pad(static_cast<std::size_t>(number++ % 7));  // entries begin at any offset
     writer.add(folder + key, bytes, {.deflate = deflate, .descriptor = number % 2 == 0});
   }
   if (!folder.empty()) writer.add_text(folder, "");

@@ -50,7 +50,8 @@ bool is_own_file(int fd, std::uint64_t* size = nullptr) noexcept {
 
 constexpr const char* kNameAnother = "name another directory with cache_dir or HEADRACE_CACHE_DIR";
 
-// The folders above it are looked at when it is there. What is missing is no object of a store: kNotFound would say so.
+// Folders above it are checked once it exists. A missing parent is not reported as kNotFound, which means a missing
+// object of a store.
 Status make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) == 0 || errno == EEXIST) return {};
   const int error = errno;
@@ -79,7 +80,7 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
   if (::stat(bare.c_str(), &about) == 0 && !S_ISDIR(about.st_mode)) {
     return failed(Code::kInvalidArgument, path, std::string("is no directory but a file: ") + kNameAnother);
   }
-  // The folder itself is not to be sticky; one that it lies in, such as /tmp, may be.
+  // The "/." makes the check cover the directory itself, which must not be sticky; a parent, such as /tmp, may be.
   auto resolved = os::resolve_trusted(bare + "/.");
   if (!resolved.ok()) {
     const Status& why = resolved.status();
@@ -116,7 +117,7 @@ Status CacheDirectory::load_secret(bool make) {
     return has_secret_;
   };
   if (read_it() || !make) return {};
-  // Nothing that is there can be read, and nothing be kept: a cache that gives nothing.
+  // Nothing can be read or kept: use a temporary secret, so that every look-up misses.
   if (!writable())
     return random_bytes(secret_.data(), sizeof secret_) ? Status() : failed(errno, path_, "has no secret");
   constexpr std::uint64_t kPatience = 10'000'000'000;
@@ -126,13 +127,13 @@ Status CacheDirectory::load_secret(bool make) {
                   "is locked by another process for too long: end it, or name another directory");
   }
   if (read_it()) return {};
-  // Of a process that was killed while it wrote.
+  // Left incomplete by a process that was killed while writing.
   (void)::unlinkat(directory_.get(), kSecretName, 0);
   if (!random_bytes(secret_.data(), sizeof secret_))
     return failed(errno, path_, "gets no random numbers for its secret");
   const os::OwnedDescriptor file(
       ::openat(directory_.get(), kSecretName, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  // What cannot be written is one of this process: what it keeps nobody finds later.
+  // If it cannot be written, the secret is this process's alone, and later processes find nothing.
   has_secret_ = file && ::pwrite(file.get(), secret_.data(), sizeof secret_, 0) == static_cast<ssize_t>(sizeof secret_);
   return {};
 }
@@ -174,7 +175,7 @@ Status CacheDirectory::list(std::vector<NamedSegment>& out) const {
 }
 
 os::OwnedDescriptor CacheDirectory::open_segment(const std::string& name, bool write) const noexcept {
-  // O_NONBLOCK: a FIFO of such a name keeps nobody waiting.
+  // O_NONBLOCK: opening a FIFO of this name must not block.
   os::OwnedDescriptor file(
       ::openat(directory_.get(), name.c_str(), (write ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   return file && is_own_file(file.get()) ? std::move(file) : os::OwnedDescriptor();

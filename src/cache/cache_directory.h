@@ -1,9 +1,10 @@
-// CacheDirectory: the directory of a cache, its files, and the lock and the secret that processes share.
+// CacheDirectory: a cache's directory with its segment files, and the lock and the secret that processes share.
 //
-// Threads: const calls from any thread; a Lock is one thread's at a time.
+// Threads: const calls from any thread; a Lock belongs to one thread at a time.
 // Owns:    its descriptors.
-// Fails:   kPermission where the directory is somebody else's or others can write to it; kInvalidArgument where there
-//          is a file in its place, or nothing that it could be made in; kNotFound where it is not to be made; kIo.
+// Fails:   kPermission where the directory belongs to another user or others can write to it; kInvalidArgument where a
+//          file is in its place or its parent does not exist; kNotFound where it is missing and must not be created;
+//          kIo.
 #pragma once
 
 #include <headrace/status.h>
@@ -23,11 +24,11 @@ class CacheDirectory {
  public:
   static constexpr const char* kSuffix = ".hrseg";
 
-  // `make`: it and its secret are made where they are missing; its parent has to be there.
+  // `make`: creates the directory and its secret if missing; the parent must exist.
   static Result<CacheDirectory> open(const std::string& path, bool make);
 
-  // Held while files are made, removed or appended to, so that the budget is one for all processes. Ends with its
-  // holder, however that ends.
+  // Held while segments are created, removed or appended to, so that all processes share one budget. The kernel
+  // releases it when its holder exits, however that happens.
   class Lock {
    public:
     Lock() = default;
@@ -43,24 +44,24 @@ class CacheDirectory {
    private:
     int fd_ = -1;
   };
-  // Tries for so long; nothing where another process keeps it, or where nothing can be written.
+  // Waits up to `patience_ns`. Empty if another process holds the lock, or if the directory is read-only.
   Lock lock(std::uint64_t patience_ns) const noexcept;
 
   struct NamedSegment {
     std::string name;
     std::uint64_t file_bytes = 0;
-    std::int64_t used_ns = 0;  // when it was read or written last, roughly
+    std::int64_t used_ns = 0;  // approximate time of the last read or write
   };
-  // Regular files of this user with names of segments, those used longest ago first. Throws std::bad_alloc.
+  // This user's regular files with segment names, least recently used first. Throws std::bad_alloc.
   Status list(std::vector<NamedSegment>& out) const;
-  // Of a regular file of this user alone; -1: there is none, or it is something else.
+  // Opens a regular file of this user; -1 if there is none, or it is something else.
   os::OwnedDescriptor open_segment(const std::string& name, bool write) const noexcept;
-  // Made, locked and with its head; -1 and errno where that fails.
+  // Creates a segment, locked and with its head; -1 and `error` on failure.
   os::OwnedDescriptor make_segment(std::string& name, int& error) const;
-  // Whether no process appends to it; if so, none does until `file` is closed.
+  // Whether no other process appends to `file`; if so, none does until `file` is closed.
   static bool claim(const os::OwnedDescriptor& file) noexcept;
   bool remove(const std::string& name) const noexcept;
-  // Bytes that may still be written without filling the disk up.
+  // Bytes that may still be written without filling the disk.
   std::uint64_t disk_room() const noexcept;
   std::uint64_t disk_free() const noexcept;
 

@@ -18,7 +18,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// The option of that name, else the variable; `source` is how messages call it.
+// The option's value, otherwise the variable's; `source` names it in messages.
 std::string value_of(std::span<const StorageOption> given, const char* name, const char* variable,
                      std::string& source) {
   source = std::string("the storage option '") + name + "'";

@@ -19,7 +19,7 @@
 namespace headrace::cache {
 namespace {
 
-constexpr std::uint64_t kFromEnd = ~std::uint64_t{0};  // in the place of an offset, which none is
+constexpr std::uint64_t kFromEnd = ~std::uint64_t{0};  // stands for a range from the end; not a valid offset
 
 Status say(Code code, const char* what) noexcept {
   try {
@@ -29,7 +29,7 @@ Status say(Code code, const char* what) noexcept {
   }
 }
 
-// What an answer that is OK has to be, before it is kept.
+// Whether a successful response is plausible enough to be cached.
 bool is_consistent(const RangeRead& asked, const RangeRead& answer) noexcept {
   if (!answer.status.ok() || answer.bytes > asked.out.size() || answer.object_bytes == RangeRead::kUnknown ||
       answer.found_version.empty() || (!asked.version.empty() && answer.found_version != asked.version)) {
@@ -51,7 +51,7 @@ class CachedRanges final : private RangeListener {
         not_found_(Code::kNotFound, Layer::kStore, "no such object") {}
   CachedRanges(const CachedRanges&) = delete;
   CachedRanges& operator=(const CachedRanges&) = delete;
-  // A thread of the cache may not have come back from a start() of the last read.
+  // A cache thread may still be returning from the last read's start_behind().
   ~CachedRanges() {
     std::unique_lock lock(mutex_);
     returned_.wait(lock, [&] { return calls_ == 0; });
@@ -73,11 +73,11 @@ class CachedRanges final : private RangeListener {
 
  private:
   enum class Next : std::uint8_t {
-    kDocument,  // the store behind is asked, and nothing kept
-    kOrigin,    // the store behind is asked
-    kVersion,   // the store behind is asked which version there is, and the disk has one
-    kDisk,      // the disk is asked
-    kAbsent,    // the store behind has said that there is none
+    kDocument,  // read from the store behind, and do not cache
+    kOrigin,    // read from the store behind
+    kVersion,   // ask the store behind for the current version; the disk has one
+    kDisk,      // read from the disk
+    kAbsent,    // the store behind has said that the object does not exist
   };
 
   // A read from start() to done(). In `active_` all that time.
@@ -86,17 +86,17 @@ class CachedRanges final : private RangeListener {
     void run() noexcept override { owner.run(*this); }
 
     CachedRanges& owner;
-    RangeRead inner;  // what the store behind is asked; user: this
+    RangeRead inner;  // the request to the store behind; its `user` is this job
     RangeRead* outer = nullptr;
     Next next = Next::kOrigin;
     CacheKey object, id;
     RecordPlace place;
-    std::string version;  // that the record has to be of; empty: any
+    std::string version;  // the version that the record must have; empty: any
     std::uint64_t object_bytes = 0;
     std::byte first{};
     // Guarded by mutex_:
     std::size_t active_at = 0;
-    std::uint64_t serial = 0;  // of its use
+    std::uint64_t serial = 0;  // identifies this use of the job
     bool cancelled = false, behind = false;
   };
 
@@ -123,17 +123,17 @@ class CachedRanges final : private RangeListener {
   std::condition_variable returned_;
   // Guarded by mutex_:
   ObjectVersions versions_;
-  bool has_answered_ = false;  // the store behind, since this was made
+  bool has_answered_ = false;  // the store behind, since this object was created
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Job*> active_, free_;
-  std::vector<Job*> resting_;  // ended while cancel() may yet name them to the store behind: not used anew
+  std::vector<Job*> resting_;  // ended while cancel() may still name them to the store behind: not reused yet
   std::uint64_t serials_ = 0;
   std::size_t calls_ = 0, cancels_ = 0;
 
   const Status not_found_;
 };
 
-// Room for it in each list, so that none of them ever has to grow where nothing may fail.
+// Reserves room in every list, so that no list grows where failure is not allowed.
 CachedRanges::Job* CachedRanges::take_job() {
   if (free_.empty()) {
     const std::size_t count = 2 * jobs_.size() + 16;
@@ -184,7 +184,7 @@ void CachedRanges::choose(Job& job, std::uint64_t now) {
     if (read.version.empty()) job.next = Next::kAbsent;
     return;
   }
-  // Who wants another version than the one there is hears that from the store behind.
+  // A reader of another version than the current one gets its error from the store behind.
   if (told != nullptr && !read.version.empty() && read.version != told->text) return;
   const auto place = disk_->find(job.id);
   if (!place) return;
@@ -199,7 +199,7 @@ void CachedRanges::choose(Job& job, std::uint64_t now) {
   }
 }
 
-// As choose(), where it would ask the disk for what the store behind has named.
+// As choose(), for the case that leads to Next::kDisk with a known version.
 bool CachedRanges::find_local(std::string_view key, std::string_view version, std::uint64_t offset,
                               std::uint64_t length, LocalRange& out) noexcept {
   if (base::is_zarr_document(key)) return false;
@@ -212,7 +212,7 @@ bool CachedRanges::find_local(std::string_view key, std::string_view version, st
   return disk_->find_checked(id, told->text, told->object_bytes, out);
 }
 
-// Fills in what the store behind is asked.
+// Fills in the request to the store behind.
 void CachedRanges::ask(Job& job) noexcept {
   const RangeRead& read = *job.outer;
   RangeRead& inner = job.inner;
@@ -252,7 +252,8 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
       job->behind = true;
       behind.push_back(&job->inner);
     }
-    // Those that the disk is asked for come first: once the store behind is asked, it is its listener's to end others.
+    // Jobs for the disk come first in `jobs`. Once the store behind is called, its listener may end the others at any
+    // time.
     own = static_cast<std::size_t>(
         std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->behind; }) - jobs.begin());
   } catch (const std::bad_alloc&) {
@@ -276,7 +277,7 @@ void CachedRanges::cancel(std::span<RangeRead* const> reads) noexcept {
     try {
       behind.reserve(active_.size());
     } catch (const std::bad_alloc&) {
-      noted = false;  // they end by themselves
+      noted = false;  // the reads complete by themselves
     }
     for (Job* const job : active_) {
       if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
@@ -289,7 +290,7 @@ void CachedRanges::cancel(std::span<RangeRead* const> reads) noexcept {
   cancel_behind(behind);
 }
 
-// REQUIRES: cancels_ was counted up, so that none of them is another read's meanwhile.
+// REQUIRES: the caller has incremented cancels_, so that none of the jobs is reused meanwhile.
 void CachedRanges::cancel_behind(std::span<RangeRead* const> reads) noexcept {
   behind_->cancel(reads);
   std::lock_guard lock(mutex_);
@@ -326,7 +327,8 @@ bool CachedRanges::read_disk(Job& job) noexcept {
   if (!disk_->read(job.id, job.place, job.version, job.object_bytes, read.out, head)) return false;
   try {
     if (job.version.empty()) {
-      // Of an earlier time, and trusted. From now on it is what the object is, so that no two versions are mixed.
+      // An older version that CacheTrust accepts. It becomes the object's version from here on, so that versions are
+      // never mixed.
       if (!read.version.empty() && read.version != head.version_text()) return false;
       const std::uint64_t now = base::now_ns();
       std::lock_guard lock(mutex_);
@@ -371,7 +373,7 @@ void CachedRanges::start_behind(Job& job) noexcept {
     job.outer->status = std::move(status);
     finish(job);
   } else {
-    // Asked to end before the store behind had it.
+    // Cancelled before the store behind had the request.
     bool again = false;
     {
       std::lock_guard lock(mutex_);
@@ -395,7 +397,7 @@ void CachedRanges::done(std::span<RangeRead* const> reads) noexcept {
   }
 }
 
-// The store behind was asked for the first byte.
+// The store behind has returned the first byte, and with it the version.
 void CachedRanges::told_version(Job& job) noexcept {
   const RangeRead& inner = job.inner;
   RangeRead& read = *job.outer;
@@ -430,8 +432,8 @@ void CachedRanges::told_version(Job& job) noexcept {
   disk_->submit(job);
 }
 
-// An array that has changed since, such as one that has grown, has other chunks: nothing that was said of objects
-// counts any more. REQUIRES: mutex_ is held.
+// A changed array, such as one that has grown, has other chunks: everything known about objects is discarded. REQUIRES:
+// mutex_ is held.
 void CachedRanges::note_document(const Job& job) {
   const ObjectVersion* const told = versions_.find(job.object, 0);
   const std::string& version = job.inner.found_version;
@@ -467,7 +469,7 @@ void CachedRanges::answered(Job& job) noexcept {
   }
   if (kept) {
     disk_->count_miss();
-    // Before it is the reader's, who may use the memory for something else.
+    // Before done(), after which the reader may reuse the memory.
     if (good) disk_->offer(job.id, inner.found_version, inner.object_bytes, read.out.first(inner.bytes));
   }
   read.cache = kept ? RangeCache::kMiss : RangeCache::kNone;

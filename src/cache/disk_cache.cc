@@ -32,7 +32,7 @@ CachesOfProcess& caches_of_process() {
   return caches.get();
 }
 
-// Into both, as much as there is.
+// Reads the head and the data; returns how many bytes there were.
 std::size_t read_record(int fd, std::uint64_t position, RecordHead& head, std::span<std::byte> data) noexcept {
   std::size_t done = 0;
   const std::size_t all = sizeof head + data.size();
@@ -64,7 +64,7 @@ Result<std::shared_ptr<DiskCache>> DiskCache::open(const CacheOptions& options) 
       found->room_ = ~std::uint64_t{0};
       return found;
     }
-    // A child that was forked leaves its parent's alone: its threads are not there.
+    // A forked child must not destroy its parent's cache: the threads do not exist there.
     std::shared_ptr<DiskCache> made(new DiskCache(std::move(directory), options),
                                     [generation = base::fork_generation()](DiskCache* cache) {
                                       if (generation == base::fork_generation()) delete cache;
@@ -114,8 +114,8 @@ DiskCache::~DiskCache() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-// Files with names of segments that are none of this directory's, such as those of a secret that was lost: nobody reads
-// them, and they take room.
+// Removes files with segment names that do not belong to this directory, such as those of a lost secret: nobody can
+// read them, and they take up space.
 void DiskCache::remove_foreign() {
   const CacheDirectory::Lock held = directory_.lock(kPatienceNs);
   if (!held || !directory_.list(listed_).ok()) return;
@@ -155,7 +155,7 @@ void DiskCache::note_problem(const std::string& what, int error) noexcept {
     if (!problem_.empty()) return;
     problem_ = what;
     if (error != 0) problem_ += ": " + std::generic_category().message(error);
-  } catch (...) {  // the first is lost
+  } catch (...) {  // only the message is lost
   }
 }
 
@@ -195,7 +195,7 @@ void DiskCache::count_hit(std::uint64_t bytes) noexcept {
   hit_bytes_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-// Not 0. Nobody who names versions knows the secret, and so which of them would have the same.
+// Never 0. Keyed, so that whoever chooses versions cannot construct a collision.
 std::uint64_t DiskCache::hash_of(std::string_view version, std::uint64_t object_bytes) const noexcept {
   return hash_.of(hash_.of(version), object_bytes, 0).low | 1;
 }
@@ -222,7 +222,7 @@ void DiskCache::submit(CacheTask& task) noexcept {
   std::lock_guard lock(task_mutex_);
   (last_task_ != nullptr ? last_task_->next_task : first_task_) = &task;
   last_task_ = &task;
-  tasks_came_.notify_one();  // with the lock: once the task has run, all of this may be gone
+  tasks_came_.notify_one();  // under the lock: once the task has run, this object may be destroyed
 }
 
 void DiskCache::serve() noexcept {

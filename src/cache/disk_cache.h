@@ -1,12 +1,11 @@
-// DiskCache: ranges of remote objects in the segments of a directory: looked up, read, and appended behind everybody's
-// back. One for each directory and process; stores share it.
+// DiskCache: ranges of remote objects in the segment files of a directory: looks them up, reads them, and appends new
+// ones in the background. One per directory and process; stores share it.
 //
-// What it gives is right or nothing: the id, the version and the checksum of a record are compared at each read. What
-// fails is a miss. Appending is done by a thread of its own from copies, which are bounded: what the disk cannot take
-// in time is dropped.
+// It returns correct data or nothing: each read verifies the record's id, version and checksum, and any failure is a
+// miss. Its own thread appends from copies whose memory is bounded; what the disk cannot take in time is dropped.
 //
 // Threads: every call from any thread.
-// Owns:    its threads and descriptors; ends when its last store does, once what it has taken is written.
+// Owns:    its threads and descriptors. Destroyed with the last store, after pending copies are written.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -30,12 +29,12 @@
 
 namespace headrace::cache {
 
-// Something that may wait for a disk or a network: run on a thread of the cache.
+// Work that may block on a disk or a network; runs on a thread of the cache.
 class CacheTask {
  public:
   virtual void run() noexcept = 0;
 
-  CacheTask* next_task = nullptr;  // the DiskCache's own
+  CacheTask* next_task = nullptr;  // used by the DiskCache
 
  protected:
   ~CacheTask() = default;
@@ -43,10 +42,10 @@ class CacheTask {
 
 class DiskCache {
  public:
-  // That of the directory in this process; made where there is none. Where it is open already, the limits given last
-  // count. In a forked child it is not the parent's.
+  // This process's cache of the directory; created if there is none. If it is already open, the latest limits apply. A
+  // forked child does not share its parent's.
   static Result<std::shared_ptr<DiskCache>> open(const CacheOptions& options);
-  // Adds to a report what the process's own has done, where it has one.
+  // Adds the activity of this process's cache of the directory, if it has one, to a report.
   static void add_activity(const CacheDirectory& directory, DiskCacheReport& report);
   ~DiskCache();
   DiskCache(const DiskCache&) = delete;
@@ -55,35 +54,35 @@ class DiskCache {
   const KeyedHash& hash() const noexcept { return hash_; }
 
   std::optional<RecordPlace> find(const CacheKey& id) const noexcept { return segments_.find(id); }
-  // The record into `out`, and its head. False: it is not of that version and size (`version` empty: any is right), or
-  // it is damaged or gone; then it is forgotten.
+  // Reads the record into `out`, and its head. False: the record has another version or size (an empty `version`
+  // matches any), or is damaged or gone; it is then forgotten.
   bool read(const CacheKey& id, const RecordPlace& place, std::string_view version, std::uint64_t object_bytes,
             std::span<std::byte> out, RecordHead& head) noexcept;
-  // A record of that version as a range of a file, where read() has checked it and the file has not been changed since.
-  // A segment whose time of use is noted on the file changes all the time: none then.
+  // A record of that version as a range of a file, if read() has verified it and the file is unchanged since. Never for
+  // policy kRecent: recording the time of use changes the file.
   bool find_checked(const CacheKey& id, std::string_view version, std::uint64_t object_bytes, LocalRange& out) noexcept;
-  // It is of a version that there is no more.
+  // The record's version no longer exists.
   void forget(const CacheKey& id, const RecordPlace& place) noexcept { segments_.forget(id, place); }
   void count_miss() noexcept;
 
-  // Whether so many bytes would be kept, as far as is known: there is room, or it is made.
+  // Whether a record of this size would be kept, as far as is known: it fits, or room can be made.
   bool takes(std::uint64_t data_bytes) const noexcept;
-  // Copies `data`, to be appended later, or drops it.
+  // Copies `data` for a later append, or drops it.
   void offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
              std::span<const std::byte> data) noexcept;
-  // Runs it on one of its threads. The task stays until it is run.
+  // Runs `task` on one of the cache's threads. It must stay in place until it has run.
   void submit(CacheTask& task) noexcept;
-  // Until all that was offered so far is written or dropped. For tests.
+  // Waits until everything offered so far is written or dropped. For tests.
   void flush();
 
-  static constexpr std::uint64_t kMostCopiedBytes = std::uint64_t{64} << 20;  // waiting to be written
+  static constexpr std::uint64_t kMostCopiedBytes = std::uint64_t{64} << 20;  // limit for copies waiting to be written
 
  private:
   struct Copy {
     CacheKey id;
     std::uint64_t object_bytes = 0;
     std::string version;
-    std::unique_ptr<std::byte[]> memory;  // room for the record's head, the data, and what fills it up
+    std::unique_ptr<std::byte[]> memory;  // holds the record's head, the data, and the padding
     std::size_t capacity = 0, data_bytes = 0;
   };
   struct Active {
@@ -122,15 +121,15 @@ class DiskCache {
   SegmentTable segments_;
   std::atomic<std::uint64_t> most_bytes_;
   std::atomic<CachePolicy> policy_;
-  std::atomic<std::uint64_t> room_{~std::uint64_t{0}};  // for records, as it was seen last
+  std::atomic<std::uint64_t> room_{~std::uint64_t{0}};  // bytes left for records, as last seen
   std::atomic<std::uint64_t> hits_{0}, hit_bytes_{0}, misses_{0}, added_{0}, added_bytes_{0}, dropped_{0};
-  std::atomic<std::uint64_t> no_writes_until_ns_{0};  // the disk is full
-  std::atomic<bool> missed_{false};                   // since the directory was looked at last
+  std::atomic<std::uint64_t> no_writes_until_ns_{0};  // set when the disk is full
+  std::atomic<bool> missed_{false};                   // since the directory was last listed
 
-  // The writing thread's.
+  // Used by the writing thread only.
   Active active_;
   std::vector<CacheDirectory::NamedSegment> listed_;
-  std::uint64_t used_bytes_ = 0;  // of all segments
+  std::uint64_t used_bytes_ = 0;  // by all segments
 
   mutable std::mutex write_mutex_;
   std::condition_variable to_write_, written_;

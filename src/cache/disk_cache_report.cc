@@ -1,4 +1,4 @@
-// What the directory of a cache holds, for people: headrace/disk_cache.h.
+// Reports on and clears a cache directory for the user: headrace/disk_cache.h.
 #include <headrace/disk_cache.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -105,7 +105,8 @@ Result<std::uint64_t> clear_disk_cache(const std::string& directory) {
   try {
     if (directory.empty()) return none_there();
     HEADRACE_TRY_ASSIGN(const CacheDirectory open, CacheDirectory::open(absolute(directory), false));
-    // Nobody begins a segment meanwhile. Where others keep the lock for too long, what is there now goes all the same.
+    // Keeps others from starting a segment meanwhile. If the lock cannot be had in time, the existing files are removed
+    // all the same.
     const CacheDirectory::Lock held = open.lock(kPatience);
     std::vector<CacheDirectory::NamedSegment> names;
     HEADRACE_TRY(open.list(names));

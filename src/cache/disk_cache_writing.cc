@@ -1,4 +1,4 @@
-// How records get into segments: copies, the thread that writes them, and room for them.
+// How records get into segments: copies, the thread that writes them, and making room.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ constexpr std::uint64_t kLockPatienceNs = 2 * kSecondNs, kFullDiskNs = 30 * kSec
 
 }  // namespace
 
-// A fraction of the budget, so that there is something to give up where it is full.
+// A fraction of the budget, so that evicting one segment frees only a small part of the cache.
 std::uint64_t DiskCache::segment_bytes() const noexcept {
   return std::clamp(most_bytes_.load(std::memory_order_relaxed) / 64, kLeastSegmentBytes, kMostOwnSegmentBytes);
 }
@@ -108,7 +108,7 @@ void DiskCache::write_all() noexcept {
   for (;;) {
     const auto something = [&] { return stopping_ || !waiting_.empty(); };
     to_write_.wait(lock, [&] { return something() || missed_; });
-    // What is not there may be what another process has just added.
+    // A miss may mean that another process has just added the record.
     if (!to_write_.wait_for(lock, std::chrono::nanoseconds(kSecondNs), something)) {
       spare_.clear();
       spare_bytes_ = 0;
@@ -140,14 +140,14 @@ void DiskCache::write_all() noexcept {
   leave_active(false);
 }
 
-// What other processes have added or removed, and whether there is room again.
+// Picks up what other processes have added or removed, and whether there is room again.
 void DiskCache::look_again() noexcept {
   missed_ = false;
   try {
     if (!directory_.list(listed_).ok()) return;
     segments_.refresh(listed_);
     used_bytes_ = 0;
-    std::uint64_t dead = 0;  // what make_room() gives
+    std::uint64_t dead = 0;  // bytes that make_room() can free
     for (const auto& named : listed_) {
       used_bytes_ += named.file_bytes;
       const auto known = segments_.known(named.name);
@@ -155,9 +155,9 @@ void DiskCache::look_again() noexcept {
     }
     const std::uint64_t most = most_bytes_.load(std::memory_order_relaxed);
     const std::uint64_t taken = used_bytes_ - dead + beside_record_bytes();
-    // Of a full cache that lets go what was not used there is always room.
+    // A full cache that evicts always has room.
     room_ = policy_.load(std::memory_order_relaxed) == CachePolicy::kRecent ? most : most - std::min(most, taken);
-  } catch (const std::bad_alloc&) {  // another time
+  } catch (const std::bad_alloc&) {  // try again later
   }
 }
 
@@ -169,7 +169,7 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
       note_problem("the cache directory " + directory_.path() + " stays locked by another process", 0);
       return drop(batch.size());
     }
-    // A segment of its own that somebody has removed is one no more.
+    // If someone has removed the active segment's file, stop using it.
     struct stat about {};
     if (active_.file && (::fstat(active_.file.get(), &about) != 0 || about.st_nlink == 0)) {
       const std::string name = active_.name;
@@ -186,7 +186,7 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
   }
 }
 
-// What has to have room with another record: the list that seals the segment when it is full, and the next one's head.
+// Room needed besides the record: the list that seals the full segment, and the next segment's head.
 std::uint64_t DiskCache::beside_record_bytes() const noexcept {
   return seal_bytes(active_.list.size() + 1) + kSegmentUnit;
 }
@@ -246,7 +246,7 @@ bool DiskCache::append(Copy& copy) {
   return true;
 }
 
-// Goes on in a segment that nobody appends to any more, or begins one.
+// Continues a segment that no process appends to any longer, or starts a new one.
 bool DiskCache::activate() {
   if (adopt()) return true;
   int error = 0;
@@ -282,7 +282,7 @@ bool DiskCache::adopt() {
       return list.size() < kMostListed;
     });
     if (!scan.ours || scan.sealed || scan.end < known->end) continue;
-    // What a process that was killed has left of a record.
+    // Cut off the partial record of a process that was killed.
     if (scan.end < size && ::ftruncate(file.get(), static_cast<off_t>(scan.end)) != 0) continue;
     used_bytes_ -= std::min(used_bytes_, size - scan.end);
     active_.file = std::move(file);
@@ -307,7 +307,7 @@ void DiskCache::seal() noexcept {
     sealed = ::pwrite(active_.file.get(), bytes.data(), bytes.size(), static_cast<off_t>(active_.end)) ==
              static_cast<ssize_t>(bytes.size());
     if (!sealed) (void)!::ftruncate(active_.file.get(), static_cast<off_t>(active_.end));
-  } catch (const std::bad_alloc&) {  // its records are found by walking
+  } catch (const std::bad_alloc&) {  // without a list, its records are found by walking
   }
   if (sealed) used_bytes_ += size;
   leave_active(sealed);
@@ -328,8 +328,8 @@ bool DiskCache::remove_segment(const CacheDirectory::NamedSegment& named) {
   return true;
 }
 
-// Removes segments until so many bytes fit: those that are dead for the most part, which are of objects that were
-// replaced, and where the policy is so, those that were not used for longest.
+// Removes segments until `bytes` bytes fit: first those that are mostly dead because their objects were replaced, then,
+// if the policy evicts, the least recently used.
 bool DiskCache::make_room(std::uint64_t bytes) {
   const std::uint64_t most = most_bytes_.load(std::memory_order_relaxed);
   const auto fits = [&] { return bytes <= most && used_bytes_ <= most - bytes; };

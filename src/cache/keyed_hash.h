@@ -1,7 +1,7 @@
-// KeyedHash: 128 bits that stand for an object's range in a cache directory: SipHash-2-4 with the directory's secret.
+// KeyedHash: 128 bits that identify a range of an object in a cache directory: SipHash-2-4 with the directory's secret.
 //
-// Names of objects come from whoever writes a bucket. Without the secret nobody makes two that share a hash, nor bytes
-// of an object that look like a record of the cache.
+// Object names are chosen by whoever writes a bucket. Without the secret they can neither produce two names with one
+// hash nor object data that passes for a record of the cache.
 //
 // Threads: const calls from any thread.
 #pragma once
@@ -24,9 +24,9 @@ class KeyedHash {
  public:
   explicit KeyedHash(const CacheSecret& secret) noexcept : secret_(secret) {}
   CacheKey of(std::string_view text) const noexcept;
-  // Of what `parent` stands for together with two numbers.
+  // The hash of `parent` combined with two numbers.
   CacheKey of(const CacheKey& parent, std::uint64_t first, std::uint64_t second) const noexcept;
-  // Of what `parent` stands for together with a name.
+  // The hash of `parent` combined with a name.
   CacheKey of(const CacheKey& parent, std::string_view name) const noexcept;
 
  private:

@@ -1,8 +1,8 @@
-// ObjectVersions: what the server of a store has said of its objects since the store was opened: their versions, or
-// that there is none.
+// ObjectVersions: what a store's server has reported about objects since the store was opened: their versions, or that
+// they do not exist.
 //
 // Threads: one at a time.
-// Owns:    a charge for each, of the budget given; what it has no room for is not known.
+// Owns:    a charge per object against the given budget; objects without room are not remembered.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@
 namespace headrace::cache {
 
 struct ObjectVersion {
-  std::string text;  // empty: there is no such object
+  std::string text;  // empty: the object does not exist
   std::uint64_t object_bytes = 0;
   std::uint64_t told_ns = 0;
 };
 
 class ObjectVersions {
  public:
-  // `max_age_ns` 0: what was said counts for ever.
+  // `max_age_ns` 0: entries never expire.
   ObjectVersions(std::shared_ptr<base::MemoryBudget> memory, std::uint64_t max_age_ns) noexcept
       : charge_(std::move(memory)), max_age_ns_(max_age_ns) {}
 
-  // Null: not said, or too long ago. Valid until something is noted.
+  // Null: unknown, or too old. Valid until the next note().
   const ObjectVersion* find(const CacheKey& object, std::uint64_t now_ns) const noexcept {
     const auto found = versions_.find(object);
     if (found == versions_.end() || (max_age_ns_ != 0 && now_ns > found->second.told_ns + max_age_ns_)) return nullptr;
@@ -54,7 +54,7 @@ class ObjectVersions {
   }
 
  private:
-  static constexpr std::uint64_t kEachBytes = 224;  // with the text of an ETag
+  static constexpr std::uint64_t kEachBytes = 224;  // including the text of an ETag
   struct HashOfKey {
     std::size_t operator()(const CacheKey& key) const noexcept { return key.low; }
   };

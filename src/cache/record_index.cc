@@ -5,7 +5,7 @@
 
 namespace headrace::cache {
 
-// Where the id is, or would go. REQUIRES: a slot is free.
+// The slot of the id, or where it would go. REQUIRES: a slot is free.
 std::size_t RecordIndex::slot_of(const CacheKey& id) const noexcept {
   const std::size_t mask = slots_.size() - 1;
   std::size_t slot = id.low & mask;
@@ -73,7 +73,7 @@ void RecordIndex::forget_checked(std::uint32_t segment) noexcept {
   }
 }
 
-// Those that had to go past it move up.
+// Entries that were displaced past this slot move up (backward-shift deletion).
 void RecordIndex::vacate(std::size_t slot) noexcept {
   const std::size_t mask = slots_.size() - 1;
   std::size_t hole = slot;
@@ -90,7 +90,7 @@ void RecordIndex::vacate(std::size_t slot) noexcept {
 
 void RecordIndex::erase_if(const std::function<bool(const RecordPlace&)>& gone) noexcept {
   for (std::size_t slot = 0; slot < slots_.size();) {
-    // What moves into the slot is looked at next.
+    // After vacate() another entry may be in this slot, so check it again.
     if (slots_[slot].place.segment != 0 && gone(slots_[slot].place)) {
       vacate(slot);
     } else {

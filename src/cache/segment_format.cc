@@ -28,7 +28,7 @@ bool read_part(const ReadSegment& read, std::uint64_t position, Part& part) {
   return read(position, std::as_writable_bytes(std::span(&part, 1))) == sizeof part;
 }
 
-// The list of a sealed segment; false: it has none that could be one.
+// Reads the list of a sealed segment; false: it has no valid one.
 bool scan_list(const ReadSegment& read, std::uint64_t size, std::uint64_t fingerprint, std::uint64_t from,
                const NoteRecord& note, SegmentScan& scan) {
   SegmentSeal seal;
@@ -123,7 +123,7 @@ SegmentScan scan_segment(const ReadSegment& read, std::uint64_t size, std::uint6
   scan.made_ns = first.made_ns;
   scan.end = std::max(from, kSegmentUnit);
   if (scan_list(read, size, fingerprint, from, note, scan)) return scan;
-  // Small records come several to a read.
+  // One read covers several small records.
   alignas(RecordHead) std::byte window[16 << 10];
   std::uint64_t window_at = 0;
   std::size_t in_window = 0;

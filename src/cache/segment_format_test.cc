@@ -1,6 +1,6 @@
-// What a segment's bytes say: whole records and nothing else, wherever it was cut off, and however it is damaged; the
-// table of records as a map; the hash as its authors have it; and what is said of options and directories that will not
-// do.
+// Scanning finds exactly the complete records of a segment, wherever it is truncated and however it is damaged; the
+// record table behaves as a map; the hash matches its authors' vectors; and unsuitable options and directories are
+// reported.
 #include "cache/segment_format.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(SegmentScan, FindsWhatWasWritten) {
     EXPECT_EQ(found.made_ns, 5u);
     ASSERT_EQ(records.size(), written.records.size());
     for (std::size_t i = 0; i < records.size(); ++i) EXPECT_TRUE(same(records[i], written.records[i])) << i;
-    // From where an earlier look ended.
+    // Continue from the end of an earlier scan.
     EXPECT_EQ(scan(written.bytes, records, written.ends[2]).end, end);
     EXPECT_EQ(records.size(), 3u);
     EXPECT_FALSE(scan(written.bytes, records, 0, kFingerprint + 1).ours) << "another directory's";
@@ -149,7 +149,7 @@ TEST(SegmentScan, DamageEndsTheWalkAndNoListLeadsOutOfTheSegment) {
 }
 
 TEST(SegmentScan, ARecordIsNotTakenForASealOrAHead) {
-  // Data of an object that looks like the end of a sealed segment: whoever writes objects does not know the secret.
+  // Object data that looks like the seal of a segment: writers of objects do not know the secret.
   Written written = write_segment({200});
   Bytes data;
   append(data, make_segment_seal(kFingerprint + 1, kSegmentUnit, 0));
@@ -165,7 +165,7 @@ TEST(RecordIndex, IsAMap) {
   std::map<std::uint64_t, RecordPlace> model;
   std::mt19937_64 dice(1);
   for (int i = 0; i < 50'000; ++i) {
-    // Few homes, so that many have to go past others.
+    // Few home slots, so that many entries are displaced.
     const std::uint64_t number = dice() % 700;
     const CacheKey id{number % 37 * 64 + (number % 3), number};
     const RecordPlace place{static_cast<std::uint32_t>(1 + dice() % 5), static_cast<std::uint32_t>(dice() % 1000),
@@ -203,7 +203,7 @@ TEST(RecordIndex, IsBounded) {
 }
 
 TEST(KeyedHash, IsSipHash) {
-  // The first of the authors' vectors for 128 bits: key 00 01 .. 0f, inputs of 0 and 1 byte.
+  // The first two of the authors' vectors for 128 bits: key 00 01 .. 0f, inputs of 0 and 1 byte.
   const KeyedHash hash({0x0706050403020100u, 0x0f0e0d0c0b0a0908u});
   EXPECT_EQ(hash.of(""), (CacheKey{0xe6a825ba047f81a3u, 0x930255c71472f66du}));
   EXPECT_EQ(hash.of(std::string_view("\0", 1)), (CacheKey{0x44af996bd8c187dau, 0x45fc229b11597634u}));
@@ -251,7 +251,7 @@ TEST(CacheOptions, AreRefusedByName) {
   }
 }
 
-// A file in its place, or nothing that it could be made in, is said of the option, and not as if an array were missing.
+// A file in its place or a missing parent is blamed on the option, not reported as a missing array.
 TEST(CacheDirectory, WhatIsInItsPlaceIsNamed) {
   const support::TempDir folder;
   ASSERT_TRUE(support::write_file(folder / "file", {}));

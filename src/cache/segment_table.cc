@@ -63,7 +63,7 @@ void SegmentTable::scan(Segment& segment, std::uint64_t size) noexcept {
     segment.about.ours = found.ours;
     segment.about.sealed = found.sealed;
     if (found.ours) segment.about.end = found.end;
-  } catch (const std::bad_alloc&) {  // what was not noted is not found
+  } catch (const std::bad_alloc&) {  // records that were not noted are not found
   }
 }
 
@@ -111,7 +111,7 @@ std::shared_ptr<const SegmentTable::File> SegmentTable::open(Segment& segment) n
       const auto oldest = std::min_element(opened_.begin(), opened_.end(), [&](std::uint32_t a, std::uint32_t b) {
         return segments_[a - 1]->used < segments_[b - 1]->used;
       });
-      segments_[*oldest - 1]->file.reset();  // closed when those that read from it have ended
+      segments_[*oldest - 1]->file.reset();  // closed when its last reader has finished
       opened_.erase(oldest);
     }
     opened_.reserve(kMostOpen);
@@ -141,7 +141,7 @@ void SegmentTable::touch(std::uint32_t number, const File& file) noexcept {
   (void)::futimens(file.descriptor.get(), nullptr);
 }
 
-// Of a segment that this process appends to, the next record would look like a change.
+// Not for a segment that this process appends to: the next record would look like a change.
 void SegmentTable::note_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version,
                                 const os::FileIdentity& before) noexcept {
   if (os::recently_changed(before)) return;

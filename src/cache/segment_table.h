@@ -1,7 +1,8 @@
-// SegmentTable: the segments of a cache directory as this process knows them: which records they have, whether files
-// came, grew or went, and descriptors to read them by.
+// SegmentTable: this process's view of the segments of a cache directory: their records, which files appeared, grew or
+// were removed, and descriptors for reading them.
 //
-// Threads: every call from any thread; one mutex, held for look-ups and for opening a local file, not for reading.
+// Threads: every call from any thread. One mutex, held for look-ups and while opening a local file, but not while
+//          reading records.
 // Owns:    at most 64 descriptors.
 #pragma once
 
@@ -27,33 +28,34 @@ class SegmentTable {
   explicit SegmentTable(const CacheDirectory& directory) noexcept : directory_(directory) {}
 
   std::optional<RecordPlace> find(const CacheKey& id) const noexcept;
-  // It is not what it was taken for, or not wanted any more.
+  // The record is invalid or no longer needed.
   void forget(const CacheKey& id, const RecordPlace& place) noexcept;
   std::size_t records() const noexcept;
-  // Of records that were forgotten or replaced since the last refresh().
+  // Bytes of records forgotten or replaced since the last refresh().
   std::uint64_t newly_dead_bytes() const noexcept { return newly_dead_bytes_.load(std::memory_order_relaxed); }
 
-  // What the directory holds now. Segments that are new or have grown are scanned, those that are gone forgotten.
-  // Throws std::bad_alloc.
+  // Takes the current listing of the directory: scans segments that are new or have grown, and forgets those that are
+  // gone. Throws std::bad_alloc.
   void refresh(std::span<const CacheDirectory::NamedSegment> listed);
 
   struct File {
     os::OwnedDescriptor descriptor;
     std::string path;
   };
-  // The file of a segment; null where it cannot be read any more.
+  // The file of a segment; null if it can no longer be read.
   std::shared_ptr<const File> file_of(std::uint32_t segment) noexcept;
-  // Notes on the file that it was used, now and then.
+  // Records on the file, at intervals, that it was used.
   void touch(std::uint32_t segment, const File& file) noexcept;
 
-  // The checksum of a record of that version was compared; `before`: the file as it was then.
+  // The checksum of a record of that version was verified; `before`: the file's identity before the read.
   void note_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version,
                     const os::FileIdentity& before) noexcept;
-  // The file of a record, where that was done and the file has not been changed since; else null. `now`: what it is.
+  // The file of a record that is verified and whose file is unchanged since; otherwise null. `now`: the file's
+  // identity.
   std::shared_ptr<const File> checked_file(const CacheKey& id, const RecordPlace& place, std::uint64_t version,
                                            os::FileIdentity& now) noexcept;
 
-  // Of a segment that this process appends to.
+  // For a segment that this process appends to.
   std::uint32_t add_own(const std::string& name);  // throws std::bad_alloc
   void add_record(std::uint32_t segment, const ListedRecord& record) noexcept;
   void end_own(std::uint32_t segment, std::uint64_t end, bool sealed) noexcept;
@@ -63,7 +65,7 @@ class SegmentTable {
     std::uint32_t number = 0;
     std::uint64_t end = 0, live_bytes = 0;
     bool sealed = false, own = false, ours = false;
-    // For the most part of records that nobody asks for any more.
+    // Most of its bytes are of records that were replaced or forgotten.
     bool is_dead(std::uint64_t file_bytes) const noexcept { return !own && 2 * live_bytes < file_bytes; }
   };
   std::optional<Known> known(const std::string& name) const noexcept;
@@ -74,7 +76,7 @@ class SegmentTable {
     Known about;
     bool gone = false;
     std::shared_ptr<const File> file;
-    os::FileIdentity checked;  // as which its records were checked
+    os::FileIdentity checked;  // the file's identity when its records were verified
     std::uint64_t used = 0, touched_ns = 0;
   };
   std::shared_ptr<const File> open(Segment& segment) noexcept;
@@ -87,7 +89,7 @@ class SegmentTable {
   mutable std::mutex mutex_;
   // Guarded by mutex_:
   RecordIndex index_;
-  std::vector<std::unique_ptr<Segment>> segments_;  // by number, from 1 on
+  std::vector<std::unique_ptr<Segment>> segments_;  // by number, starting at 1
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::vector<std::uint32_t> opened_;
   std::uint64_t uses_ = 0;

@@ -1,5 +1,5 @@
-// AbsentObjects: which objects a server has said a while ago that it does not have. Sparse arrays are mostly of such,
-// and are read again and again.
+// AbsentObjects: a short-lived negative cache of keys that the server recently reported missing. Sparse arrays consist
+// mostly of missing chunks and are read repeatedly.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -20,7 +20,7 @@ namespace headrace::http {
 
 class AbsentObjects {
  public:
-  // What is noted counts for so long; 0: nothing is.
+  // Entries expire after `age_ns`; 0 disables the cache.
   explicit AbsentObjects(std::uint64_t age_ns) noexcept : age_ns_(age_ns) {}
 
   void note(std::string_view key, std::uint64_t now_ns) noexcept {
@@ -30,7 +30,7 @@ class AbsentObjects {
       if (told_ns_.size() >= kMost) told_ns_.clear();
       told_ns_.insert_or_assign(std::string(key), now_ns);
       any_.store(true, std::memory_order_relaxed);
-    } catch (const std::bad_alloc&) {  // then it is asked for again
+    } catch (const std::bad_alloc&) {  // the key is simply requested again
     }
   }
   bool has(std::string_view key, std::uint64_t now_ns) noexcept {
@@ -49,7 +49,7 @@ class AbsentObjects {
     using is_transparent = void;
   };
   const std::uint64_t age_ns_;
-  std::atomic<bool> any_{false};  // without it nobody takes the lock
+  std::atomic<bool> any_{false};  // spares has() the lock while the cache is empty
   std::mutex mutex_;
   std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> told_ns_;  // guarded by mutex_
 };

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kMostLines = 500, kMostHeadBytes = 128 << 10, kMostInterim = 20;
 constexpr std::size_t kMostValueBytes = 8 << 10, kMostEtagBytes = 256;
 
-// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant's algorithm).
+// Days since 1970 of a Gregorian date (Howard Hinnant's algorithm).
 std::int64_t days_from_civil(std::int64_t year, int month, int day) {
   year -= month <= 2;
   const std::int64_t era = (year >= 0 ? year : year - 399) / 400;
@@ -22,7 +22,7 @@ std::int64_t days_from_civil(std::int64_t year, int month, int day) {
 class DateReader {
  public:
   explicit DateReader(std::string_view text) : text_(text) {}
-  // Digits, `least` to `most` of them.
+  // A number of `least` to `most` digits.
   int number(std::size_t least, std::size_t most) {
     std::size_t n = 0;
     int value = 0;
@@ -175,7 +175,7 @@ void AnswerHead::clear() {
 }
 
 bool AnswerHead::line(std::string_view text) {
-  if (complete_) return true;  // trailers behind a body
+  if (complete_) return true;  // trailers after a body
   bytes_ += static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), kMostHeadBytes));
   if (++lines_ > kMostLines || bytes_ > kMostHeadBytes) {
     malformed = "too many header fields";
@@ -220,7 +220,7 @@ bool AnswerHead::line(std::string_view text) {
   const struct {
     std::string_view name;
     std::string& value;
-    bool once;  // two that differ: nobody can tell which of them is right
+    bool once;  // two different values are an error, since neither can be trusted
   } fields[] = {{"content-range", content_range, true},
                 {"content-length", content_length, true},
                 {"content-encoding", content_encoding, true},

@@ -1,8 +1,8 @@
-// AnswerHead: the status line and the header fields of an answer that headrace uses, and what their values say.
+// AnswerHead: the status line and the header fields of a response that headrace uses, and parsers of their values.
 //
 // Threads: pure, one thread at a time.
-// Fails:   what a server sends is bounded; a field that is not of its form is as good as absent, or makes the head
-//          malformed where believing it would be dangerous.
+// Fails:   the size of a head is bounded. An ill-formed field counts as absent, or marks the head malformed where
+//          trusting it would be dangerous.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,41 @@
 
 namespace headrace::http {
 
-// Whether `a` is the name `b`, which is in small letters.
+// Case-insensitive comparison of `a` with `b`, which is in lower case.
 bool same_name(std::string_view a, std::string_view b);
-// Without blanks and tabs at its ends.
+// Strips leading and trailing blanks and tabs.
 std::string_view trimmed(std::string_view text);
 
 // "bytes 0-9/100", "bytes 0-9/*", "bytes */100".
 struct ContentRange {
-  bool unsatisfied = false;  // of the last form: first and last are not set
+  bool unsatisfied = false;  // "bytes */100": first and last are not set
   std::uint64_t first = 0, last = 0;
   std::optional<std::uint64_t> size;
 };
-// Nothing unless first <= last < size, all below 2^63.
+// Empty unless first <= last < size, all below 2^63.
 std::optional<ContentRange> parse_content_range(std::string_view text);
 
-// Digits alone, below 2^63.
+// Digits only, below 2^63.
 std::optional<std::uint64_t> parse_length(std::string_view text);
 
-// Seconds since 1970 of any of the three forms of RFC 9110.
+// Any of the three date forms of RFC 9110, as seconds since 1970.
 std::optional<std::int64_t> parse_http_date(std::string_view text);
 
-// Seconds to wait from `now` (since 1970) on: of a number or a date; a date of the past is 0. At most a day.
+// Seconds to wait from `now` (seconds since 1970), given as a number or a date. A past date gives 0. At most a day.
 std::optional<std::uint32_t> parse_retry_after(std::string_view text, std::int64_t now);
 
-// A strong ETag with its quotes, as it goes into If-Match; empty for weak ones and what is none.
+// A strong ETag with its quotes, ready for If-Match; empty for a weak or invalid one.
 std::string_view strong_etag(std::string_view text);
 
 struct AnswerHead {
-  int status = 0;  // 0: no answer yet
+  int status = 0;  // 0: no response yet
   bool http2 = false, http10 = false;
-  std::string malformed;  // not empty: what about this head is not to be believed
+  std::string malformed;  // why this head must not be trusted; empty: it is well-formed
   std::string content_range, content_length, content_encoding, transfer_encoding, content_type, connection;
   std::string etag, location, retry_after, date, request_id, bucket_region;
 
-  // The next line with or without its line end. True when the head is complete: 1xx answers are passed over.
+  // Takes the next line, with or without its line end. Returns true once the head is complete; 1xx responses are
+  // skipped.
   bool line(std::string_view text);
   void clear();
 

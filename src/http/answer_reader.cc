@@ -8,11 +8,11 @@
 namespace headrace::http {
 namespace {
 
-// A head has some 500 bytes. What comes behind it in the same piece is copied once more.
+// A head has some 500 bytes. Body bytes that arrive in the same piece are copied once more.
 constexpr std::size_t kHeadPiece = 2 << 10;
 constexpr std::uint64_t kMostTrailerBytes = 64 << 10;
 
-// Whether a list such as "keep-alive, Upgrade" has this word.
+// Whether a comma-separated list such as "keep-alive, Upgrade" contains `word`.
 bool has_word(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const std::size_t comma = std::min(list.find(','), list.size());
@@ -95,13 +95,13 @@ AnswerReader::Step AnswerReader::closed() noexcept {
   return part_ == Part::kBody && until_close_ ? Step::kComplete : Step::kBroken;
 }
 
-// Bytes of the body.
+// Delivers body bytes.
 AnswerReader::Step AnswerReader::give(std::span<const std::byte> bytes) noexcept {
   left_ -= bytes.size();
   return exchange_->on_body(bytes) ? Step::kMore : Step::kStopped;
 }
 
-// What has come, as far as it goes.
+// Parses what is in the buffer.
 AnswerReader::Step AnswerReader::read_on() {
   for (;;) {
     const std::span<const std::byte> unread(buffer_.get() + begin_, end_ - begin_);
@@ -153,14 +153,14 @@ AnswerReader::Step AnswerReader::take_line(std::string_view line) {
   return Step::kProtocol;
 }
 
-// A body, or a chunk of one, is complete.
+// The body, or one of its chunks, is complete.
 AnswerReader::Step AnswerReader::end_of_part() noexcept {
   if (!chunked_) return Step::kComplete;
   part_ = Part::kChunkEnd;
   return Step::kMore;
 }
 
-// The head is complete: how its body ends (section 6.3).
+// The head is complete: decides how the body ends (section 6.3).
 AnswerReader::Step AnswerReader::begin_body() {
   if (!head_.malformed.empty()) return Step::kProtocol;
   keeps_ = head_.http10 ? has_word(head_.connection, "keep-alive") : !has_word(head_.connection, "close");
@@ -168,7 +168,7 @@ AnswerReader::Step AnswerReader::begin_body() {
   part_ = Part::kBody;
   if (!head_.transfer_encoding.empty()) {
     if (!same_name(head_.transfer_encoding, "chunked")) return Step::kProtocol;
-    // One of both is wrong, and whoever sent it may have meant the other.
+    // The two contradict each other, so the rest of the connection cannot be trusted.
     if (head_.http10 || !head_.content_length.empty()) keeps_ = false;
     chunked_ = true;
     part_ = Part::kChunkSize;
@@ -178,7 +178,7 @@ AnswerReader::Step AnswerReader::begin_body() {
     const auto length = parse_length(head_.content_length);
     if (!length) return Step::kProtocol;
     left_ = *length;
-    return Step::kMore;  // a body of no bytes ends where it is read on
+    return Step::kMore;  // an empty body completes in read_on()
   }
   until_close_ = true;
   keeps_ = false;

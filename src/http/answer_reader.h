@@ -1,12 +1,13 @@
-// AnswerReader: one answer of HTTP/1.1 after the other, from the bytes of a connection to the calls of an Exchange
-// (RFC 9112, sections 4 to 7).
+// AnswerReader: parses HTTP/1.1 responses from the bytes of a connection and passes them to an Exchange, one response
+// after the other (RFC 9112, sections 4 to 7).
 //
-// The body's bytes come straight into the exchange's own memory where it has room, and through 64 KiB of the reader's
-// where it has none, as for the few that arrive together with the head.
+// Body bytes are received directly into the exchange's own memory where it offers room. Otherwise, and for body bytes
+// that arrive together with the head, they pass through the reader's 64 KiB buffer.
 //
-// Threads: one at a time, with no lock held: it calls the exchange.
-// Fails:   kProtocol: what came is no answer of HTTP, has a line of more than 64 KiB, or does not tell where it ends;
-//          kBroken: the connection ended first; kNoMemory. Nothing is called after a step other than kMore.
+// Threads: one at a time, with no lock held, since it calls the exchange.
+// Fails:   kProtocol: the data is not an HTTP response, has a line longer than 64 KiB, or does not say where the body
+//          ends; kBroken: the connection closed early; kNoMemory. Any step other than kMore ends the response: it takes
+//          no more bytes until begin().
 #pragma once
 
 #include <cstddef>
@@ -28,18 +29,18 @@ class AnswerReader {
   AnswerReader(const AnswerReader&) = delete;
   AnswerReader& operator=(const AnswerReader&) = delete;
 
-  // The next answer is for this one.
+  // Starts parsing a response for `exchange`.
   void begin(Exchange& exchange) noexcept;
-  // Where the next bytes go; never empty while steps are kMore. Until received() is called.
+  // The buffer for the next bytes; valid until received() is called, never empty while steps are kMore.
   std::span<std::byte> room() noexcept;
-  // So many bytes have been written there; at least one.
+  // `bytes` bytes, at least one, have been written to room().
   Step received(std::size_t bytes) noexcept;
-  // The server sends no more.
+  // The server has closed its end.
   Step closed() noexcept;
 
-  // Whether a byte of this answer has come.
+  // Whether any byte of this response has arrived.
   bool has_begun() const noexcept { return begun_; }
-  // After kComplete: the server will answer another request on this connection, and has sent nothing beyond the answer.
+  // After kComplete: the connection can be reused, and the server has sent nothing beyond the response.
   bool can_go_on() const noexcept { return keeps_ && begin_ == end_; }
 
  private:
@@ -53,12 +54,12 @@ class AnswerReader {
   Step end_of_part() noexcept;
 
   const std::unique_ptr<std::byte[]> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // of what is unread in it
-  std::span<std::byte> room_;        // of the exchange, where the next bytes go there
+  std::size_t begin_ = 0, end_ = 0;  // the unread bytes of buffer_
+  std::span<std::byte> room_;        // the exchange's memory, when the next bytes go there
   Exchange* exchange_ = nullptr;
   AnswerHead head_;
   Part part_ = Part::kHead;
-  std::uint64_t left_ = 0;  // of the body, or of its chunk
+  std::uint64_t left_ = 0;  // bytes left of the body or of its current chunk
   std::uint64_t trailer_bytes_ = 0;
   bool begun_ = false, chunked_ = false, until_close_ = false, keeps_ = false;
 };

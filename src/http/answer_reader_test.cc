@@ -1,5 +1,5 @@
-// Answers of HTTP/1.1 from pieces of any size: lines and bytes arrive as they were sent, a body ends where the head
-// says so and nowhere else, bytes come straight into memory that has room and never beyond it.
+// HTTP/1.1 responses that arrive in pieces of any size: lines and bytes are delivered as sent, a body ends exactly
+// where the head says, and bytes go directly into the exchange's memory but never beyond it.
 #include "http/answer_reader.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using Step = AnswerReader::Step;
 
 class Recorded final : public Exchange {
  public:
-  // `room`: bytes of memory of its own for the body.
+  // `room`: size of its own memory for the body.
   explicit Recorded(std::size_t room) : memory(room + 1, '#') {}
 
   bool on_line(std::string_view line) noexcept override {
@@ -42,7 +42,7 @@ class Recorded final : public Exchange {
   std::size_t direct = 0, stop_at_byte = std::size_t{1} << 40;
 };
 
-// Sends `text` in pieces of at most `piece` bytes; the server closes then, where the answer has not ended.
+// Sends `text` in pieces of at most `piece` bytes; then the server closes if the response is incomplete.
 Step read(AnswerReader& reader, Recorded& exchange, std::string_view text, std::size_t piece,
           std::size_t* left = nullptr) {
   reader.begin(exchange);
@@ -87,7 +87,7 @@ TEST(AnswerReader, ABodyEndsWhereItsHeadSays) {
        Step::kComplete, "abc0123456789", true},
       {ok + "Transfer-Encoding: Chunked\r\nContent-Length: 1\r\n\r\n3\r\nabc\r\n00\r\n\r\n", Step::kComplete, "abc",
        false},
-      // What breaks off, or is no answer.
+      // Truncated or invalid responses.
       {ok + "Content-Length: 5\r\n\r\nhell", Step::kBroken, "hell", false},
       {ok + "Content-Length: 5\r\n", Step::kBroken, "", false},
       {"", Step::kBroken, "", false},
@@ -143,7 +143,7 @@ TEST(AnswerReader, ABodyComesStraightToItsPlace) {
     EXPECT_EQ(exchange.lines, head);
     EXPECT_EQ(exchange.body, body);
     EXPECT_GE(exchange.direct, body.size() - 2048) << "copied: more than what came with the head";
-    // Of memory that is too small for it, the rest comes as well, elsewhere.
+    // When its memory is too small, the rest goes through the reader's buffer.
     Recorded small(100'000);
     ASSERT_EQ(read(reader, small, head + body, piece), Step::kComplete);
     EXPECT_EQ(small.body, body);
@@ -160,7 +160,7 @@ TEST(AnswerReader, WhatComesBehindAnAnswerIsNotTheNextOnes) {
   EXPECT_EQ(read(reader, exchange, text, 1000, &left), Step::kComplete);
   EXPECT_EQ(exchange.body, "ab");
   EXPECT_FALSE(reader.can_go_on());
-  // Where it has not been received with the answer, the connection is the one to tell.
+  // Bytes that were not received with the response are for the connection to detect.
   EXPECT_EQ(read(reader, exchange, text, 1, &left), Step::kComplete);
   EXPECT_TRUE(reader.can_go_on());
   EXPECT_EQ(left, std::strlen("HTTP/1.1 200 OK\r\n"));

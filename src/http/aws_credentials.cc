@@ -14,12 +14,12 @@
 namespace headrace::http {
 namespace {
 
-constexpr int kMostRoles = 5;  // one behind the other
+constexpr int kMostRoles = 5;  // maximum length of a chain of roles
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 Status fail(Code code, std::string what) { return Status(code, Layer::kStore, std::move(what)); }
 
-// Hosts to which a token may go without TLS: this machine, and where containers have their service.
+// Hosts that may receive a token without TLS: this machine and the containers' credential services.
 bool is_local_service(const Url& url) {
   return is_loopback(url) || url.host == "169.254.170.2" || url.host == "169.254.170.23" ||
          url.host == "[fd00:ec2::23]";
@@ -100,7 +100,7 @@ class Chain {
   Result<Credentials> of_profile(const std::string& name, int depth) const {
     const std::string said = "profile '" + name + "'";
     const std::string role = profile_.value(name, "role_arn");
-    // A profile that names itself as its source is asked for its own keys.
+    // A profile that names itself as its source uses its own keys.
     if (!role.empty() && !(depth > 0 && profile_.value(name, "source_profile") == name)) {
       return of_role(name, role, depth);
     }
@@ -121,7 +121,7 @@ class Chain {
     return fail(Code::kPermission, "no AWS credentials: " + said + " has none");
   }
 
-  // Nothing of the command is said: it may have a password in it.
+  // Messages never show the command: it may contain a password.
   Result<Credentials> of_program(const std::string& said, const std::string& line) const {
     const std::string who = "the credential_process of " + said;
     const auto words = split_command(line);
@@ -204,7 +204,7 @@ class Chain {
     append_escaped(form, value, false);
   }
 
-  // With `keys` the question is signed.
+  // With `keys`, the request is signed.
   Result<Credentials> ask_sts(const std::string& form, const AwsKeys* keys, const std::string& what) const {
     std::string text = options_.text(StorageName::kStsEndpoint);
     if (text.empty()) text = surroundings_.first_of({"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"});
@@ -293,7 +293,7 @@ class Chain {
     } else {
       token = surroundings_.secure_getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN");
     }
-    // "Bearer x" as well.
+    // "Bearer x" is valid, so blanks are allowed.
     const bool plain = std::all_of(token.begin(), token.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
     if (!plain) return fail(Code::kInvalidArgument, "the container's authorization token has characters that none has");
     if (!token.empty()) question.headers.push_back("Authorization: " + token);
@@ -309,7 +309,7 @@ class Chain {
     return fresh(parse_json_keys(answer->body), who);
   }
 
-  // `meant`: a profile says that it is the instance's.
+  // `meant`: a profile explicitly selects the instance's credentials.
   Result<Credentials> of_instance(bool meant) const {
     const std::string who = "the instance's metadata service";
     if (said_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {
@@ -335,7 +335,7 @@ class Chain {
       question.url = *base;
       question.url.path += path;
     };
-    // Version 2 alone: a token first, which no redirect and no plain GET of a proxy brings.
+    // IMDSv2 only: fetch a token first, which neither a redirect nor a proxy's plain GET can obtain.
     question.method = "PUT";
     question.headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", "Content-Type:"};
     at("/latest/api/token");

@@ -1,9 +1,9 @@
-// Who asks AWS's services, found as AWS's own tools find it: options, the environment, roles, profiles, and what gives
-// credentials to containers and instances.
+// Finds AWS credentials in the same places as AWS's own tools: options, the environment, roles, profiles, and the
+// credential services of containers and instances.
 //
-// Threads: pure but for the functions it is given. Blocks while files are read and services asked.
-// Fails:   kPermission where nobody is found; messages name options, variables, files, profiles and AWS's words for
-//          errors, never what they hold.
+// Threads: pure but for the functions it is given. Blocks while it reads files and queries services.
+// Fails:   kPermission where no credentials are found. Messages name options, variables, files, profiles and AWS error
+//          codes, never their contents.
 #pragma once
 
 #include "http/credentials.h"

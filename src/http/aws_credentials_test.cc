@@ -1,5 +1,5 @@
-// The chain of who may ask AWS: each way by what it is asked, in AWS's order; answers that are not believed; and
-// nothing secret in what is said when it fails.
+// AWS's credential chain: the requests of each provider, in AWS's order; responses that are rejected; and no secrets in
+// error messages.
 #include "http/aws_credentials.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::string sts_keys(const std::string& id, const std::string& what = "AssumeRol
          expiration + "</Expiration></Credentials></" + what + "Result><ResponseMetadata/></" + what + "Response>";
 }
 
-// A machine, and services that answer by "METHOD url". What they are not asked for does not exist.
+// A machine, and services that respond by "METHOD url". Anything not listed does not exist.
 struct World {
   std::map<std::string, std::string> variables, files;
   std::map<std::string, FetchAnswer> answers;

@@ -8,7 +8,7 @@
 namespace headrace::http {
 namespace {
 
-// Names of accounts and roles.
+// Whether `text` is a valid account or role name.
 bool is_sso_word(std::string_view text) {
   return !text.empty() && text.size() <= 128 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -17,7 +17,7 @@ bool is_sso_word(std::string_view text) {
 }
 
 struct SsoPlace {
-  std::string key;  // what the token's file is named after
+  std::string key;  // the name from which the token file's name is derived
   std::string region, account, role;
 };
 

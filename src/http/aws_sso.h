@@ -1,9 +1,9 @@
-// Keys of AWS's single sign-on: a token that `aws sso login` has left in ~/.aws/sso/cache, and the keys that it is
-// worth for an account and a role. The token is neither written nor fetched anew.
+// Credentials from AWS single sign-on: takes the token that `aws sso login` left in ~/.aws/sso/cache and exchanges it
+// for the keys of an account and a role. It neither writes nor refreshes the token.
 //
-// Threads: pure but for the functions it is given. Blocks while the service is asked.
-// Fails:   kPermission where there is no token, or it has ended, with what to do; messages name profiles and files,
-//          never what they hold.
+// Threads: pure but for the functions it is given. Blocks while it queries the service.
+// Fails:   kPermission where the token is missing or has expired; the message says what to do. Messages name profiles
+//          and files, never their contents.
 #pragma once
 
 #include "http/credentials.h"
@@ -14,7 +14,7 @@ namespace headrace::http {
 
 bool has_sso(const AwsProfile& profile, const std::string& name);
 
-// `name`: of the profile; `now`: seconds since 1970.
+// `name`: the profile's; `now`: seconds since 1970.
 Result<Credentials> obtain_sso_credentials(const AwsProfile& profile, const std::string& name,
                                            const Surroundings& surroundings, const Fetch& fetch, std::int64_t now);
 

@@ -12,7 +12,7 @@
 namespace headrace::http {
 namespace {
 
-// The last version whose listings have names as they are.
+// The last version whose listings do not encode names.
 constexpr const char* kVersion = "2020-10-02";
 
 bool valid_account(std::string_view account) {
@@ -52,7 +52,7 @@ std::string http_date(std::int64_t now) {
   return std::string(kDays[parts.tm_wday]) + ", " + numbers[0] + " " + kMonths[parts.tm_mon] + " " + numbers[1];
 }
 
-// Of options, where one of them says who asks; else of the environment.
+// Takes credentials from the options if any are given, otherwise from the environment.
 Status find_who(const StorageOptions& options, const Surroundings& surroundings, AzureSettings& settings) {
   std::string key = options.text(StorageName::kAccountKey);
   settings.sas = options.text(StorageName::kSas);

@@ -1,7 +1,7 @@
-// Azure's blob service: where a container is, who asks, and how it is asked.
+// Azure Blob Storage: locates a container and builds and authorises requests to it.
 //
 // Threads: every call from any thread.
-// Fails:   messages name options and variables, never what they hold.
+// Fails:   messages name options and variables, never their values.
 #pragma once
 
 #include <optional>
@@ -15,14 +15,14 @@ namespace headrace::http {
 
 struct AzureSettings {
   std::string account;
-  Url endpoint;            // of the account
-  std::string key;         // of the account, decoded: requests are signed with it
-  std::string sas;         // a query that is signed, without '?'
-  std::string bearer;      // a token
-  bool anonymous = false;  // none of them
-  // None of them was found, and nobody has said that nobody shall ask: obtain_azure_credentials() finds a token.
+  Url endpoint;            // the account's
+  std::string key;         // the account's key, decoded; signs requests
+  std::string sas;         // a signed query, without '?'
+  std::string bearer;      // a bearer token
+  bool anonymous = false;  // requests carry no credentials
+  // None of the above was given: obtain_azure_credentials() obtains a token.
   bool of_machine = false;
-  std::string source;  // where they come from, by name
+  std::string source;  // where the credentials come from, by name
 };
 
 Result<AzureSettings> find_azure_settings(const StorageOptions& options, const Surroundings& surroundings,
@@ -47,7 +47,7 @@ class AzureDialect final : public BucketDialect {
   bool parse_page(std::string_view text, ObjectPage& page) const override { return parse_azure_page(text, page); }
   void authorize(const Url& url, std::int64_t now, const Credentials& who, std::vector<std::string>& headers) override;
 
-  // What a signature of an account's key is made of: the request as Azure puts it in order.
+  // The string that an account key signs: the request in Azure's canonical form.
   static std::string text_to_sign(const Url& url, const std::string& account, const std::vector<std::string>& headers);
 
  private:

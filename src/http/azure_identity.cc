@@ -16,7 +16,7 @@ constexpr const char* kNobody =
 
 Status no_identity(const std::string& what) { return Status(Code::kPermission, Layer::kStore, what); }
 
-// Of a service's answer to the question for a token.
+// Parses a service's response to a token request.
 Result<Credentials> token_of(const Result<FetchAnswer>& answer, const std::string& who, std::int64_t now) {
   if (!answer.ok()) {
     return Status(answer.status().code(), Layer::kStore, who + " cannot be asked")
@@ -37,7 +37,7 @@ bool is_identity(std::string_view text) {
   });
 }
 
-// In Kubernetes: a token that the cluster signs is worth one of the directory's.
+// Kubernetes: exchanges a token signed by the cluster for one of Microsoft Entra ID.
 Result<Credentials> of_workload(const std::string& path, const Surroundings& surroundings, const Fetch& fetch,
                                 std::int64_t now) {
   const std::string client = surroundings.secure_getenv("AZURE_CLIENT_ID"),
@@ -76,7 +76,7 @@ void add_query(Url& url, const char* name, const std::string& value) {
   append_escaped(url.query, value, false);
 }
 
-// In App Service, Functions and Container Apps, which have an address and a word that proves who asks.
+// App Service, Functions and Container Apps provide an endpoint and a secret header value.
 Result<Credentials> of_application(const std::string& address, const Surroundings& surroundings, const Fetch& fetch,
                                    std::int64_t now) {
   const std::string word = surroundings.secure_getenv("IDENTITY_HEADER");

@@ -1,8 +1,8 @@
-// Who asks Azure where neither options nor the environment have a key or a token: a workload's identity, or that of the
-// machine or the application that this runs in.
+// Obtains an Azure token where neither options nor the environment hold a key or a token: from the workload identity,
+// or the managed identity of the machine or application.
 //
-// Threads: pure but for the functions it is given. Blocks while the service is asked.
-// Fails:   kPermission where there is none; messages name options and variables, never what they hold.
+// Threads: pure but for the functions it is given. Blocks while it queries the service.
+// Fails:   kPermission where there is no identity; messages name options and variables, never their values.
 #pragma once
 
 #include "http/credentials.h"

@@ -1,4 +1,4 @@
-// Where Azure's containers lie and who asks; signatures are those of Azure's own library.
+// Azure's container URLs and credentials; expected signatures come from Azure's own library.
 #include "http/azure.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(AzureSignatures, AreAzures) {
                       "c?comp=list&delimiter=%2F&marker=m%21%3D&prefix=a%20b%2F&restype=container",
                       {}),
             "Authorization: SharedKey account:C7qySgdwJ3JqUM2ExMjGQWQjdvSwgEaUV/8VctO9a5s=");
-  // As Microsoft's page about it has the text.
+  // The string in Microsoft's documentation.
   EXPECT_EQ(AzureDialect::text_to_sign(*parse_url("http://h/mycontainer?restype=container&comp=metadata&timeout=20"),
                                        "myaccount",
                                        {"x-ms-version: 2015-02-21", "x-ms-date: Fri, 26 Jun 2015 23:39:12 GMT",

@@ -51,7 +51,7 @@ class BucketStore final : public ByteStore, public base::ReadShaper, private Ran
         any = true;
         name.key.erase(0, below.size());
         if (name.is_prefix && name.key.ends_with('/')) name.key.pop_back();
-        if (name.key.empty()) continue;  // a marker of the directory itself
+        if (name.key.empty()) continue;  // a marker object of the directory itself
         names.push_back({std::move(name.key), name.is_prefix});
         if (names.size() > kMostNames) return wrong("the store lists too many names");
       }
@@ -85,7 +85,7 @@ class BucketStore final : public ByteStore, public base::ReadShaper, private Ran
   const std::unique_ptr<BucketDialect> dialect_;
   const std::string prefix_;
   RangeClient client_;
-  base::ProcessOwn<CredentialKeeper> keeper_;  // the last: it goes first, and resumes nothing any more
+  base::ProcessOwn<CredentialKeeper> keeper_;  // last member: destroyed first, so it cannot resume client_ later
 };
 
 }  // namespace
@@ -112,7 +112,7 @@ Result<BucketLocation> parse_bucket_location(std::string_view location, const ch
   BucketLocation found{std::string(location.substr(0, slash)),
                        std::string(slash == std::string_view::npos ? std::string_view() : location.substr(slash + 1))};
   while (found.prefix.ends_with('/')) found.prefix.pop_back();
-  // Whoever writes one means a signature or options, which would stand in messages as part of a name.
+  // A query suggests a signature or options, which would appear in messages as part of a name.
   if (location.find('?') != std::string_view::npos) {
     return Status(Code::kInvalidArgument, Layer::kStore,
                   std::string(scheme) + "://bucket/prefix takes no query: give storage options");

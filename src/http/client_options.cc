@@ -10,7 +10,7 @@
 namespace headrace::http {
 namespace {
 
-// `value` in units of `unit`, where the variable is set.
+// Sets `value`, given in units of `unit`, if the variable is set.
 template <class Number>
 Status take(const char* name, std::uint64_t least, std::uint64_t most, std::uint64_t unit, Number& value) {
   const char* const text = ::secure_getenv(name);
@@ -24,10 +24,10 @@ Status take(const char* name, std::uint64_t least, std::uint64_t most, std::uint
   return {};
 }
 
-constexpr unsigned kMostThreads = 16;  // unless somebody says so
+constexpr unsigned kMostThreads = 16;  // unless the user asks for more
 constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 64 << 20;
 
-// At least `least` bytes, or 0, which means none.
+// Accepts at least `least` bytes, or 0, which disables the feature.
 Status take_size(const StorageOptions& given, StorageName name, const char* called, std::uint64_t least,
                  std::optional<std::uint64_t>& bytes) {
   const auto number = given.number(name);

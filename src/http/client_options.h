@@ -1,7 +1,7 @@
-// Options of a client: those of the user, else HEADRACE_HTTP_* and the usual names of certificate files in the
+// Options of a client: those of the user, then HEADRACE_HTTP_* and the usual certificate-file variables from the
 // environment.
 //
-// Fails: kInvalidArgument for what is no number in bounds; the message names the option or variable.
+// Fails:   kInvalidArgument for a value that is not a number in bounds; the message names the option or variable.
 #pragma once
 
 #include <headrace/status.h>

@@ -9,9 +9,9 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kMomentNs = 250'000'000;  // a service of the link answers within a few milliseconds
+constexpr std::uint64_t kMomentNs = 250'000'000;  // a link-local service responds within a few milliseconds
 constexpr std::int64_t kHasAnswered = std::numeric_limits<std::int64_t>::min();
-constexpr const char* kAzureTag = "7783-7084-3265-9085-8269-3286-77";  // the same of all its machines
+constexpr const char* kAzureTag = "7783-7084-3265-9085-8269-3286-77";  // the same on all Azure machines
 
 struct VendorWords {
   const char* name;
@@ -54,7 +54,7 @@ CloudSign find_cloud_sign(CloudVendor vendor, const Surroundings& surroundings) 
            word("/sys/hypervisor/uuid").starts_with("ec2");
       break;
     case CloudVendor::kGoogle:
-      is = product.starts_with("google");  // the maker is Google of its notebooks as well
+      is = product.starts_with("google");  // the vendor is Google for its notebooks too
       break;
     case CloudVendor::kAzure:
       is = word("/sys/class/dmi/id/chassis_asset_tag") == kAzureTag;

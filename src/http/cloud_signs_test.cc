@@ -1,5 +1,5 @@
-// A metadata service is asked where a cloud's machine shows itself, or somebody names the service; nowhere else for
-// longer than a moment, and not again and again.
+// A metadata service is queried where the firmware names the cloud or the user names the service; elsewhere only with a
+// short timeout, and not repeatedly.
 #include "http/cloud_signs.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kNow = 1'700'000'000;
 const std::string kDmi = "/sys/class/dmi/id/";
 
-// A machine with these files, whose network answers nobody, or with this.
+// A machine with these files; every request gets `answer`, by default a timeout.
 struct Machine : testing::GivenSurroundings {
   Result<FetchAnswer> answer = Status(Code::kTimeout, Layer::kStore, "no connection to the server in time");
   SilentServices silent;
@@ -83,7 +83,7 @@ TEST(CloudSigns, AnothersMachineAsksNobody) {
   EXPECT_TRUE(tells(machine.aws(), "AWS_EC2_METADATA_SERVICE_ENDPOINT names the service"));
   EXPECT_TRUE(tells(machine.google(), "GCE_METADATA_HOST names the service"));
   EXPECT_TRUE(machine.asked.empty());
-  // Whoever names the service is believed.
+  // An explicitly named service is always queried.
   machine.variables = {{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9"}, {"GCE_METADATA_HOST", "127.0.0.1"}};
   (void)machine.aws();
   (void)machine.google();
@@ -146,7 +146,8 @@ TEST(CloudSigns, ACancelledQuestionSaysNothingOfTheService) {
   EXPECT_EQ(machine.asked.size(), 2u);
 }
 
-// What sizes of the kernel's files say is not what they hold, and what is no file is not waited for.
+// st_size of a procfs or sysfs file is not its content length, so files are read until EOF; non-regular files are not
+// read.
 TEST(CloudSigns, FilesOfTheSurroundingsAreReadToTheirEnd) {
   const Surroundings surroundings = Surroundings::of_process(nullptr);
   EXPECT_GT(surroundings.file("/proc/self/status").value_or("").size(), 100u);

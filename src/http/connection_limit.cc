@@ -5,13 +5,13 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint32_t kUnit = 32;         // answers that make up for one refusal
-constexpr std::uint32_t kMostRefusals = 2;  // that count for nothing
-constexpr double kWorth = 1.05;             // times the rate, or more connections are of no use
+constexpr std::uint32_t kUnit = 32;         // responses that offset one refusal
+constexpr std::uint32_t kMostRefusals = 2;  // this many refusals close together halve the limit
+constexpr double kWorth = 1.05;             // a raise must increase the rate by this factor to be kept
 constexpr std::uint32_t kMostHeld = 256;
 constexpr std::uint64_t kDeafNs = 10'000'000;
 
-// Two answers' time.
+// Time of two responses.
 std::uint64_t window_of(std::uint64_t latency_ns, std::uint64_t least_ns) noexcept {
   constexpr std::uint64_t kMost = 10'000'000'000;
   return std::max(least_ns, 2 * std::min(latency_ns, kMost));
@@ -31,7 +31,7 @@ void ConnectionLimit::answered(std::uint64_t now_ns, std::uint64_t work, std::ui
   work_ += std::min(work, std::uint64_t{1} << 40);
   all_wait_ = all_wait_ && waits;
   ++answers_;
-  // A window in which every connection has had its turn.
+  // Wait until every connection could deliver a response.
   if (now_ns - begun_ns_ < window_of(latency_ns, kWindowNs) || answers_ <= limit()) return;
   const double rate = static_cast<double>(work_) / static_cast<double>(now_ns - begun_ns_);
   const bool busy = all_wait_;
@@ -39,14 +39,14 @@ void ConnectionLimit::answered(std::uint64_t now_ns, std::uint64_t work, std::ui
   if (busy) {
     end_window(rate);
   } else if (state_ != State::kSteady) {
-    state_ = State::kSteady;  // it was not found out
+    state_ = State::kSteady;  // inconclusive: not all connections were in demand
   }
 }
 
 void ConnectionLimit::end_window(double rate) noexcept {
   const std::uint32_t now = limit();
   switch (state_) {
-    case State::kSettling:  // connections were made meanwhile
+    case State::kSettling:  // connections were being established in this window: do not compare it
       state_ = State::kTrying;
       return;
     case State::kTrying:
@@ -67,7 +67,7 @@ void ConnectionLimit::end_window(double rate) noexcept {
     return;
   }
   if (now >= most_) return;
-  if (careful_) {  // the server says when it is too many
+  if (careful_) {  // the server will refuse when the limit is too high
     set(std::min(most_, now + std::max(now / 16, 1u)));
     return;
   }

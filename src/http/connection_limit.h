@@ -1,10 +1,10 @@
-// ConnectionLimit: how many connections to one server are used at a time, as the server shows.
+// ConnectionLimit: adapts the number of concurrent connections to one server to what the server sustains.
 //
-// As long as requests wait for connections, more are tried, and kept where the rate grows with them. A server that has
-// too much to do (429, 503, timeouts) gets half of them; from then on it is a few more at a time, until it says so
+// While requests wait for connections, the limit is raised, and stays raised if throughput grows. When the server is
+// overloaded (429, 503, timeouts), the limit is halved; from then on it grows in small steps until the server refuses
 // again.
 //
-// Threads: one at a time, but for limit(): any.
+// Threads: one at a time; limit() from any.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,17 @@ namespace headrace::http {
 
 class ConnectionLimit {
  public:
-  static constexpr std::uint32_t kFirst = 64;              // or `most`, where that is less
-  static constexpr std::uint64_t kWindowNs = 100'000'000;  // what is compared, at least; or two answers' time
-  static constexpr std::uint32_t kHeldWindows = 8;         // after more connections were of no use; doubles each time
+  static constexpr std::uint32_t kFirst = 64;              // or `most`, where that is smaller
+  static constexpr std::uint64_t kWindowNs = 100'000'000;  // minimum length of a window; or two responses' time
+  static constexpr std::uint32_t kHeldWindows = 8;         // windows to wait after a useless raise; doubles each time
 
   explicit ConnectionLimit(std::uint32_t most) noexcept
       : most_(most < 1 ? 1 : most), limit_(most_ < kFirst ? most_ : kFirst) {}
 
-  // An answer came. `work`: bytes, and what its request costs in bytes; `waits`: others wait for a connection.
+  // A response arrived. `work`: its bytes plus the cost of its request in bytes; `waits`: other requests wait for a
+  // connection.
   void answered(std::uint64_t now_ns, std::uint64_t work, std::uint64_t latency_ns, bool waits) noexcept;
-  // The server did not answer in time, or said that it has too much to do. One such answer among many changes nothing.
+  // The server timed out or reported overload. A single refusal among many responses changes nothing.
   void refused(std::uint64_t now_ns, std::uint64_t latency_ns) noexcept;
 
   std::uint32_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
@@ -35,18 +36,18 @@ class ConnectionLimit {
 
   const std::uint32_t most_;
   std::atomic<std::uint32_t> limit_;
-  // The window under way.
+  // The current window.
   std::uint64_t begun_ns_ = 0, work_ = 0;
   std::uint32_t answers_ = 0;
   bool all_wait_ = true;
-  // What was found out.
+  // State of the search.
   State state_ = State::kSteady;
-  std::uint32_t before_ = 0;  // the limit before more were tried
+  std::uint32_t before_ = 0;  // the limit before the raise
   double rate_before_ = 0;
-  std::uint32_t held_ = 0, next_held_ = kHeldWindows;  // windows until more are tried
-  bool careful_ = false;                               // the server has refused
-  std::uint32_t refusals_ = 0;                         // in 1/kUnit; answers make it less
-  std::uint64_t deaf_until_ns_ = 0;                    // what was under way then is refused as well
+  std::uint32_t held_ = 0, next_held_ = kHeldWindows;  // windows until the next raise
+  bool careful_ = false;                               // the server has refused: grow in small steps
+  std::uint32_t refusals_ = 0;                         // in 1/kUnit; responses decrease it
+  std::uint64_t deaf_until_ns_ = 0;                    // ignore refusals until then: they are for requests in flight
 };
 
 }  // namespace headrace::http

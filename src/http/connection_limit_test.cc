@@ -1,4 +1,4 @@
-// How many connections are used of servers that are made up.
+// How the connection limit adapts to simulated servers.
 #include "http/connection_limit.h"
 
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000, kLatency = 20 * kMs;
 
-// A server that answers each connection once in a latency, of which `lanes` work at a time.
+// A server with a fixed latency that serves at most `lanes` connections at a time.
 struct ToyServer {
-  std::uint32_t lanes = 1'000'000;    // more connections than that wait for each other
-  std::uint32_t refuses = 1'000'000;  // from so many on it says so
-  std::uint32_t fails = 0;            // one answer in so many; 0: none
+  std::uint32_t lanes = 1'000'000;    // connections beyond this queue
+  std::uint32_t refuses = 1'000'000;  // connections beyond this are refused
+  std::uint32_t fails = 0;            // one in so many responses fails; 0: none
   std::uint64_t now = 1, count = 0;
   bool busy = true;
 

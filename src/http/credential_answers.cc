@@ -16,7 +16,7 @@ constexpr std::int64_t kMinuteSeconds = 60, kHourSeconds = 60 * kMinuteSeconds, 
 constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 53;
 constexpr std::size_t kMostIdBytes = 256, kMostSecretBytes = 32 << 10;
 
-// Digits alone, as many as there are characters.
+// Fails unless every character is a digit.
 std::optional<int> digits(std::string_view text) {
   int value = 0;
   for (const char c : text) {
@@ -26,7 +26,7 @@ std::optional<int> digits(std::string_view text) {
   return value;
 }
 
-// Keys of roles have a token, those of users none.
+// Keys of roles have a session token, keys of users have none.
 bool usable_without_token(const Credentials& found) {
   const AwsKeys& keys = found.keys;
   return !keys.id.empty() && keys.id.size() <= kMostIdBytes && is_printable(keys.id) && !keys.secret.empty() &&
@@ -97,7 +97,7 @@ std::optional<Credentials> parse_process_keys(std::string_view text) {
   if (version == json->end() || !version->is_number_integer() || *version != 1) return std::nullopt;
   Credentials found;
   found.keys = {text_in(*json, "AccessKeyId"), text_in(*json, "SecretAccessKey"), text_in(*json, "SessionToken")};
-  // One of another type is no missing one.
+  // A member of the wrong type is an error, not a missing member.
   for (const char* name : {"SessionToken", "Expiration"}) {
     const auto value = json->find(name);
     if (value != json->end() && !value->is_string() && !value->is_null()) return std::nullopt;
@@ -147,7 +147,7 @@ std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t 
   if (!json) return std::nullopt;
   Credentials found;
   found.bearer = text_in(*json, "access_token");
-  // Azure's is text. Its services of applications tell the end alone.
+  // Azure sends it as a string. Its application services send only the absolute expiry.
   auto expires = json->find("expires_in");
   const bool absolute = expires == json->end();
   if (absolute) expires = json->find("expires_on");

@@ -1,5 +1,5 @@
-// Files and programs that give credentials, and the services behind them: each by what is asked, what is not of its
-// form refused by name, and nothing secret in what is said.
+// Credentials from files and programs, and the services behind them: the requests made, ill-formed input rejected by
+// name, and no secrets in messages.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -23,7 +23,7 @@ constexpr const char* kTomorrow = "2023-11-15T04:13:20Z";
 
 struct Site : testing::GivenSurroundings {
   std::map<std::string, FetchAnswer> answers;   // by "METHOD url"
-  std::map<std::string, std::string> programs;  // what they print, by their words with '|' between
+  std::map<std::string, std::string> programs;  // their output, by their words joined with '|'
   std::vector<FetchQuestion> asked;
 
   Surroundings surroundings() {
@@ -44,7 +44,7 @@ struct Site : testing::GivenSurroundings {
       return found->second;
     };
   }
-  // Who asks, or what is said instead.
+  // The credentials, or the error.
   template <class Function>
   Result<Credentials> obtain(Function function, StorageService service, const std::vector<StorageOption>& given = {}) {
     const auto options = StorageOptions::parse(given, service);
@@ -103,7 +103,7 @@ TEST(CredentialFiles, OfAProgram) {
   }
   site.files["/h/.aws/config"] = "[profile p]\ncredential_process = 'geheim\n";
   fails_with(site.aws(), "are its quotes closed?");
-  // What is in the profile itself goes first, as with AWS's tools; and a role may begin with a program.
+  // Keys in the profile itself take precedence, as with AWS's tools; and a role may start from a program's credentials.
   site.files["/h/.aws/config"] =
       "[profile p]\naws_access_key_id=OWN\naws_secret_access_key=geheim\ncredential_process=x\n";
   EXPECT_EQ(site.aws()->keys.id, "OWN");
@@ -181,7 +181,7 @@ TEST(CredentialFiles, Sha1IsSha1) {
   EXPECT_EQ(sha1_hex(std::string(1000, 'a')), "291e9a6c66994949b57ba5e650361e98fc36b1ba");
 }
 
-// Skips where this machine has no libcrypto.
+// False on a machine without libcrypto.
 bool can_sign() { return sign_rs256(testing::kRsaTestKey, "x").status().code() != Code::kUnsupported; }
 
 TEST(CredentialFiles, SignaturesAreOpenSsls) {

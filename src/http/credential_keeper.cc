@@ -13,9 +13,9 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::int64_t kFailedSeconds = 2;  // until a fetch is tried again that somebody waits for
+constexpr std::int64_t kFailedSeconds = 2;  // delay before a failed fetch is retried if requests wait for it
 constexpr std::int64_t kFreshSeconds = 10;
-constexpr std::int64_t kEarlyTrySeconds = 30;  // and one that nobody waits for
+constexpr std::int64_t kEarlyTrySeconds = 30;  // and if none do
 
 std::int64_t now_s() noexcept { return static_cast<std::int64_t>(::time(nullptr)); }
 
@@ -55,7 +55,7 @@ CredentialKeeper::Held CredentialKeeper::take() const {
 Result<bool> CredentialKeeper::ready(std::int64_t now) {
   std::lock_guard lock(mutex_);
   if (!obtain_ || (!ended_ && held_->expires == Credentials::kNever)) return true;
-  // Of those that are for ever a server says that they have ended: the lifetime says nothing.
+  // Credentials without an expiry get here only after a server rejected them: they have no lifetime.
   const bool ends = held_->expires != Credentials::kNever;
   const std::int64_t lifetime = ends ? held_->expires - since_ : 0;
   const std::int64_t left = ends ? held_->expires - now : 0;
@@ -65,7 +65,7 @@ Result<bool> CredentialKeeper::ready(std::int64_t now) {
   }
   if (!fetching_) {
     if (!failed_.ok() && now < next_try_) return Status(failed_);
-    // Without a thread the old ones are tried: the server says what is wrong with them.
+    // Without a thread, use the old credentials: the server will report what is wrong with them.
     if (!begin_fetch(now)) return true;
   }
   awaited_ = true;
@@ -76,13 +76,13 @@ bool CredentialKeeper::renew(std::uint64_t generation) {
   std::lock_guard lock(mutex_);
   if (!obtain_) return false;
   if (generation != generation_) return true;
-  // What was fetched a moment ago and is not taken either is not worth another fetch for each request.
+  // If freshly fetched credentials are rejected too, do not fetch again for each request.
   if (generation_ > 1 && now_s() - since_ < kFreshSeconds) return false;
   ended_ = true;
   return true;
 }
 
-// With the lock. False: there is no thread for it.
+// With the lock. False: no thread could be started.
 bool CredentialKeeper::begin_fetch(std::int64_t now) {
   if (!thread_.joinable()) {
     const os::SignalsBlocked blocked;
@@ -123,12 +123,12 @@ void CredentialKeeper::run() noexcept {
       ++generation_;
       since_ = now;
       ended_ = false;
-      next_try_ = now + kFailedSeconds;  // also where they are as good as ended
+      next_try_ = now + kFailedSeconds;  // also if the new credentials are about to expire
     } else {
       next_try_ = now + (awaited_ ? kFailedSeconds : kEarlyTrySeconds);
     }
     failed_ = Status(status);
-    fetching_ = false;  // whoever comes while the others are told wants another fetch
+    fetching_ = false;  // requests that arrive while the listener runs start another fetch
     if (!std::exchange(awaited_, false)) continue;
     lock.unlock();
     listener_(status);

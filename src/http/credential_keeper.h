@@ -1,12 +1,12 @@
-// CredentialKeeper: who asks a store, asked for anew before it ends.
+// CredentialKeeper: holds a store's credentials and refreshes them before they expire.
 //
-// Credentials of roles, containers and instances end after some hours. Some minutes before, a thread fetches the next
-// ones while requests go on with those that are held; when they have ended, or a server says so, requests wait for that
-// thread. There is one fetch at a time, whoever waits.
+// Credentials of roles, containers and instances expire after some hours. Some minutes before that, a thread fetches
+// the next ones while requests continue with the current ones. Once they have expired, or a server says so, requests
+// wait for that thread. Only one fetch runs at a time, however many requests wait.
 //
 // Threads: every call from any thread.
-// Owns:    a thread, from the first fetch on, which it stops and waits for when it goes. Goes before the listener.
-// Fails:   a fetch that failed is said to whoever waits, and is not tried again for some seconds.
+// Owns:    a thread, from the first fetch on; the destructor stops and joins it. Must be destroyed before the listener.
+// Fails:   a failed fetch is reported to all waiting requests, and is not retried for some seconds.
 #pragma once
 
 #include <atomic>
@@ -22,18 +22,18 @@ namespace headrace::http {
 
 class CredentialKeeper {
  public:
-  // Called on the fetch's thread, with no lock held.
+  // Called on the fetching thread, with no lock held.
   using Listener = std::function<void(const Status&)>;
 
-  // `obtain` null: the first ones are for ever. `stop` is set when it goes, so that a fetch under way ends.
+  // `obtain` null: the first credentials never expire. The destructor sets `stop`, which cancels a fetch in progress.
   CredentialKeeper(Credentials first, ObtainCredentials obtain, std::shared_ptr<std::atomic<bool>> stop,
                    Listener listener);
   CredentialKeeper(const CredentialKeeper&) = delete;
   CredentialKeeper& operator=(const CredentialKeeper&) = delete;
   ~CredentialKeeper();
 
-  // Whether take() gives credentials that can be used at `now` (seconds since 1970). False: the listener is called when
-  // they can be, or with the reason why they cannot. An error: they could not be fetched a moment ago.
+  // Whether take() returns credentials that are usable at `now` (seconds since 1970). False: the listener is called
+  // once they are, or with the reason why they cannot be obtained. An error: a recent fetch failed.
   Result<bool> ready(std::int64_t now);
 
   struct Held {
@@ -42,10 +42,11 @@ class CredentialKeeper {
   };
   Held take() const;
 
-  // A server says that those of this generation have ended. False: there are no others to be had.
+  // A server says that the credentials of this generation have expired. False: no others can be obtained.
   bool renew(std::uint64_t generation);
 
-  // Seconds before their end when credentials of a lifetime are fetched anew, and when they are not used any more.
+  // For credentials of a given lifetime: how many seconds before their expiry they are refreshed, and how many before
+  // it they are no longer used.
   static std::int64_t early_s(std::int64_t lifetime_s) noexcept;
   static std::int64_t margin_s(std::int64_t lifetime_s) noexcept;
 
@@ -57,13 +58,13 @@ class CredentialKeeper {
   const std::shared_ptr<std::atomic<bool>> stop_;
   const Listener listener_;
   mutable std::mutex mutex_;
-  std::shared_ptr<const Credentials> held_;  // guarded by mutex_, as all that follows
+  std::shared_ptr<const Credentials> held_;  // guarded by mutex_, as all that follow
   std::uint64_t generation_ = 1;
   std::int64_t since_ = 0;  // when they were fetched
-  bool ended_ = false;      // a server says so
+  bool ended_ = false;      // a server says that they have expired
   bool fetching_ = false, awaited_ = false, stopping_ = false;
   std::condition_variable wanted_;
-  Status failed_;  // of the last fetch
+  Status failed_;  // the last fetch's
   std::int64_t next_try_ = 0;
   std::thread thread_;
 };

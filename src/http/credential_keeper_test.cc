@@ -1,5 +1,5 @@
-// Credentials are fetched before they end and when a server says that they have, by one fetch at a time, and whoever
-// waits is told.
+// Credentials are refreshed before they expire and when a server rejects them, with one fetch at a time, and waiting
+// requests are notified.
 #include "http/credential_keeper.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Credentials lasting(std::int64_t seconds, const std::string& id = "A") {
   return made;
 }
 
-// A service of credentials that waits until the test lets it answer.
+// A credential service that blocks until the test lets it respond.
 class Service {
  public:
   Result<Credentials> answer() {

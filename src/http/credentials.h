@@ -1,6 +1,6 @@
-// Who asks a store: keys to sign with, or a token that is sent as it is.
+// Credentials of a store: keys that sign requests, or a bearer token that is sent as it is.
 //
-// Owns:  texts that are secret. Nothing that is printed is made of them.
+// Owns:    secrets. No message contains any part of them.
 #pragma once
 
 #include <headrace/status.h>
@@ -13,18 +13,18 @@
 namespace headrace::http {
 
 struct AwsKeys {
-  std::string id, secret, session_token;  // no id: nothing is signed
+  std::string id, secret, session_token;  // empty id: requests are not signed
 };
 
 struct Credentials {
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   AwsKeys keys;
-  std::string bearer;             // of services that take tokens
-  std::string source;             // where they come from: names of options, variables, profiles and services; no secret
+  std::string bearer;             // for services that take tokens
+  std::string source;             // names an option, variable, profile or service; not secret
   std::int64_t expires = kNever;  // seconds since 1970
 };
 
-// Finds out who asks, anew each time. Blocks; called from one thread at a time.
+// Obtains credentials afresh on each call. Blocks; called from one thread at a time.
 using ObtainCredentials = std::function<Result<Credentials>()>;
 
 }  // namespace headrace::http

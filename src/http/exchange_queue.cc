@@ -85,7 +85,7 @@ std::uint64_t ExchangeQueue::sleep(std::size_t index, std::uint64_t until_ns) no
   return index == 0 ? std::min(until_ns, due_ns_) : until_ns;
 }
 
-// The rest with the lock.
+// The functions below are called with the lock held.
 
 void ExchangeQueue::wait_until_due(Exchange& exchange) noexcept {
   later_.push_back(exchange);
@@ -94,7 +94,7 @@ void ExchangeQueue::wait_until_due(Exchange& exchange) noexcept {
   wake(loops_.front());
 }
 
-// They have waited before: they come before those that wait for the first time.
+// Due exchanges are retries: they go ahead of those that wait for their first attempt.
 void ExchangeQueue::add_due(std::uint64_t now_ns) noexcept {
   ExchangeList due, kept;
   due_ns_ = ~std::uint64_t{0};

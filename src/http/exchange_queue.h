@@ -1,10 +1,10 @@
-// ExchangeQueue: exchanges that wait for a connection, and which of a transport's loops each is given to.
+// ExchangeQueue: queues exchanges that wait for a connection and assigns them to the transport's loops.
 //
-// As many are under way as may be, and each goes to the loop that has the fewest. A loop begins when those that have
-// begun have kSpread each: a few requests at a time have one thread, and use its connections again.
+// Up to the connection limit, each exchange goes to the least loaded loop. Another loop starts only when every running
+// one carries kSpread exchanges, so a few concurrent requests share one thread and reuse its connections.
 //
-// Threads: any, but where a call is said to be a loop's own. With its lock held it calls ExchangeLoop, nothing else.
-// Owns:    nothing; exchanges are linked by Exchange::next, so that nothing is allocated.
+// Threads: any, except for calls marked as a loop's own. While holding its lock it calls only ExchangeLoop.
+// Owns:    nothing; exchanges are linked through Exchange::next, so nothing is allocated.
 #pragma once
 
 #include <atomic>
@@ -32,14 +32,14 @@ class ExchangeList {
     if (first_ == nullptr) last_ = &one;
     first_ = &one;
   }
-  // All of `list`, which is left empty.
+  // Moves all of `list` to the end of this one.
   void take_all(ExchangeList& list) noexcept {
     if (list.empty()) return;
     (first_ == nullptr ? first_ : last_->next) = list.first_;
     last_ = list.last_;
     list.first_ = nullptr;
   }
-  // Null: it is empty.
+  // Null if empty.
   Exchange* pop_front() noexcept {
     Exchange* const one = first_;
     if (one != nullptr) first_ = std::exchange(one->next, nullptr);
@@ -48,14 +48,14 @@ class ExchangeList {
 
  private:
   Exchange* first_ = nullptr;
-  Exchange* last_ = nullptr;  // where it is not empty
+  Exchange* last_ = nullptr;  // valid only when the list is not empty
 };
 
 // A thread that carries exchanges.
 class ExchangeLoop {
  public:
   virtual Status begin() noexcept = 0;  // starts the thread
-  virtual void wake() noexcept = 0;     // ends its sleep, or the next one
+  virtual void wake() noexcept = 0;     // wakes it from its current sleep, or prevents its next one
  protected:
   ~ExchangeLoop() = default;
 };
@@ -64,37 +64,37 @@ class ExchangeQueue {
  public:
   static constexpr std::uint32_t kSpread = 2;
 
-  // `most`: under way at a time, at least 1.
+  // `most`: maximum number of exchanges in flight, at least 1.
   explicit ExchangeQueue(std::uint32_t most) noexcept : most_(most < 1 ? 1 : most), limit_(most_) {}
 
-  // Before begin(); at least one. It is there until stop(). Throws std::bad_alloc.
+  // Call before begin(), at least once. The loop must live until stop(). Throws std::bad_alloc.
   void add(ExchangeLoop& loop) { loops_.push_back({.loop = &loop}); }
   Status begin() noexcept { return loops_.front().loop->begin(); }
   void start(std::span<Exchange* const> exchanges) noexcept;
   void use_connections(std::uint32_t count) noexcept;
   void look_for_cancelled() noexcept;
   bool any_waits() const noexcept { return waits_.load(std::memory_order_relaxed) != 0; }
-  // Ends the loops that have begun. None begins any more.
+  // Stops every running event loop and prevents new ones.
   void stop() noexcept;
 
   struct Turn {
-    ExchangeList given;               // to be begun by this loop, or ended if they are not wanted any more
-    ExchangeList cancelled;           // waited, and are to be ended
-    bool look_for_cancelled = false;  // among those that this loop has begun
+    ExchangeList given;               // for this loop to start, or to end if cancelled
+    ExchangeList cancelled;           // cancelled while they waited: to be ended
+    bool look_for_cancelled = false;  // check the exchanges that this loop has started for cancellation
     bool stop = false;
   };
-  // Loop `index`'s own: what it has to do now.
+  // Called by loop `index` itself: its next work.
   Turn take(std::size_t index) noexcept;
-  // One that was given to it is under way no more; before its on_end().
+  // An exchange given to loop `index` is no longer in flight; call before its on_end().
   void ended(std::size_t index) noexcept;
-  // It is about to sleep, until `until_ns` at most: gives until when it may. 0: not at all.
+  // Loop `index` is about to sleep until `until_ns`. Returns until when it may sleep; 0: it must not.
   std::uint64_t sleep(std::size_t index, std::uint64_t until_ns) noexcept;
 
  private:
   struct Row {
     ExchangeLoop* loop = nullptr;
     ExchangeList given = {};
-    std::uint32_t active = 0;  // with those that are given
+    std::uint32_t active = 0;  // including those in `given`
     bool look_for_cancelled = false, asleep = false;
   };
   void dispatch() noexcept;
@@ -104,16 +104,16 @@ class ExchangeQueue {
   static void wake(Row& row) noexcept;
 
   const std::uint32_t most_;
-  std::atomic<std::uint64_t> waits_{0};  // in waiting_
+  std::atomic<std::uint64_t> waits_{0};  // number of exchanges in waiting_
   std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<Row> loops_;
   std::size_t begun_ = 1;
   bool no_more_loops_ = false, stopping_ = false, any_cancelled_ = false;
   std::uint32_t limit_, active_ = 0;
-  ExchangeList waiting_;                      // may begin now
-  ExchangeList later_;                        // may not yet
-  std::uint64_t due_ns_ = ~std::uint64_t{0};  // when the first of later_ may; the first loop sleeps no longer
+  ExchangeList waiting_;                      // may start as soon as the limit allows
+  ExchangeList later_;                        // must not start before their not_before_ns
+  std::uint64_t due_ns_ = ~std::uint64_t{0};  // the earliest not_before_ns in later_; the first loop wakes by then
 };
 
 }  // namespace headrace::http

@@ -1,4 +1,4 @@
-// ExchangeQueue: which loop gets what, when it sleeps, and that no exchange is lost between loops.
+// ExchangeQueue: which loop gets which exchange, when loops sleep, and that no exchange is lost between loops.
 #include "http/exchange_queue.h"
 
 #include <gtest/gtest.h>
@@ -123,12 +123,12 @@ TEST_F(ExchangeQueues, WhatMayBeginLaterIsNotForgotten) {
   EXPECT_EQ(given(0) + given(1) + given(2), 8u);
   EXPECT_EQ(queue_.sleep(0, ~std::uint64_t{0}), ~std::uint64_t{0});
   wanted_[8].not_before_ns = now + 20'000'000;
-  start(1);  // the one that waits for its time
+  start(1);  // the exchange with a start time
   EXPECT_EQ(loops_[0].woken, 1) << "which is told to the loop that watches it";
   EXPECT_FALSE(queue_.any_waits());
   EXPECT_EQ(queue_.sleep(0, ~std::uint64_t{0}), wanted_[8].not_before_ns);
   EXPECT_EQ(queue_.sleep(1, ~std::uint64_t{0}), ~std::uint64_t{0}) << "the others do not";
-  start(1);  // it comes after that
+  start(1);  // queued after it
   while (base::now_ns() < wanted_[8].not_before_ns) std::this_thread::yield();
   EXPECT_EQ(given(0), 0u) << "no connection";
   EXPECT_TRUE(queue_.any_waits());
@@ -155,8 +155,7 @@ TEST_F(ExchangeQueues, CancelledOnesAreGivenBackOnce) {
   EXPECT_FALSE(queue_.any_waits());
 }
 
-// Real threads, which sleep for good unless they are woken: each exchange ends once, and no more than eight are under
-// way at a time.
+// Real threads that sleep until woken: each exchange ends exactly once, and at most eight are in flight.
 TEST(ExchangeQueueThreads, NoneIsLost) {
   constexpr std::size_t kLoops = 4, kStarters = 3, kEach = 5000;
   struct Threaded final : ExchangeLoop {
@@ -189,7 +188,7 @@ TEST(ExchangeQueueThreads, NoneIsLost) {
           one->on_end(ExchangeEnd::kComplete, {});
           continue;
         }
-        if (!mine.empty()) {  // its one exchange ends by itself
+        if (!mine.empty()) {  // its one exchange completes without outside help
           std::this_thread::yield();
           --*under_way;
           queue->ended(index);

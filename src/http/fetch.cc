@@ -54,7 +54,7 @@ class Question final : public Exchange {
     }
     answer_.status = head_.status;
     done_ = true;
-    came_.notify_one();  // with the lock: whoever waits frees this
+    came_.notify_one();  // under the lock: the waiting thread then destroys this object
   }
 
   Result<FetchAnswer> wait(Transport& transport, const std::atomic<bool>& stop) {
@@ -93,7 +93,7 @@ Result<FetchAnswer> ask_once(TransportOptions options, const FetchQuestion& ques
   Exchange* const one[] = {&asked};
   HEADRACE_TRY(transport->start(one));
   auto answer = asked.wait(*transport, stop);
-  transport.reset();  // before what it calls
+  transport.reset();  // joins its threads before `asked`, which they call, is destroyed
   return answer;
 }
 

@@ -1,9 +1,9 @@
-// Fetch: one small question to a service that gives credentials, and its whole answer.
+// Fetch: sends one small request to a credential service and returns the whole response.
 //
-// No redirect is followed, no answer is longer than kMostCredentialBytes, and nothing that is asked or answered is in a
-// message.
+// Redirects are not followed, responses are limited to kMostCredentialBytes, and no message repeats any part of a
+// request or response.
 //
-// Threads: any; blocks until the answer is there, or its time is over.
+// Threads: any; blocks until the response arrives or its time is up.
 #pragma once
 
 #include <headrace/status.h>
@@ -26,9 +26,9 @@ struct FetchQuestion {
   std::vector<std::string> headers;
   std::string body;
   std::uint64_t total_ns = 10'000'000'000;
-  std::uint64_t connect_ns = 10'000'000'000;  // of these, until the connection stands
-  std::uint32_t attempts = 3;                 // after broken connections and answers of 429 and 5xx
-  bool direct = false;                        // by no proxy
+  std::uint64_t connect_ns = 10'000'000'000;  // of `total_ns`, for establishing the connection
+  std::uint32_t attempts = 3;                 // retries follow broken connections, 429 and 5xx
+  bool direct = false;                        // bypass any proxy
 };
 
 struct FetchAnswer {
@@ -36,11 +36,10 @@ struct FetchAnswer {
   std::string body;
 };
 
-// kIo and kTimeout where no answer came; any status is an answer.
+// kIo and kTimeout where no response arrived; a response of any status is a success.
 using Fetch = std::function<Result<FetchAnswer>(const FetchQuestion& question)>;
 
-// Over transports of their own, each for one question. Where `stop` is set, also meanwhile, what is asked ends with
-// kCancelled.
+// Each request uses a transport of its own. Setting `stop` at any time ends the request with kCancelled.
 Fetch make_fetch(const TransportOptions& options, std::shared_ptr<const std::atomic<bool>> stop);
 
 }  // namespace headrace::http

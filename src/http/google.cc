@@ -15,11 +15,11 @@ Result<Credentials> of_token(const std::string& token, const char* source) {
   return found;
 }
 
-// `meant`: an option says that it is the machine's.
+// `meant`: an option explicitly selects the machine's credentials.
 Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
   std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});
   meant = meant || !host.empty();
-  // Where the name may mean nothing, finding that out can take longer than asking.
+  // Elsewhere the host name may not resolve, and finding that out can take longer than the request itself.
   const bool named = meant || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
   if (host.empty()) host = named ? "metadata.google.internal" : "169.254.169.254";
   const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");
@@ -44,7 +44,7 @@ Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, con
   return *found;
 }
 
-// What Google's own tools call the default: the file that is named, gcloud's, and the machine.
+// Google's application default credentials: the named file, gcloud's file, then the machine.
 Result<Credentials> of_default(const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
   const std::string named = surroundings.secure_getenv("GOOGLE_APPLICATION_CREDENTIALS");
   if (!named.empty()) {
@@ -66,7 +66,7 @@ Result<S3Settings> find_google_settings(const StorageOptions& options, const Sur
   std::string endpoint = options.text(StorageName::kEndpoint);
   if (endpoint.empty()) endpoint = surroundings.secure_getenv("STORAGE_EMULATOR_HOST");
   if (endpoint.empty()) endpoint = "https://storage.googleapis.com";
-  if (endpoint.find("://") == std::string::npos) endpoint.insert(0, "http://");  // as Google's tools take it
+  if (endpoint.find("://") == std::string::npos) endpoint.insert(0, "http://");  // as Google's tools interpret it
   HEADRACE_TRY_ASSIGN(settings.endpoint,
                       parse_endpoint(endpoint, "the storage option 'endpoint_url' or STORAGE_EMULATOR_HOST", options));
   settings.anonymous = options.is_on(StorageName::kAnonymous) || options.text(StorageName::kBearer) == "anon";

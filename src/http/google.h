@@ -1,7 +1,7 @@
-// Google's object storage by its XML interface, which speaks S3's protocol: where it is, and who asks.
+// Google Cloud Storage through its XML interface, which speaks S3's protocol: endpoint and credentials.
 //
-// Threads: pure but for the functions it is given. Blocks while services are asked.
-// Fails:   messages name options and variables, never what they hold.
+// Threads: pure but for the functions it is given. Blocks while it queries services.
+// Fails:   messages name options and variables, never their values.
 #pragma once
 
 #include "http/credentials.h"
@@ -12,9 +12,8 @@ namespace headrace::http {
 
 Result<S3Settings> find_google_settings(const StorageOptions& options, const Surroundings& surroundings);
 
-// Keys of the kind "HMAC", a token, or one that a file of credentials or the machine's metadata service gives.
-// kPermission where there is none.
-// `now`: seconds since 1970.
+// HMAC keys, a token, or a token obtained by a credentials file or from the machine's metadata service. kPermission
+// where there is none. `now`: seconds since 1970.
 Result<Credentials> obtain_google_credentials(const StorageOptions& options, const Surroundings& surroundings,
                                               const Fetch& fetch, std::int64_t now);
 

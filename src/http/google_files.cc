@@ -32,7 +32,7 @@ void add_form_field(std::string& form, const char* name, std::string_view value)
   append_escaped(form, value, false);
 }
 
-// What proves who asks (RFC 7523).
+// The JWT assertion that authenticates the account (RFC 7523).
 Result<std::string> signed_assertion(const base::Json& file, const std::string& audience, std::int64_t now) {
   base::Json head = {{"alg", "RS256"}, {"typ", "JWT"}};
   if (const std::string id = json_text(file, "private_key_id"); !id.empty()) head["kid"] = id;
@@ -64,7 +64,7 @@ Result<Credentials> obtain_google_file_credentials(const std::string& path, cons
   };
   const auto text = surroundings.file(path);
   if (!text) return say(Code::kPermission, "cannot be read, or is no file of at most 1 MiB");
-  // Without the parser's words: they may have a piece of the text.
+  // The parser's message is dropped: it may quote the file.
   const auto file = base::parse_json(*text, {kMostFileJson, 8, kMostJsonValues});
   if (!file.ok() || !file->is_object()) return say(Code::kInvalidArgument, "is no JSON of Google's credentials");
   const std::string kind = json_text(*file, "type");

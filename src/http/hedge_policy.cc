@@ -8,11 +8,11 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kOne = 64;                // a ratio of 1; ratios have steps of a quarter of their power of two
-constexpr std::uint64_t kLeastRatio = kOne / 16;  // 4: the first that has such steps
+constexpr std::uint64_t kOne = 64;                // ratio 1 as a fixed-point number; each power of two has four buckets
+constexpr std::uint64_t kLeastRatio = kOne / 16;  // 4: the smallest power of two that divides into four
 constexpr std::uint64_t kMostTime = std::uint64_t{1} << 50;
 
-// Upper end of a bucket, in 1/kOne.
+// Upper bound of a bucket, in 1/kOne.
 std::uint64_t upper_of(std::size_t bucket) noexcept {
   const std::uint64_t power = kLeastRatio << (bucket / 4);
   return power + power / 4 * (bucket % 4 + 1);
@@ -36,7 +36,7 @@ void HedgePolicy::answered(std::uint64_t took_ns, std::uint64_t expected_ns) noe
   for (std::uint32_t& count : counts_) counted_ += count /= 2;
 }
 
-// Not more than that many of a thousand answers have a larger one.
+// A quantile of the ratios: the upper bound of its bucket.
 std::uint64_t HedgePolicy::ratio_at(std::uint32_t per_thousand) const noexcept {
   const std::uint64_t wanted = base::ceil_div(std::uint64_t{counted_} * per_thousand, std::uint64_t{1000});
   std::uint64_t seen = 0;

@@ -1,8 +1,9 @@
-// HedgePolicy: when an answer is so late that it is worth asking a second time, and how often that may be.
+// HedgePolicy: decides when a response is late enough to send a second (hedged) request, and how often that is allowed.
 //
-// Times are compared with what answers of that length are expected to take, so that one distribution serves all
-// lengths: late is what takes longer than 95 of 100 answers do; or sooner, than 90 of them and twice as long as half of
-// them, which holds where just those 5 of 100 are the slow ones.
+// Times are taken relative to the expected time of a response of that length, so one distribution serves all lengths. A
+// response is late beyond the 95th percentile, or beyond both the 90th percentile and twice the median, whichever is
+// sooner. The second bound matters where about 5 % of the responses are slow: the 95th percentile may then itself be a
+// slow one.
 //
 // Threads: one at a time.
 #pragma once
@@ -15,30 +16,30 @@ namespace headrace::http {
 
 class HedgePolicy {
  public:
-  static constexpr std::uint32_t kPerThousand = 50;         // requests more, of those that are answered
-  static constexpr std::uint32_t kMostSaved = 10;           // requests that answers of before allow at once
-  static constexpr std::uint32_t kLeastAnswers = 50;        // before anything is late
-  static constexpr std::uint64_t kLeastNs = 10'000'000;     // nothing is late sooner
-  static constexpr std::uint64_t kQuietNs = 1'000'000'000;  // after a server asked for patience
+  static constexpr std::uint32_t kPerThousand = 50;         // hedged requests per 1000 responses
+  static constexpr std::uint32_t kMostSaved = 10;           // hedged requests that can be saved up
+  static constexpr std::uint32_t kLeastAnswers = 50;        // responses needed before anything counts as late
+  static constexpr std::uint64_t kLeastNs = 10'000'000;     // nothing is late before this
+  static constexpr std::uint64_t kQuietNs = 1'000'000'000;  // pause after a server reported overload
 
-  // An answer took `took_ns`, or longer, where `expected_ns` was expected.
+  // A response took at least `took_ns` where `expected_ns` was expected.
   void answered(std::uint64_t took_ns, std::uint64_t expected_ns) noexcept;
-  // How long after its beginning a request is late; nothing: that is not known yet.
+  // How long after its start a request is late; nothing: too few responses so far.
   std::optional<std::uint64_t> late_after(std::uint64_t expected_ns) const noexcept;
-  // The server has too much to do.
+  // The server reports overload.
   void throttled(std::uint64_t now_ns) noexcept { quiet_until_ns_ = now_ns + kQuietNs; }
-  // Takes one request of the budget. False: there is none, or the server has too much to do.
+  // Takes one request from the budget. False: the budget is empty, or hedging is paused.
   bool take(std::uint64_t now_ns) noexcept;
 
  private:
-  // Of took / expected, four buckets for each doubling, from 1/16 on.
+  // Histogram of took / expected: four buckets per doubling, starting at 1/16.
   static constexpr std::size_t kBuckets = 48;
-  static constexpr std::uint32_t kMostCounted = 1024;  // then all counts are halved, so that what is long ago fades
+  static constexpr std::uint32_t kMostCounted = 1024;  // then all counts are halved, so that old responses fade
   std::uint64_t ratio_at(std::uint32_t per_thousand) const noexcept;
 
   std::array<std::uint32_t, kBuckets> counts_{};
   std::uint32_t counted_ = 0, seen_ = 0;
-  std::uint32_t saved_ = 0;  // thousandths of a request
+  std::uint32_t saved_ = 0;  // budget, in thousandths of a request
   std::uint64_t quiet_until_ns_ = 0;
 };
 

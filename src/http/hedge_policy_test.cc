@@ -1,4 +1,4 @@
-// When an answer is late, by answers that are made up.
+// When a response counts as late, with simulated response times.
 #include "http/hedge_policy.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), for signatures of a few hundred bytes: the library needs no other
-// for them.
+// SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104) for signatures of a few hundred bytes; avoids a dependency on a
+// crypto library.
 //
 // Threads: pure functions.
 #pragma once
@@ -18,7 +18,7 @@ Digest hmac_sha256(std::string_view key, std::string_view text) noexcept;
 inline std::string_view as_text(const Digest& digest) noexcept {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
-// In hexadecimal, lower case.
+// Lower-case hexadecimal.
 std::string hex(const Digest& digest);
 
 }  // namespace headrace::http

@@ -1,4 +1,4 @@
-// What servers say, taken apart: addresses, header fields, XML, signatures, verdicts.
+// Parsers of what servers send: addresses, header fields, XML, signatures, verdicts.
 #include <gtest/gtest.h>
 
 #include "http/answer_head.h"
@@ -179,7 +179,7 @@ TEST(Xml, PagesOfListings) {
   EXPECT_FALSE(parse_s3_page("<ListBucketResult>", page));
 }
 
-// Of FIPS 180-4 and RFC 4231.
+// Vectors of FIPS 180-4 and RFC 4231.
 TEST(Signatures, Hashes) {
   EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -194,7 +194,7 @@ TEST(Signatures, Hashes) {
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-// As botocore signs the same requests.
+// botocore's signatures of the same requests.
 TEST(Signatures, AreBotocores) {
   const auto sign = [](const char* url, const char* token, const char* region) {
     RequestSigner signer(region);
@@ -318,7 +318,7 @@ TEST(Verdicts, WhatEachAnswerMeans) {
       {500, ServiceKind::kHttp, "", Next::kRetry, Code::kAgainExhausted},
       {503, ServiceKind::kS3, xml("SlowDown"), Next::kRetry, Code::kAgainExhausted},
       {501, ServiceKind::kHttp, "", Next::kDone, Code::kUnsupported},
-      {302, ServiceKind::kHttp, "", Next::kDone, Code::kIo},  // to nowhere
+      {302, ServiceKind::kHttp, "", Next::kDone, Code::kIo},  // without a Location
       {304, ServiceKind::kHttp, "", Next::kDone, Code::kIo},
       {400, ServiceKind::kHttp, "", Next::kDone, Code::kIo},
   };
@@ -341,7 +341,7 @@ TEST(Verdicts, WhatEachAnswerMeans) {
   EXPECT_EQ(beyond("Content-Range: bytes */6", {0, 10, true, {}}).status.code(), Code::kIo);
   EXPECT_NE(judge(head_of({"HTTP/1.1 407 X"}), asked, ServiceKind::kHttp, "").status.to_string().find("proxy"),
             std::string::npos);
-  // What a server echoes is not printed.
+  // Text that a server echoes is not printed.
   const Verdict echo = judge(head_of({"HTTP/1.1 403 X", "x-amz-request-id: Signature=geheim"}), asked, ServiceKind::kS3,
                              "<Error><Code>geheim geheim</Code><Message>geheim</Message></Error>");
   EXPECT_EQ(echo.status.to_string().find("geheim"), std::string::npos);

@@ -12,7 +12,7 @@ std::string_view trimmed_line(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Calls `line` for each line of the section, until it says that it has seen enough. Whether there is such a section.
+// Calls `see` for each line of the section until it returns true. Returns whether the section exists.
 bool for_section(std::string_view text, std::string_view section,
                  const std::function<bool(std::string_view raw, std::string_view line)>& see) {
   bool inside = false;

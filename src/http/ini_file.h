@@ -1,4 +1,4 @@
-// Files of AWS's tools: sections of "name = value".
+// INI files of AWS's tools: sections of "name = value".
 //
 // Threads: pure functions.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace headrace::http {
 
-// A value; empty where it is not there. Indented lines belong to the value before them.
+// Empty if there is no such value. Indented lines belong to the value before them.
 std::string ini_value(std::string_view text, std::string_view section, std::string_view name);
 bool has_ini_section(std::string_view text, std::string_view section);
 

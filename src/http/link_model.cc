@@ -10,14 +10,15 @@ namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kMostNs = 100 * kSecond, kMostBodyNs = 3600 * kSecond;
 constexpr std::uint64_t kMiB = 1 << 20, kLeastPace = kSecond / 102'400, kMostPace = kMiB * (kSecond / 1000);
-constexpr std::uint64_t kMostTimes = 4;  // one sample counts as no more than so many times what was known
-constexpr std::uint64_t kWeight = 8;     // and moves that by an eighth of the difference
-// Where answers wait for each other, at the server or here, that is no latency: the smallest ones are nearest to it.
+constexpr std::uint64_t kMostTimes = 4;  // a sample is clamped to this factor of the known value
+constexpr std::uint64_t kWeight = 8;     // a sample moves the mean by an eighth of the difference
+// When responses queue for each other, at the server or here, the wait is not latency. The smallest samples are closest
+// to the latency, so larger ones weigh 1/16 as much.
 constexpr std::uint64_t kSlower = 16;
-constexpr std::uint64_t kGroupTimes = 4;   // a group costs a fifth of its time for having been asked for
-constexpr std::uint64_t kWindowTimes = 2;  // one that comes for each connection, and one to follow it
+constexpr std::uint64_t kGroupTimes = 4;   // the latency is then a fifth of a group's time
+constexpr std::uint64_t kWindowTimes = 2;  // for each connection, one group in flight and one to follow
 
-// What `rate` bytes a second are in `ns`; both within the limits above: no overflow.
+// Bytes transferred in `ns` at `rate` bytes a second. Within the limits above nothing overflows.
 std::uint64_t carried(std::uint64_t rate, std::uint64_t ns) noexcept {
   return rate / kSecond * ns + rate % kSecond * (ns / 1000) / (kSecond / 1000);
 }
@@ -26,8 +27,8 @@ std::uint64_t ns_per_mib(std::uint64_t ns, std::uint64_t bytes) noexcept {
   return base::saturating_mul(ns, kMiB) / std::max<std::uint64_t>(bytes, 1);
 }
 
-// The mean, in which those that are far off count little: 5 % of answers that take ten times as long are no latency.
-// `upwards`: what a larger sample weighs less than a smaller one.
+// The updated mean, with little weight on outliers: 5 % of responses that take ten times as long must not count as
+// latency. `upwards`: the factor by which larger samples weigh less than smaller ones.
 std::uint64_t moved(std::uint64_t known, std::uint64_t sample, std::uint64_t upwards) noexcept {
   const std::uint64_t kept = std::clamp(sample, known / kMostTimes, known * kMostTimes);
   const std::uint64_t slower = kWeight * upwards;
@@ -45,13 +46,13 @@ void LinkModel::note(const LinkAnswer& answer) noexcept {
   latency_known_.store(true, std::memory_order_relaxed);
   if (answer.bytes < kLeastSample) return;
   const std::uint64_t body_ns = std::clamp<std::uint64_t>(answer.end_ns - answer.first_ns, 1000, kMostBodyNs);
-  // What lay ready when the answer began says nothing of how fast it came, unless that was all.
+  // Bytes that were ready when the response began say nothing about the rate, unless they were all of it.
   const bool at_once = body_ns < 2 * kEarlyNs;
   if (!at_once && answer.late_bytes < kLeastSample / 2) return;
   const std::uint64_t all = std::min(answer.bytes, std::uint64_t{1} << 32);
   const std::uint64_t bytes = at_once ? all : std::min(answer.late_bytes, all);
-  // Nor does a body that came at once after a long wait say that the next one will not have to wait: what is beyond the
-  // latency belongs to the answer's bytes.
+  // A body that arrived at once after a long wait does not prove a fast link either: the wait beyond the known latency
+  // counts as transfer time.
   const std::uint64_t waited_ns = latency - std::min(latency, latency_ns());
   const std::uint64_t pace =
       std::clamp(std::max(ns_per_mib(body_ns, bytes), ns_per_mib(body_ns + waited_ns, all)), kLeastPace, kMostPace);
@@ -81,7 +82,7 @@ base::ReadShape LinkModel::shape_of(std::uint64_t latency_ns, std::uint64_t rate
   shape.most_group_bytes = limits_.group_bytes.value_or(kMostGroup);
   shape.group_bytes =
       limits_.group_bytes.value_or(std::clamp(base::saturating_mul(worth, kGroupTimes), kLeastGroup, kMostGroup));
-  // A gap that is read for nothing costs everybody on a narrow link, and without a rate it is not known to be wide.
+  // Reading gaps wastes a narrow link that others share, and until a rate is known the link may be narrow.
   shape.gap_bytes = limits_.gap_bytes.value_or(std::clamp(worth, kLeastGap, rate_known ? kMostGap : kMostFirstGap));
   shape.window_bytes = base::saturating_mul(base::saturating_mul(connections, kWindowTimes),
                                             std::max(worth, std::uint64_t{kLeastGroup}));
@@ -101,7 +102,7 @@ base::ReadShape LinkModel::first_shape(std::uint32_t connections) const noexcept
 std::uint32_t LinkModel::parts(std::uint64_t bytes, std::uint32_t connections) const noexcept {
   const std::uint64_t part = limits_.part_bytes.value_or(std::clamp(request_bytes(), kLeastPart, kMostPart));
   if (part == 0 || connections < 2) return 1;
-  // As an option says none is longer; else a range of less than two parts gains less than it costs.
+  // With the option, no part is longer than it says. Otherwise a range of less than two parts is not worth splitting.
   const std::uint64_t count = limits_.part_bytes ? base::ceil_div(bytes, part) : bytes / part;
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(count, 1, connections));
 }

@@ -1,8 +1,8 @@
-// LinkModel: what answers of a server cost, learned from those that came: how long until the first byte, and how fast
-// one connection goes on from there. What is worth reading over, grouping and splitting follows from the two.
+// LinkModel: learns from past responses what a server's responses cost: the latency to the first byte and the transfer
+// rate of one connection. How to coalesce, group and split reads follows from the two.
 //
-// A request costs its connection the latency, and each byte 1 / rate. So a gap between two wanted ranges is cheaper
-// read than asked for anew as long as it has fewer bytes than the connection carries meanwhile: latency x rate.
+// A request costs its connection the latency, and each byte costs 1 / rate. So reading through a gap between two wanted
+// ranges is cheaper than a new request as long as the gap is smaller than latency x rate.
 //
 // Threads: note() by one at a time; the rest from any thread. Takes no lock, allocates nothing.
 #pragma once
@@ -15,52 +15,53 @@
 
 namespace headrace::http {
 
-// What options say. Nothing: as it is learned.
+// Limits set by options. Empty: use the learned values.
 struct LinkLimits {
-  std::optional<std::uint64_t> gap_bytes = std::nullopt;    // 0: none is read over
-  std::optional<std::uint64_t> group_bytes = std::nullopt;  // most that one request takes of several ranges
-  std::optional<std::uint64_t> part_bytes = std::nullopt;   // of a range that several requests take; 0: none is split
+  std::optional<std::uint64_t> gap_bytes = std::nullopt;    // 0: gaps are never read
+  std::optional<std::uint64_t> group_bytes = std::nullopt;  // maximum for one request that covers several ranges
+  std::optional<std::uint64_t> part_bytes = std::nullopt;   // part size when a range is split; 0: never split
 };
 
-// An answer that came to its good end, by base::now_ns().
+// A response that completed; times by base::now_ns().
 struct LinkAnswer {
-  std::uint64_t asked_ns = 0;  // the connection stood, and the request went out
-  std::uint64_t first_ns = 0;  // the answer began
+  std::uint64_t asked_ns = 0;  // the connection was up and the request was sent
+  std::uint64_t first_ns = 0;  // the first byte of the response arrived
   std::uint64_t end_ns = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t late_bytes = 0;  // of these, what came kEarlyNs after it began, and later
+  std::uint64_t late_bytes = 0;  // of `bytes`, those that arrived at least kEarlyNs after first_ns
 };
 
 class LinkModel {
  public:
-  // Of a server that nothing is known of: object stores of the region one is in.
+  // Assumed for an unknown server: an object store in the same region.
   static constexpr std::uint64_t kFirstLatencyNs = 20'000'000;
   static constexpr std::uint64_t kFirstRate = 50'000'000;
-  // Whatever is learned, bytes.
+  // Bounds on all derived sizes, in bytes.
   static constexpr std::uint64_t kLeastGap = 16 << 10, kMostGap = 8 << 20;
-  static constexpr std::uint64_t kMostFirstGap = 1 << 20;  // as long as no rate is known
+  static constexpr std::uint64_t kMostFirstGap = 1 << 20;  // while the rate is unknown
   static constexpr std::uint64_t kLeastGroup = 1 << 20, kMostGroup = 8 << 20;
   static constexpr std::uint64_t kLeastPart = 1 << 20, kMostPart = 16 << 20;
-  static constexpr std::uint64_t kLeastSample = 128 << 10;  // of fewer bytes nothing is learned of the rate
-  static constexpr std::uint64_t kEarlyNs = 1'000'000;      // what comes sooner had been waiting to be read
+  static constexpr std::uint64_t kLeastSample = 128 << 10;  // smaller responses say nothing about the rate
+  static constexpr std::uint64_t kEarlyNs = 1'000'000;      // earlier bytes were already buffered when reading began
 
   explicit LinkModel(const LinkLimits& limits) noexcept : limits_(limits) {}
 
-  // Clocks that run backwards and answers without bytes are passed over.
+  // Ignores responses whose times run backwards; those of fewer than kLeastSample bytes count for the latency only.
   void note(const LinkAnswer& answer) noexcept;
 
   std::uint64_t latency_ns() const noexcept { return latency_ns_.load(std::memory_order_relaxed); }
-  std::uint64_t bytes_per_second() const noexcept;  // of a connection, as others use the link and the server as well
-  // What a connection carries in the time that a request costs.
+  std::uint64_t bytes_per_second() const noexcept;  // of one connection, while others share the link and the server
+  // The bytes that a connection transfers in the time that a request costs.
   std::uint64_t request_bytes() const noexcept;
-  // How long an answer of so many bytes takes.
+  // Expected time of a response of `bytes` bytes.
   std::uint64_t expected_ns(std::uint64_t bytes) const noexcept;
 
-  // With so many connections.
+  // For `connections` connections.
   base::ReadShape shape(std::uint32_t connections) const noexcept;
-  // The same, of what options say and a server that nothing is known of.
+  // The same from options alone, as for an unknown server.
   base::ReadShape first_shape(std::uint32_t connections) const noexcept;
-  // How many requests take a range of so many bytes together, where `connections` have nothing else to do. At least 1.
+  // How many requests should share a range of `bytes` bytes when `connections` connections are otherwise idle. At least
+  // 1.
   std::uint32_t parts(std::uint64_t bytes, std::uint32_t connections) const noexcept;
 
  private:
@@ -68,7 +69,7 @@ class LinkModel {
                            std::uint32_t connections) const noexcept;
 
   const LinkLimits limits_;
-  // Means: of a latency, and of the time that a MiB takes. (A mean of rates would be that of the fast answers.)
+  // Means of the latency and of the time per MiB. (A mean of rates would be dominated by the fast responses.)
   std::atomic<std::uint64_t> latency_ns_{kFirstLatencyNs}, pace_{(std::uint64_t{1} << 20) * 1'000'000'000 / kFirstRate};
   std::atomic<bool> latency_known_{false}, rate_known_{false};
 };

@@ -1,4 +1,4 @@
-// What is learned of a server's answers, by answers that are made up.
+// What the model learns from simulated responses.
 #include "http/link_model.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000, kMiB = 1 << 20;
 
-// Of a server with a latency and a rate.
+// A response of a server with this latency and rate.
 LinkAnswer answer(std::uint64_t latency_ns, std::uint64_t rate, std::uint64_t bytes) {
   constexpr std::uint64_t kBegin = 1000 * kMs;
   const std::uint64_t body_ns = bytes * 1000 / (rate / kMs);
@@ -63,8 +63,8 @@ TEST(LinkModels, LatencyIsWhatTheSoonerAnswersTake) {
   EXPECT_LE(link.latency_ns(), 130 * kMs);
 }
 
-// 64 requests at a time of a server a millisecond away that carries 1.6 GB/s: the last of them waits 40 ms, and then
-// its body is there at once.
+// 64 concurrent requests to a server 1 ms away on a 1.6 GB/s link: the last response waits 40 ms, then its body arrives
+// at once.
 TEST(LinkModels, AnswersThatWaitForEachOtherAreOfNoDistantServer) {
   LinkModel link({});
   for (int i = 0; i < 2000; ++i) {
@@ -74,7 +74,7 @@ TEST(LinkModels, AnswersThatWaitForEachOtherAreOfNoDistantServer) {
   EXPECT_LE(link.latency_ns(), 12 * kMs);
   EXPECT_LE(link.bytes_per_second(), 200'000'000u);
   EXPECT_GE(link.bytes_per_second(), 25'000'000u);
-  EXPECT_LE(link.shape(64).gap_bytes, 2 * kMiB);  // 8 MiB by their mean latency and the rate of each body
+  EXPECT_LE(link.shape(64).gap_bytes, 2 * kMiB);  // the mean latency and each body's own rate would give 8 MiB
 }
 
 TEST(LinkModels, AFewSlowAnswersAreNoLatency) {
@@ -91,7 +91,7 @@ TEST(LinkModels, BelieveNoClock) {
   link.note({5, 6, 4, kMiB, kMiB});
   EXPECT_EQ(link.latency_ns(), LinkModel::kFirstLatencyNs);
   EXPECT_EQ(link.bytes_per_second(), LinkModel::kFirstRate);
-  // Whatever comes is within bounds, and nothing wraps.
+  // All results stay within bounds, and nothing overflows.
   constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   for (const LinkAnswer& odd :
        {LinkAnswer{1, 1, 1, kEnd, kEnd}, LinkAnswer{1, 1, kEnd, kEnd, kEnd}, LinkAnswer{1, kEnd, kEnd, 1, kEnd},
@@ -115,16 +115,16 @@ TEST(LinkModels, AGapIsReadAsLongAsThatIsCheaperThanARequest) {
     std::uint64_t latency_ms, rate, gap;
   } rows[] = {{100, 50'000'000, 5'000'000},  // another continent
               {20, 50'000'000, 1'000'000},   // a cloud, from inside
-              {1, 100'000'000, 100'000},     // the rack
+              {1, 100'000'000, 100'000},     // the same rack
               {100, 1'000'000, 100'000},     // a narrow link
-              {200, 500'000'000, 8 << 20},   // bounded
+              {200, 500'000'000, 8 << 20},   // clamped
               {1, 1'000'000, LinkModel::kLeastGap}};
   for (const auto& row : rows) {
     LinkModel link({});
     for (int i = 0; i < 50; ++i) link.note(answer(row.latency_ms * kMs, row.rate, 4 * kMiB));
     expect_near(link.shape(64).gap_bytes, row.gap);
   }
-  // While no rate is known the link may be narrow.
+  // Until a rate is known, the link may be narrow.
   LinkModel fresh({});
   EXPECT_LE(fresh.shape(64).gap_bytes, LinkModel::kMostFirstGap);
   fresh.note(answer(500 * kMs, kMs, 1));

@@ -14,7 +14,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr int kLookMs = 20;  // how often it is looked at whether the program has ended
+constexpr int kLookMs = 20;  // interval at which to check whether the program has ended
 constexpr std::size_t kMostWords = 256;
 
 Status program_failed(Code code, const std::string& what) { return Status(code, Layer::kStore, "the program " + what); }
@@ -39,12 +39,12 @@ struct SpawnPlan {
     const auto note = [this](int result) { error = error != 0 ? error : result; };
     note(::posix_spawn_file_actions_init(&files));
     note(::posix_spawnattr_init(&how));
-    // The output first: its descriptor may be one of those that are opened after it.
+    // Redirect the output first: its descriptor may be one that the following opens replace.
     note(::posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO));
     note(::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
     note(::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0));
-    // A group of its own, so that it can be ended with all it has started; and signals as programs expect them,
-    // whatever this thread and the program around it do with theirs.
+    // Its own process group, so that it can be killed with all its children; and default signal handling, whatever this
+    // thread and process use.
     sigset_t none, usual;
     ::sigemptyset(&none);
     ::sigemptyset(&usual);
@@ -70,15 +70,15 @@ std::vector<char*> pointers_of(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Whether it has ended, or is not this process's to wait for; it stays to be waited for.
+// Whether it has ended, or cannot be waited for by this process. Does not reap it.
 bool program_has_ended(pid_t pid) {
   siginfo_t about{};
   const int result = ::waitid(P_PID, static_cast<id_t>(pid), &about, WEXITED | WNOHANG | WNOWAIT);
   return (result == 0 && about.si_pid == pid) || (result != 0 && errno == ECHILD);
 }
 
-// Waits for it. OK where it ended with 0, and where the program around this one takes its children's ends itself: what
-// was printed then has to do.
+// Reaps the program. OK if it exited with 0, or if this process's own handling of SIGCHLD reaped it first: then only
+// its output can be judged.
 Status wait_for_end(pid_t pid) {
   int status = 0;
   pid_t got = -1;
@@ -90,12 +90,13 @@ Status wait_for_end(pid_t pid) {
   return program_failed(Code::kIo, "was ended by signal " + std::to_string(WTERMSIG(status)));
 }
 
-// Reads until the program has ended. An error: it is to be killed.
+// Reads until the program has ended. On an error the caller must kill it.
 Status read_output(int fd, pid_t pid, const ProgramRun& run, const std::atomic<bool>& stop, std::string& text) {
   const std::uint64_t until = base::now_ns() + run.most_ns;
   bool open = true;
   for (;;) {
-    // Before the last look at the pipe: what it printed is there then, even if others keep the pipe open.
+    // Check before the last read: all the program's output is then in the pipe, even if other processes keep the pipe
+    // open.
     const bool ended = program_has_ended(pid);
     for (bool more = open; more;) {
       pollfd one{fd, POLLIN, 0};
@@ -148,7 +149,7 @@ Result<std::string> run_program(const ProgramRun& run, const std::atomic<bool>& 
   ends.close_write();
   std::string text;
   Status read = read_output(ends.read, pid, run, stop, text);
-  if (!read.ok()) (void)::kill(-pid, SIGKILL);  // with all that it has started
+  if (!read.ok()) (void)::kill(-pid, SIGKILL);  // with all its children
   Status end = wait_for_end(pid);
   HEADRACE_TRY(std::move(read));
   HEADRACE_TRY(std::move(end));
@@ -158,7 +159,7 @@ Result<std::string> run_program(const ProgramRun& run, const std::atomic<bool>& 
 std::optional<std::vector<std::string>> split_command(std::string_view line) {
   std::vector<std::string> words;
   std::string word;
-  bool inside = false;  // of a word
+  bool inside = false;  // a word
   char quote = '\0';
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];

@@ -1,5 +1,5 @@
-// A program is run by its words and no shell: what it prints comes back, whatever it does otherwise costs a named error
-// in time, and nothing of it stays behind.
+// A program is run without a shell: its output is returned, any misbehaviour gives a named error in time, and no
+// process is left behind.
 #include "http/program_output.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(ProgramOutput, WhatTakesTooLongIsEndedWithAllItStarted) {
   pid_t child = 0;
   std::ifstream(folder.path() + "/child") >> child;
   ASSERT_GT(child, 0);
-  // It is somebody else's now, who waits for it when it has time.
+  // Its new parent reaps it at some later time.
   bool gone = false;
   for (int i = 0; i < 500 && !gone; ++i) {
     std::ifstream about("/proc/" + std::to_string(child) + "/stat");
@@ -103,7 +103,7 @@ TEST(ProgramOutput, SignalsAreThoseOfAProgramOfItsOwn) {
   EXPECT_NE(got->find("0000000000000000"), std::string::npos) << *got;
 }
 
-// A program around this one may leave it to the kernel to take the ends of its children.
+// The surrounding program may ignore SIGCHLD, so that the kernel reaps its children.
 TEST(ProgramOutput, OfProgramsThatDoNotWaitForTheirChildren) {
   struct sigaction ignore {
   }, before{};

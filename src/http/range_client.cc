@@ -15,7 +15,7 @@ namespace headrace::http {
 namespace {
 
 constexpr std::uint64_t kPartUnit = 64 << 10;         // parts begin at multiples of it
-constexpr std::uint64_t kMostHedgesBytes = 32 << 20;  // memory of second requests at a time
+constexpr std::uint64_t kMostHedgesBytes = 32 << 20;  // limit for the memory of all hedged (second) requests
 
 Status changed(const char* what) { return Status(Code::kAgainExhausted, Layer::kStore, what); }
 
@@ -41,7 +41,7 @@ RangeClient::RangeClient(RangeService& service, const ClientOptions& options, st
   transport_->use_connections(server_.connections());
 }
 
-// Its threads may still be behind the end of the last read.
+// The transport's threads may still run after the last done().
 RangeClient::~RangeClient() { transport_->stop(); }
 
 std::int64_t RangeClient::server_now() const noexcept {
@@ -51,7 +51,7 @@ std::int64_t RangeClient::server_now() const noexcept {
 RangeClient::Job* RangeClient::take_job() {
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    // So that none is ever lost for want of room.
+    // Reserve room for every job, so that recycle_locked() cannot fail.
     if (free_.capacity() <= jobs_.size()) free_.reserve(2 * jobs_.size() + 16);
     jobs_.push_back(std::make_unique<Job>(*this));
     return jobs_.back().get();
@@ -68,10 +68,10 @@ void RangeClient::recycle(Job* job) noexcept {
 
 void RangeClient::recycle_locked(Job* job) noexcept {
   job->forget();
-  free_.push_back(job);  // has room
+  free_.push_back(job);  // capacity was reserved in take_job()
 }
 
-// Before the first lock: one of the parent's may be held for ever.
+// Must precede the first lock: in a forked child, a lock that the parent held is never released.
 Status RangeClient::check_own() const {
   if (generation_ == base::fork_generation()) return {};
   return Status(Code::kForked, Layer::kStore, "the store was opened before fork(): open it again in the child");
@@ -125,8 +125,8 @@ Status RangeClient::start(std::span<RangeRead* const> reads) {
   return {};
 }
 
-// Each of the reads under way has its share of the connections. What has no version that can be asked for is not
-// split: its parts could be of two.
+// Each running read gets its share of the connections. A read without a version that can be requested is not split: its
+// parts could come from two versions.
 std::uint32_t RangeClient::parts_of(const RangeRead& read, std::size_t busy) const {
   if (read.from_end || read.out.size() <= kPartUnit) return 1;
   const bool pinned =
@@ -136,8 +136,8 @@ std::uint32_t RangeClient::parts_of(const RangeRead& read, std::size_t busy) con
                               static_cast<std::uint32_t>(server_.connections() / std::max<std::size_t>(busy, 1)));
 }
 
-// All parts where the version is known; else the first, whose answer tells it. What it throws leaves the jobs it has
-// made in `jobs`.
+// Prepares all parts if the version is known; otherwise only the first, whose response names it. On an exception the
+// jobs made so far are left in `jobs`.
 void RangeClient::begin_split(RangeRead& read, Job& lead, std::uint32_t parts, std::vector<Job*>& jobs) {
   Split& split = lead.own_split();
   split.read = &read;
@@ -158,7 +158,7 @@ void RangeClient::begin_split(RangeRead& read, Job& lead, std::uint32_t parts, s
   split.left = split.parts.size();
 }
 
-// Of the range's bytes from `begin` to `end`.
+// Adds parts for the range's bytes [begin, end).
 void RangeClient::add_parts(Split& split, std::uint64_t begin, std::uint64_t end, const Url& place,
                             std::vector<Job*>& jobs) {
   if (begin < end) jobs.reserve(jobs.size() + static_cast<std::size_t>(base::ceil_div(end - begin, split.part_bytes)));
@@ -171,7 +171,8 @@ void RangeClient::add_parts(Split& split, std::uint64_t begin, std::uint64_t end
   }
 }
 
-// The first part's answer has told which version the object is of, and how long it is. On the thread that it comes on.
+// The first part's response has named the object's version and size: starts the other parts. Runs on the first part's
+// transport thread.
 Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
   Split& split = *lead.split();
   const std::uint64_t there = object_bytes - std::min(object_bytes, split.read->offset);
@@ -182,7 +183,7 @@ Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
     add_parts(split, lead.out().size(), end, lead.place(), jobs);
     bool wanted = true;
     {
-      // With the lock: cancel() finds all of them, or they are not asked for.
+      // Under the lock, so that cancel() either finds all of them or none is requested.
       std::lock_guard lock(mutex_);
       wanted = !lead.cancel_wanted.load(std::memory_order_relaxed);
       if (wanted) {
@@ -206,7 +207,7 @@ Status RangeClient::begin_rest(Job& lead, std::uint64_t object_bytes) {
   return status;
 }
 
-// Its answer shows that the range is better asked for by one request.
+// The response shows that the range should be read by a single request.
 void RangeClient::keep_whole(Job& lead) noexcept {
   std::lock_guard lock(mutex_);
   lead.leave_split();
@@ -228,7 +229,7 @@ void RangeClient::give_up_locked(Job& job) noexcept {
   if (job.rival != nullptr) job.rival->cancel_wanted.store(true, std::memory_order_relaxed);
 }
 
-// It is late: asks a second time, where there is budget and memory for it. On the thread that the first is carried by.
+// A late job: sends a second request if budget and memory allow. Runs on the transport thread that carries the first.
 void RangeClient::hedge(Job& job) noexcept {
   const std::size_t bytes = job.out().size();
   {
@@ -259,7 +260,7 @@ void RangeClient::hedge(Job& job) noexcept {
       Exchange* const one[] = {second};
       begun = transport_->start(one).ok();
     }
-  } catch (const std::bad_alloc&) {  // then it is not asked a second time
+  } catch (const std::bad_alloc&) {  // continue with one request
   }
   if (begun) return;
   std::lock_guard lock(mutex_);
@@ -270,14 +271,14 @@ void RangeClient::hedge(Job& job) noexcept {
   recycle_locked(second);
 }
 
-// Whether the second request for the same bytes has them.
+// Whether the hedged second request has already delivered the bytes of `job`.
 bool RangeClient::is_beaten(Job& job) {
   std::lock_guard lock(mutex_);
   return !job.hedges && job.rival != nullptr && job.rival->over && job.rival->outcome().status.ok();
 }
 
-// Of two requests for the same bytes one has ended. The first that comes right wins, and the range ends when both have:
-// so the other writes nothing after that. Gives the job that the range is to be ended by; null: not yet.
+// One of two requests for the same bytes has ended. The first success wins, but the range completes only when both have
+// ended, so that the loser writes nothing afterwards. Returns the job that completes the range; null: not yet.
 RangeClient::Job* RangeClient::settle(Job& job) noexcept {
   Job* first = nullptr;
   Job* parked = nullptr;
@@ -295,12 +296,12 @@ RangeClient::Job* RangeClient::settle(Job& job) noexcept {
     }
   }
   if (parked != nullptr) {
-    parked->finish(status_of(ExchangeEnd::kCancelled, {}));  // and with it the range
+    parked->finish(status_of(ExchangeEnd::kCancelled, {}));  // this also completes the range
   } else if (stop) {
     transport_->look_for_cancelled();
   }
   if (first == nullptr) return nullptr;
-  // Both have ended: nobody else has either of them.
+  // Both have ended, so no other thread uses either.
   Job* const second = first->rival;
   if (!first->outcome().status.ok() && second->outcome().status.ok()) {
     std::memcpy(first->out().data(), second->out().data(), static_cast<std::size_t>(second->outcome().bytes));
@@ -314,7 +315,7 @@ RangeClient::Job* RangeClient::settle(Job& job) noexcept {
   return first;
 }
 
-// A job has ended: so has its read, or, where that was split, when this was the last of its parts.
+// A job has ended. Its read completes, or, if split, completes with its last part.
 void RangeClient::ended(Job& one) noexcept {
   Job* const settled = settle(one);
   if (settled == nullptr) return;
@@ -345,7 +346,7 @@ void RangeClient::ended(Job& one) noexcept {
   read->listener->done({&read, 1});
 }
 
-// Whether it was the last. Where one fails, the others are not wanted any more.
+// Returns whether this was the last part. The first failure cancels the other parts.
 bool RangeClient::part_ended(Job& job) noexcept {
   Split& split = *job.split();
   bool last = false, stop = false;
@@ -364,13 +365,13 @@ bool RangeClient::part_ended(Job& job) noexcept {
   return last;
 }
 
-// What came of a range whose parts have all ended: all of it, to where the object ends, or an error.
+// The result of a range whose parts have all ended: all bytes up to the object's end, or an error.
 void RangeClient::join(Split& split) noexcept {
   RangeRead& read = *split.read;
   read.bytes = 0;
   try {
     if (split.failed) {
-      // There was such an object: it is not a chunk that was never written.
+      // The object existed, so this is not a chunk that was never written.
       const bool removed = split.begun && split.failure.code() == Code::kNotFound;
       read.status =
           removed ? changed("the object was removed while it was read: read it again") : std::move(split.failure);
@@ -414,10 +415,10 @@ void RangeClient::join(Split& split) noexcept {
   }
 }
 
-// All of them, or none. Where it is not known who asks they wait for resume().
+// Takes all jobs or none. Without credentials they wait for resume().
 Status RangeClient::go(std::span<Job* const> jobs) {
   {
-    // With the lock: resume() does not come between the answer and the parking.
+    // Under the lock, so that resume() cannot run between the check and the parking.
     std::lock_guard lock(mutex_);
     HEADRACE_TRY_ASSIGN(const bool prepared, service_.prepared());
     if (!prepared) {
@@ -475,7 +476,7 @@ void RangeClient::cancel(std::span<RangeRead* const> reads) noexcept {
       if (job.split() == nullptr) continue;
       for (Job* const part : job.split()->parts) give_up_locked(*part);
     }
-    // Those that wait for resume() end now: it may take seconds. Without memory for that they end then.
+    // End parked jobs now, since resume() may take seconds. Without memory for that, resume() ends them.
     try {
       std::erase_if(parked_, [&](Job* job) {
         if (!job->cancel_wanted.load(std::memory_order_relaxed)) return false;

@@ -1,11 +1,14 @@
-// RangeClient: ranges of a service's objects over a Transport: requests, redirects, retries and the verdict on what
-// comes. Stores of HTTP servers and of S3 are a RangeService and one of these. A long range is asked for in parts by
-// several requests at a time, each straight into its place and all of one version; it ends once, with the last of them.
+// RangeClient: reads ranges of a service's objects over a Transport. It builds requests, follows redirects, retries,
+// and validates responses. A store is a RangeService plus a RangeClient. A long range is split into parts that several
+// requests fetch concurrently, each directly into its place and all of one version; the read completes once, with the
+// last part.
 //
 // Threads: every call from any thread. RangeListener::done() is called on one of the transport's threads, with no lock
 //          held.
-// Owns:    its transport. Goes when all reads have ended, and then waits for the transport's threads.
-// Fails:   each read ends once, with its bytes or a Status; what a server sends beyond a range is not written.
+// Owns:    its transport. Must be destroyed after all reads have completed; the destructor waits for the transport's
+//          threads.
+// Fails:   each read completes once, with its bytes or a Status. Bytes that a server sends beyond the range are not
+//          written.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -29,29 +32,29 @@
 
 namespace headrace::http {
 
-// Where objects are and how one asks for them. Calls come from several threads.
+// Where objects are and how requests for them are authorised. Called from several threads.
 class RangeService {
  public:
   virtual ~RangeService() = default;
   virtual ServiceKind kind() const noexcept = 0;
   virtual Url place(std::string_view key) const = 0;
-  // False: ranges from the end are asked for in two steps.
+  // False: ranges from the end need two requests.
   virtual bool has_suffix_ranges() const noexcept { return true; }
-  // Whether it is known who asks. False: RangeClient::resume() is called when it is, or with why it is not. An error:
-  // nothing is asked now.
+  // Whether credentials are available. False: RangeClient::resume() is called once they are, or with the reason why
+  // not. An error: requests fail now.
   virtual Result<bool> prepared() { return true; }
-  // Adds what tells who asks; `now`: seconds since 1970 by the server's clock. Called only for places of its own
-  // origin: what leads elsewhere gets nothing. Gives a number for renew().
+  // Adds the headers that authenticate a request; `now`: seconds since 1970 by the server's clock. Called only for URLs
+  // of the service's own origin, so redirects elsewhere carry no credentials. Returns a generation for renew().
   virtual std::uint64_t authorize(const Url& url, std::int64_t now, std::vector<std::string>& headers) = 0;
-  // The server says that what authorize() gave with that number has ended. False: there is nothing else.
+  // The server says that the credentials of this generation have expired. False: there are no others.
   virtual bool renew(std::uint64_t) { return false; }
-  // That is where the bucket is.
+  // The server says which region the bucket is in.
   virtual void learn_region(std::string_view region) = 0;
 };
 
-// What a client takes for time. Its transport keeps the same: times of an Exchange are by now_ns().
+// The client's source of time. Its transport must use the same: times of an Exchange are by now_ns().
 struct ClientClock {
-  std::uint64_t (*now_ns)() noexcept = &base::now_ns;        // never goes back
+  std::uint64_t (*now_ns)() noexcept = &base::now_ns;        // monotonic
   std::int64_t (*unix_s)() noexcept = &system_unix_seconds;  // seconds since 1970
   static std::int64_t system_unix_seconds() noexcept;
 };
@@ -60,35 +63,35 @@ struct ClientOptions {
   TransportOptions transport;
   RetryLimits retry;
   LinkLimits link;
-  std::uint64_t absent_ns = 10'000'000'000;  // for which an object that is not there is not asked for again
-  bool hedge = false;                        // late answers are asked for a second time, as HedgePolicy has it
-  std::uint64_t total_ns = 300'000'000'000;  // of a range, with all its attempts
-  ClientClock clock;                         // another one for tests
+  std::uint64_t absent_ns = 10'000'000'000;  // how long a missing object is not requested again
+  bool hedge = false;                        // send a second request for late responses, as HedgePolicy decides
+  std::uint64_t total_ns = 300'000'000'000;  // time limit for a range, including all its attempts
+  ClientClock clock;                         // replaced in tests
 };
 
 class RangeClient {
  public:
-  // `service` outlives it.
+  // `service` must outlive the client.
   RangeClient(RangeService& service, const ClientOptions& options, std::unique_ptr<Transport> transport);
   RangeClient(const RangeClient&) = delete;
   RangeClient& operator=(const RangeClient&) = delete;
   ~RangeClient();
 
-  // As ByteStore has them.
+  // As in ByteStore.
   Status start(std::span<RangeRead* const> reads);
   void cancel(std::span<RangeRead* const> reads) noexcept;
 
-  // The service knows who asks, or why it does not: what waits for that goes on, or ends so.
+  // The service has obtained credentials, or failed to: requests that wait for them continue, or fail with `status`.
   void resume(const Status& status) noexcept;
 
-  // As base::ReadShaper has it: from what the answers so far have cost.
+  // As in base::ReadShaper, derived from the cost of past responses.
   base::ReadShape read_shape(bool steady) const noexcept {
     return steady ? server_.link().first_shape(options_.transport.connections)
                   : server_.link().shape(server_.connections());
   }
 
-  // A whole answer of at most `limit` bytes, such as a listing. Waits for it. `place` is asked again when the service
-  // has learnt where it is.
+  // Returns a whole response body of at most `limit` bytes, such as a listing. Blocks. `place` is called again after
+  // the service has learnt the bucket's region.
   Result<std::string> get_whole(const std::function<Url()>& place, std::uint64_t limit);
 
  private:
@@ -118,17 +121,17 @@ class RangeClient {
 
   RangeService& service_;
   const ClientOptions options_;
-  const std::uint64_t generation_;  // of the process that it works in
+  const std::uint64_t generation_;  // the fork generation of the owning process
   ServerModel server_;
   AbsentObjects absent_;
-  std::atomic<bool> tells_etags_{false};      // as the last answers that could have shows
-  std::atomic<std::int64_t> clock_ahead_{0};  // seconds that the server's clock is ahead
+  std::atomic<bool> tells_etags_{false};      // whether the latest response that could have carried a strong ETag did
+  std::atomic<std::int64_t> clock_ahead_{0};  // seconds by which the server's clock is ahead
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all there are
+  std::vector<std::unique_ptr<Job>> jobs_;              // guarded by mutex_: all jobs
   std::vector<Job*> free_;                              // guarded by mutex_
   std::unordered_map<const RangeRead*, Job*> running_;  // guarded by mutex_
-  std::vector<Job*> parked_;                            // guarded by mutex_: until it is known who asks
-  std::uint64_t hedged_bytes_ = 0;                      // guarded by mutex_: of second requests, their own memory
+  std::vector<Job*> parked_;                            // guarded by mutex_: jobs that wait for credentials
+  std::uint64_t hedged_bytes_ = 0;                      // guarded by mutex_: memory of hedged (second) requests
   const std::unique_ptr<Transport> transport_;
 };
 

@@ -26,9 +26,9 @@ void RangeClient::Job::prepare(RangeRead& read, const Url& place) {
   prepare_any(place);
   read_ = &read;
   out_ = read.out;
-  // No answer has a byte at such an offset: whether there is such an object, any beyond the end tells.
+  // Clamped: no object reaches this offset, and any offset past the end shows whether the object exists.
   asked_.first = std::min(read.offset, kMostOffset);
-  // Of a read without room one byte is asked for, and dropped: it tells whether there is such an object.
+  // An empty read requests one byte and drops it, to learn whether the object exists.
   asked_.count = std::clamp<std::uint64_t>(read.out.size(), 1, kMostOffset);
   asked_.from_end = read.from_end;
   asked_.etag = read.version;
@@ -76,8 +76,8 @@ void RangeClient::Job::prepare_hedge(Job& late) {
   hedges = true;
 }
 
-// The first time that it is asked for. What finds out which version the others of its range are of is not asked twice:
-// there could be two.
+// Only for a first attempt. A request that determines the version for the other parts is not sent twice, since the two
+// could see different versions.
 bool RangeClient::Job::can_be_hedged() const noexcept {
   return read_ != nullptr && !hedges && attempts_ == 0 && !measuring_ && !out_.empty() &&
          (split_ == nullptr || split_->begun) && out_.size() <= kMostHedgedBytes;
@@ -90,7 +90,7 @@ void RangeClient::Job::on_begin() noexcept {
     const auto late = can_be_hedged() ? client_.server_.late_after(expected_ns_) : std::nullopt;
     late_ns = late ? begun_ns_ + *late : 0;
   }
-  // A range has its time from when its first part begins.
+  // The time limit of a split range starts with its first part.
   if (split_ == nullptr) return;
   std::lock_guard lock(client_.mutex_);
   if (split_->deadline_ns == 0) split_->deadline_ns = deadline_ns;
@@ -105,7 +105,7 @@ void RangeClient::Job::ask() {
     if (!asked_.from_end) range += std::to_string(asked_.first);
     range += "-" + std::to_string(asked_.from_end ? asked_.count : asked_.first + asked_.count - 1);
     headers.push_back(std::move(range));
-    // What is no ETag of ours no answer matches.
+    // Other versions are not sent; no response will match them.
     if (!asked_.etag.empty() && strong_etag(asked_.etag) == asked_.etag) {
       headers.push_back("If-Match: " + std::string(asked_.etag));
     }
@@ -139,7 +139,7 @@ bool RangeClient::Job::on_line(std::string_view line) noexcept {
   }
 }
 
-// The head is complete.
+// Called when the head is complete.
 bool RangeClient::Job::plan() {
   if (!head_.malformed.empty()) {
     failed_ = say(Code::kIo, "the server's answer is malformed").with_cause(head_.malformed);
@@ -156,8 +156,8 @@ bool RangeClient::Job::plan() {
   return split_ == nullptr || split_->begun || plan_split();
 }
 
-// Of the first part of a range of which no version was known: the others are of the one that has come. What has none,
-// or does not say how long it is, or has no ranges, is asked for by one request.
+// The first part of a range whose version was unknown: the other parts must have the version of this response. Without
+// a strong ETag, a size or range support, the whole range is read by a single request.
 bool RangeClient::Job::plan_split() {
   const std::string_view etag = strong_etag(head_.etag);
   client_.tells_etags_.store(!etag.empty(), std::memory_order_relaxed);
@@ -165,12 +165,12 @@ bool RangeClient::Job::plan_split() {
   if (unsplit_) return false;
   split_->etag = etag;
   split_->begun = true;
-  asked_.etag = split_->etag;  // where this part is asked for once more
+  asked_.etag = split_->etag;  // for a retry of this part
   failed_ = client_.begin_rest(*this, plan_->object_bytes);
   return failed_.ok();
 }
 
-// The rest of what the answer has for this range.
+// Room for the rest of the response's bytes.
 std::span<std::byte> RangeClient::Job::body_room() noexcept {
   if (!plan_ || !failed_.ok() || whole_ != nullptr || measuring_ || out_.empty()) return {};
   const std::uint64_t end = std::min<std::uint64_t>(plan_->bytes, out_.size());
@@ -195,7 +195,7 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
     if (client_.options_.clock.now_ns() - first_ns_ >= LinkModel::kEarlyNs) late_bytes_ += some;
     received_ += some;
     surplus_ = surplus_ || some < bytes.size();
-    // A cut answer is stopped as soon as it is complete.
+    // A cut response is stopped as soon as it has all wanted bytes.
     return !surplus_ && !(plan_->cut && received_ == plan_->bytes);
   } catch (const std::bad_alloc&) {
     failed_ = Status::out_of_memory();
@@ -221,7 +221,7 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
   if (end == ExchangeEnd::kCancelled) {
-    // It would have taken longer yet, which the next ones are compared with.
+    // This request would have taken longer still; record its time so far.
     if (client_.is_beaten(*this)) client_.server_.took(client_.options_.clock.now_ns() - begun_ns_, expected_ns_);
     return status_of(end, {});
   }
@@ -235,7 +235,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     again = true;
     return {};
   }
-  // A server that closes is done with an error's text.
+  // An error response whose connection broke is still judged by its head and partial text.
   const bool stopped = end == ExchangeEnd::kStopped;
   if (end != ExchangeEnd::kComplete && !stopped && (plan_ || !head_.is_complete())) {
     Status status = status_of(end, detail);
@@ -274,7 +274,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   return {};
 }
 
-// Of the answer to the first byte: the range from the end is one from the start now.
+// Takes the size from the response to the first byte: the range from the end becomes one from the start.
 bool RangeClient::Job::learn_size(const BodyPlan& plan) {
   if (plan.object_bytes == BodyPlan::kUnknown || plan.object_bytes == 0) return false;
   measuring_ = false;
@@ -331,7 +331,7 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
 Status RangeClient::Job::retry(Status status, bool& again) {
   const std::uint64_t now = client_.options_.clock.now_ns();
   if (head_.status == 429 || head_.status == 503) client_.note_refusal(true);
-  if (hedges) return status;  // the first request goes on by itself
+  if (hedges) return status;  // the first request retries for itself
   std::uint64_t patience_ns = 0;
   if (const auto seconds = parse_retry_after(head_.retry_after, client_.server_now())) {
     patience_ns = *seconds * std::uint64_t{1'000'000'000};
@@ -340,7 +340,7 @@ Status RangeClient::Job::retry(Status status, bool& again) {
   const auto wait = client_.server_.wait_ns(++attempts_, patience_ns, left);
   if (!wait) return status;
   not_before_ns = now + *wait;
-  at_ = place_;  // a redirect is asked for anew: what it led to may be what failed
+  at_ = place_;  // redirects are resolved again, since the target may be what failed
   redirects_ = 0;
   again = true;
   return status;
@@ -356,7 +356,7 @@ void RangeClient::Job::finish(Status status) noexcept {
   client_.recycle(this);
   std::lock_guard lock(whole->mutex);
   whole->done = true;
-  whole->came.notify_one();  // with the lock: whoever waits frees this
+  whole->came.notify_one();  // under the lock: the waiting thread then destroys `whole`
 }
 
 }  // namespace headrace::http

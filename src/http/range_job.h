@@ -1,9 +1,8 @@
-// RangeClient::Job: one range, or a part of one, from its first request to its end.
+// RangeClient::Job: one range, or a part of one, from its first request to its completion.
 //
-// Threads: that of the transport which carries it, but for prepare(), ask() and what its client does under its lock.
-// Parts
-//          of one range are carried by several at the same time.
-// Owns:    nothing of a read; its client owns it, and uses it for one range after the other.
+// Threads: the transport thread that carries it, except prepare(), ask() and what the client does under its lock. Parts
+//          of one range may be carried by several threads at once.
+// Owns:    nothing of a read. The client owns the job and reuses it for one range after the other.
 #pragma once
 
 #include <condition_variable>
@@ -22,7 +21,7 @@
 
 namespace headrace::http {
 
-// Who waits for a whole answer, such as a listing.
+// The waiting caller of get_whole().
 struct RangeClient::Whole {
   const std::function<Url()>& place;
   std::uint64_t limit = 0;
@@ -33,24 +32,25 @@ struct RangeClient::Whole {
   bool done = false;  // guarded by mutex
 };
 
-// A range that several requests take, each straight into its place. It ends when the last of them has.
+// A range split over several requests, each of which writes directly into its place. It completes with the last of
+// them.
 struct RangeClient::Split {
   RangeRead* read = nullptr;
   std::uint64_t part_bytes = 0;
-  // Which version it is: the reader's, or that of the first answer. All parts are asked for with it.
+  // The version that all parts must have: the reader's, or that of the first response.
   std::string etag;
-  bool begun = false;  // the parts behind the first have been asked for
+  bool begun = false;  // the parts after the first have been requested
   // Guarded by the client's mutex:
-  std::uint64_t deadline_ns = 0;  // of all parts, once one has begun
-  std::vector<Job*> parts;        // in their order
-  std::size_t left = 0;           // that have not ended
+  std::uint64_t deadline_ns = 0;  // of all parts; set when the first one starts
+  std::vector<Job*> parts;        // in the order of their bytes
+  std::size_t left = 0;           // parts that have not ended
   bool failed = false;
-  Status failure;  // of the first that failed
+  Status failure;  // the first failure
 };
 
 class RangeClient::Job final : public Exchange {
  public:
-  // What came of it.
+  // The job's result.
   struct Outcome {
     Status status;
     std::uint64_t bytes = 0, object_bytes = RangeRead::kUnknown;
@@ -62,14 +62,14 @@ class RangeClient::Job final : public Exchange {
 
   void prepare(Whole& whole, const Url& place);
   void prepare(RangeRead& read, const Url& place);
-  // The same, of bytes [begin, begin + out.size()) of the split range alone.
+  // The same for bytes [begin, begin + out.size()) of the split range.
   void prepare_part(Split& split, const Url& place, std::uint64_t begin, std::span<std::byte> out);
-  Split& own_split() noexcept { return own_split_; }  // of the range whose first part this is
-  // Asks for what `late` asks for once more, into memory of its own: until the other has ended nobody may write where
-  // both would. Throws std::bad_alloc.
+  Split& own_split() noexcept { return own_split_; }  // for the range whose first part this is
+  // Prepares a second request for the bytes of `late`, into memory of its own, since both requests may still write.
+  // Throws std::bad_alloc.
   void prepare_hedge(Job& late);
-  void drop_own() noexcept { own_.reset(); }  // that memory
-  // Whether a second request for it would be worth something.
+  void drop_own() noexcept { own_.reset(); }  // frees that memory
+  // Whether a second request for it makes sense.
   bool can_be_hedged() const noexcept;
 
   void on_begin() noexcept override;
@@ -93,10 +93,10 @@ class RangeClient::Job final : public Exchange {
   }
   void leave_split() noexcept { split_ = nullptr; }
 
-  // Of two requests for the same bytes. Guarded by the client's mutex:
-  Job* rival = nullptr;  // the other one, until both have ended
-  bool hedges = false;   // this is the second
-  bool over = false;     // it has ended; outcome() says how
+  // A pair of requests for the same bytes. Guarded by the client's mutex:
+  Job* rival = nullptr;  // the other request, until both have ended
+  bool hedges = false;   // this is the second request
+  bool over = false;     // this request has ended, with outcome()
 
  private:
   void prepare_any(const Url& place);
@@ -114,24 +114,25 @@ class RangeClient::Job final : public Exchange {
   Split* split_ = nullptr;
   Split own_split_;
   std::span<std::byte> out_;
-  std::unique_ptr<std::byte[]> own_;  // of a second request
+  std::unique_ptr<std::byte[]> own_;  // memory of a second request
   Outcome outcome_;
-  Url place_, at_;  // where the object is, and where this request goes
+  Url place_, at_;  // the object's URL; this request's URL, which differs after a redirect
   RangeAsked asked_;
   std::uint32_t attempts_ = 0, redirects_ = 0;
   bool region_told_ = false, clock_told_ = false, renewed_ = false;
-  std::uint64_t generation_ = 0;  // of what said who asks
-  // Of a range from the end, of services that have none: the first byte tells the size, then the range is asked for.
+  std::uint64_t generation_ = 0;  // generation of the credentials in use
+  // For a range from the end where the service lacks suffix ranges: the first byte is requested to learn the size, then
+  // the range.
   bool measuring_ = false;
   std::string measured_etag_;
-  bool unsplit_ = false;  // the answer shows that the range is to be asked for as a whole
-  // Of the answer that comes.
+  bool unsplit_ = false;  // the response shows that the range must be read by a single request
+  // State of the current response.
   AnswerHead head_;
   std::optional<BodyPlan> plan_;
-  Status failed_;                                 // by a callback
-  std::uint64_t begun_ns_ = 0, expected_ns_ = 0;  // of the request: when it began, and how long it may take
-  std::uint64_t first_ns_ = 0;                    // when its first line came
-  std::uint64_t received_ = 0, late_bytes_ = 0;   // late: LinkAnswer
+  Status failed_;                                 // set by a callback
+  std::uint64_t begun_ns_ = 0, expected_ns_ = 0;  // when this request started, and how long it should take
+  std::uint64_t first_ns_ = 0;                    // when its first line arrived
+  std::uint64_t received_ = 0, late_bytes_ = 0;   // late: see LinkAnswer
   bool surplus_ = false;
   std::string error_body_;
 };

@@ -25,7 +25,7 @@ Result<ObjectPlace> split_object_url(std::string_view url) {
     ObjectPlace place{std::string(url.substr(0, slash)), std::string(path.substr(slash + 1))};
     if (!url.starts_with("http")) return place;
     place.store_url += url.substr(path.size());
-    // Keys are escaped when they are asked for; a '+' is no blank there.
+    // Keys are escaped again when requested; in a path '+' is not a space.
     std::string plain;
     for (const char c : place.key) plain += c == '+' ? std::string("%2B") : std::string(1, c);
     if (!http::unescape_form(plain, place.key) || place.key.find('/') != std::string::npos) return refuse();
@@ -40,7 +40,7 @@ namespace {
 
 std::int64_t unix_now_s() { return static_cast<std::int64_t>(::time(nullptr)); }
 
-// What each service begins with: the options, and the environment as it is now.
+// Common to all services: the options, and the environment as it is now.
 struct ServiceStart {
   StorageOptions given;
   RemoteService service;
@@ -58,7 +58,7 @@ Result<ServiceStart> start_service(std::span<const StorageOption> options, Stora
 
 using Obtain = Result<Credentials> (*)(const StorageOptions&, const Surroundings&, const Fetch&, std::int64_t now);
 
-// Tokens go to the endpoint only where nobody reads them on the way.
+// Tokens are sent only to endpoints where they cannot be intercepted.
 ObtainCredentials obtain_by(Obtain obtain, const ServiceStart& start, std::optional<Url> endpoint) {
   return [obtain, given = start.given, surroundings = start.surroundings, endpoint = std::move(endpoint),
           fetch = make_fetch(start.service.client.transport, start.service.stop)]() -> Result<Credentials> {
@@ -68,11 +68,11 @@ ObtainCredentials obtain_by(Obtain obtain, const ServiceStart& start, std::optio
   };
 }
 
-// In what services that speak S3's protocol differ.
+// Differences between services that speak S3's protocol.
 struct BucketVendor {
   const char* scheme;
   StorageService kind;
-  const char* anonymous;  // what says that nobody asks, where the option 'anon' does not
+  const char* anonymous;  // what made requests anonymous, if not the option 'anon'
   bool has_regions;
   Result<S3Settings> (*find_settings)(const StorageOptions&, const Surroundings&);
   Obtain obtain;
@@ -179,7 +179,7 @@ std::string shown_url(std::string_view url) {
   const std::string_view scheme = url.substr(0, mark);
   std::string_view rest = url.substr(mark + 3);
   rest = rest.substr(0, rest.find_first_of("?#"));
-  // There a container stands before the '@'.
+  // In these schemes the container precedes the '@'.
   const bool azure = scheme == "az" || scheme == "abfs" || scheme == "abfss";
   const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
   if (!azure && at != std::string_view::npos) rest.remove_prefix(at + 1);

@@ -1,9 +1,10 @@
-// RemoteService: a URL of a cloud or a web server, and what it takes to ask there: where objects are, who asks, within
-// which limits. Stores are made of it, and whoever looks at a service without reading arrays.
+// RemoteService: the URL of a cloud or web server with everything needed to send requests to it: the location of
+// objects, credentials and limits. Stores are built from it, as are tools that inspect a service without reading
+// arrays.
 //
-// Threads: pure but for the environment and files of credentials, which are read. Asks nobody.
-// Fails:   kInvalidArgument for URLs and options that are not valid, kPermission where nobody is found who could ask;
-//          messages name options and variables, never what they hold.
+// Threads: pure, except that it reads the environment and credentials files. Sends no requests.
+// Fails:   kInvalidArgument for invalid URLs and options, kPermission where no credentials are found; messages name
+//          options and variables, never their values.
 #pragma once
 
 #include <headrace/open_options.h>
@@ -21,36 +22,36 @@ namespace headrace::http {
 
 struct RemoteService {
   std::unique_ptr<BucketDialect> dialect;  // null: a web server
-  std::string prefix;                      // below the bucket; no key has been made of it yet
-  Url base;                                // of a web server, without '/' at its end; its query may be a secret
-  std::vector<std::string> headers;        // of a web server; may be secrets
+  std::string prefix;                      // path below the bucket, not yet made into a key
+  Url base;                                // a web server's URL without a trailing '/'; its query may be a secret
+  std::vector<std::string> headers;        // a web server's request headers; may be secrets
   ClientOptions client;
-  ObtainCredentials obtain;                 // null: nobody, or `source` says who
-  std::shared_ptr<std::atomic<bool>> stop;  // ends what `obtain` has under way
-  std::string source;  // of who asks, by name, where `obtain` is null: "nobody (AWS_NO_SIGN_REQUEST)"
-  std::string region;  // of S3, as it was found; the service may say another
+  ObtainCredentials obtain;                 // null: anonymous, or as `source` says
+  std::shared_ptr<std::atomic<bool>> stop;  // cancels requests that `obtain` has in flight
+  std::string source;                       // of the credentials if `obtain` is null: "nobody (AWS_NO_SIGN_REQUEST)"
+  std::string region;                       // S3: the configured region; the service may name another
 
-  // Of everything below it, for caches; may hold secrets.
+  // Identifies everything below the URL, for caches; may hold secrets.
   std::string identity() const { return dialect != nullptr ? dialect->place(prefix).to_string() : base.to_string(); }
   // Safe to print.
   std::string url() const;
 };
 
-// `location`: what follows "scheme://".
+// `location`: the text after "scheme://".
 Result<RemoteService> find_s3_service(std::string_view location, std::span<const StorageOption> options);
 Result<RemoteService> find_google_service(std::string_view location, std::span<const StorageOption> options);
 Result<RemoteService> find_azure_service(std::string_view location, const char* scheme,
                                          std::span<const StorageOption> options);
-// `url`: all of it.
+// `url`: the whole URL.
 Result<RemoteService> find_web_service(const std::string& url, std::span<const StorageOption> options);
 
-// By the URL's scheme: http, https, s3, gs, gcs, az, abfs, abfss. kUnsupported for others.
+// Dispatches on the URL's scheme: http, https, s3, gs, gcs, az, abfs, abfss. kUnsupported for others.
 Result<RemoteService> find_remote_service(std::string_view url, std::span<const StorageOption> options);
 
-// Of a cloud's service. Waits for credentials, as make_bucket_store() of parts.
+// For a cloud service. Waits for credentials, as the other make_bucket_store().
 Result<std::shared_ptr<ByteStore>> make_bucket_store(RemoteService service);
 
-// A URL that may not be valid, as it may be printed: without names, passwords and queries.
+// A printable form of a URL that may be invalid: user names, passwords and queries are removed.
 std::string shown_url(std::string_view url);
 
 }  // namespace headrace::http

@@ -8,7 +8,7 @@
 namespace headrace::http {
 namespace {
 
-// Lower case names, in their order.
+// Lower-case names, in sorted order.
 using Fields = std::vector<std::pair<const char*, std::string>>;
 
 std::string stamp_of(std::int64_t now) {
@@ -27,7 +27,7 @@ Digest signing_key(const std::string& secret, std::string_view day, std::string_
   return hmac_sha256(as_text(key), "aws4_request");
 }
 
-// `scope`: day, region and service.
+// Signs the request and adds its headers. `scope`: day, region, service and terminator.
 void add_signed(const char* method, const Url& url, const Fields& fields, std::string_view payload,
                 const std::string& id, const Digest& key, const std::string& stamp, const std::string& scope,
                 std::vector<std::string>& headers) {
@@ -60,7 +60,7 @@ std::string RequestSigner::canonical_query(std::string_view query) {
     if (part.find('=') == std::string::npos) part += '=';
     parts.push_back(std::move(part));
   }
-  // By name first: '=' sorts behind some characters that names may have.
+  // Compare names first: '=' sorts after some characters that names may contain.
   std::sort(parts.begin(), parts.end(), [](const std::string& a, const std::string& b) {
     const std::size_t x = a.find('='), y = b.find('=');
     const int names = a.compare(0, x, b, 0, y);

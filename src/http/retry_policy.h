@@ -1,7 +1,7 @@
-// RetryPolicy: when a request that failed is made again.
+// RetryPolicy: decides when to retry a failed request.
 //
-// Exponential backoff with full jitter, never sooner than the server asks for. A budget that successes fill again keeps
-// a store that fails every request from being asked many times as often as one that works.
+// Exponential backoff with full jitter, never sooner than the server asks for. A budget that successes refill keeps a
+// store that fails every request from receiving many times the load of a working one.
 //
 // Threads: one at a time.
 #pragma once
@@ -13,18 +13,18 @@
 namespace headrace::http {
 
 struct RetryLimits {
-  std::uint32_t attempts = 6;  // of one request, the first included
+  std::uint32_t attempts = 6;  // per request, including the first
   std::uint64_t base_ns = 50'000'000;
   std::uint64_t most_ns = 20'000'000'000;
-  std::uint32_t budget = 500;  // retries cost 5 of it, answers give back 1
+  std::uint32_t budget = 500;  // a retry costs 5, a response gives back 1
 };
 
 class RetryPolicy {
  public:
   explicit RetryPolicy(const RetryLimits& limits) noexcept : limits_(limits), budget_(limits.budget) {}
 
-  // How long to wait after `attempts` attempts; nothing: it is not worth another. `asked_ns`: by the server; `left_ns`:
-  // until the request's deadline; `random`: any number.
+  // How long to wait after `attempts` attempts; nothing: do not retry. `asked_ns`: the delay that the server asks for;
+  // `left_ns`: time until the request's deadline; `random`: any number.
   std::optional<std::uint64_t> wait_ns(std::uint32_t attempts, std::uint64_t asked_ns, std::uint64_t left_ns,
                                        std::uint64_t random) noexcept {
     constexpr std::uint32_t kCost = 5;

@@ -12,7 +12,7 @@ namespace {
 
 Status key_refused(Code code, const char* what) { return Status(code, Layer::kStore, what); }
 
-// libcrypto's functions, by its documented signatures: pointers are its own types, of which nothing is known here.
+// libcrypto's functions with their documented signatures; its types are opaque pointers here.
 struct CryptoLibrary {
   void* (*read_memory)(const void* bytes, int size) = nullptr;
   int (*close_memory)(void* memory) = nullptr;
@@ -28,7 +28,7 @@ struct CryptoLibrary {
   void (*clear_errors)() = nullptr;
 };
 
-constexpr int kRsaKind = 6;  // EVP_PKEY_RSA, part of the interface of each version
+constexpr int kRsaKind = 6;  // EVP_PKEY_RSA, the same in every version
 
 Status load_crypto(CryptoLibrary& out) {
   void* library = nullptr;
@@ -67,7 +67,7 @@ Result<const CryptoLibrary*> crypto_library() {
   return &library;
 }
 
-int no_password(char*, int, int, void*) { return -1; }  // else it would be asked for on the terminal
+int no_password(char*, int, int, void*) { return -1; }  // otherwise libcrypto would prompt on the terminal
 
 Result<std::string> sign_with(const CryptoLibrary& crypto, std::string_view pem, std::string_view text) {
   // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_crypto() fails where a function is missing
@@ -105,7 +105,7 @@ Result<std::string> sign_rs256(std::string_view pem, std::string_view text) {
   }
   HEADRACE_TRY_ASSIGN(const CryptoLibrary* const crypto, crypto_library());
   auto signature = sign_with(*crypto, pem, text);
-  crypto->clear_errors();  // this thread's, which others would take for theirs
+  crypto->clear_errors();  // this thread's error queue, which other users of libcrypto would misread
   return signature;
 }
 

@@ -1,10 +1,10 @@
-// Signatures with an RSA key, as Google's token service wants them (RS256: RSASSA-PKCS1-v1_5 with SHA-256).
+// RSA signatures as Google's token service requires them (RS256: RSASSA-PKCS1-v1_5 with SHA-256).
 //
-// By libcrypto, which libcurl brings and which is loaded when the first signature is made: nothing else needs it.
+// Made by libcrypto, a dependency of libcurl. It is loaded on the first signature, since nothing else needs it.
 //
 // Threads: every call from any thread.
-// Fails:   kUnsupported where there is no libcrypto; kInvalidArgument for a key that is none, is locked by a password,
-//          or is no RSA key. Messages have nothing of the key.
+// Fails:   kUnsupported where libcrypto is missing; kInvalidArgument for a key that is invalid, encrypted or not RSA.
+//          Messages contain nothing of the key.
 #pragma once
 
 #include <headrace/status.h>

@@ -2,7 +2,7 @@
 
 namespace headrace::http {
 
-// In the order in which it is signed.
+// Parameters are in signing order.
 void S3Dialect::ask_page(Url& url, std::string_view prefix, std::string_view token) const {
   if (!token.empty()) {
     url.query = "continuation-token=";

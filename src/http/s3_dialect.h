@@ -1,4 +1,4 @@
-// How AWS S3 is asked, and those that speak its protocol: Google's XML interface among them.
+// Requests to AWS S3 and to services that speak its protocol, such as Google's XML interface.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -32,7 +32,7 @@ class S3Dialect final : public BucketDialect {
   RequestSigner signer_;
 };
 
-// As parse_bucket_location(), where buckets are named by S3's rules: also kInvalidArgument for other names.
+// As parse_bucket_location(), and kInvalidArgument for bucket names that S3's rules forbid.
 Result<BucketLocation> parse_s3_location(std::string_view location, const char* scheme);
 
 }  // namespace headrace::http

@@ -20,7 +20,7 @@ Status find_addressing(const StorageOptions& options, S3Settings& settings) {
   if (*hosted && style == "path") {
     return refuse_option("the storage options 'virtual_hosted_style_request' and 'addressing_style' do not agree");
   }
-  // obstore's meaning: with an endpoint of one's own, that is the bucket's.
+  // obstore's meaning: a custom endpoint is then the bucket's own host.
   if (*hosted) {
     settings.addressing = settings.endpoint ? Addressing::kEndpointIsBucket : Addressing::kHost;
   } else if (style.empty()) {
@@ -82,7 +82,7 @@ Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroun
   settings.region = options.text(StorageName::kRegion);
   if (settings.region.empty()) settings.region = surroundings.first_of({"AWS_REGION", "AWS_DEFAULT_REGION"});
   if (settings.region.empty()) settings.region = profile.value("region");
-  // Any will do for the first request: the answer tells the right one.
+  // Any region will do for the first request: the response names the right one.
   if (settings.region.empty()) settings.region = "us-east-1";
   if (!valid_region(settings.region)) {
     return refuse_option("the AWS region has characters that none has: it is like us-east-1");
@@ -102,7 +102,7 @@ Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroun
   settings.requester_pays =
       options.is_on(StorageName::kRequesterPays) ||
       (!options.flag(StorageName::kRequesterPays) && surroundings.secure_getenv("AWS_REQUEST_PAYER") == "requester");
-  // Keys that are given are meant, whatever the environment says.
+  // Explicitly given keys take precedence over the environment.
   const bool keys = !options.text(StorageName::kKeyId).empty() || !options.text(StorageName::kProfile).empty();
   settings.anonymous = options.flag(StorageName::kAnonymous)
                            .value_or(!keys && said_yes(surroundings.secure_getenv("AWS_NO_SIGN_REQUEST")));
@@ -113,7 +113,7 @@ Url place_in_bucket(const S3Settings& settings, std::string_view region, std::st
                     std::string_view key) {
   using Addressing = S3Settings::Addressing;
   Url url;
-  // A certificate is for one label in front: buckets with dots, or of names that no host has, go into the path.
+  // A certificate covers only one leading label: buckets with dots, or names invalid in a host, go into the path.
   bool host = std::all_of(bucket.begin(), bucket.end(),
                           [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
   if (settings.endpoint) {

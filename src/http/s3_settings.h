@@ -1,8 +1,8 @@
 // S3Settings: where a bucket is, from the user's options, then from what AWS's own tools read: the environment, then
-// profiles. Who asks, aws_credentials.h finds.
+// profiles. Credentials are found by aws_credentials.h.
 //
 // Threads: pure but for the functions it is given.
-// Fails:   messages name options, variables, files and profiles, never what they hold.
+// Fails:   messages name options, variables, files and profiles, never their contents.
 #pragma once
 
 #include <headrace/status.h>
@@ -19,18 +19,18 @@
 namespace headrace::http {
 
 struct S3Settings {
-  bool anonymous = false;       // somebody has said so: requests are not signed
+  bool anonymous = false;       // explicitly requested: requests are not signed
   std::string region;           // never empty
-  std::optional<Url> endpoint;  // nothing: AWS
+  std::optional<Url> endpoint;  // empty: AWS
   enum class Addressing : std::uint8_t { kAuto, kPath, kHost, kEndpointIsBucket } addressing = Addressing::kAuto;
   bool requester_pays = false;
 };
 
-// The profile that is read, and its values: of the files of credentials and of settings.
+// The selected profile, with the contents of the credentials and configuration files.
 struct AwsProfile {
   std::string name;
-  bool given = false, named = false;  // by an option; by an option or a variable
-  std::string credentials, config;    // the files' texts
+  bool given = false, named = false;  // given: by an option; named: by an option or a variable
+  std::string credentials, config;    // contents of the files
 
   bool exists() const { return exists(name); }
   bool exists(std::string_view profile) const;
@@ -41,17 +41,17 @@ AwsProfile find_aws_profile(const StorageOptions& options, const Surroundings& s
 
 Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroundings& surroundings);
 
-// A server's address from an option, variable or profile; `what` names those in messages. Nothing for no text.
+// A server's URL from an option, variable or profile; `what` names that source in messages. Nothing for an empty text.
 Result<std::optional<Url>> parse_endpoint(const std::string& text, const char* what, const StorageOptions& options);
 
-// Tokens and signed queries are worth the same to whoever reads them on the way: kInvalidArgument for a server that is
-// not asked by TLS, unless it is this machine or the option 'allow_http' is on.
+// Tokens and signed queries can be used by whoever intercepts them. kInvalidArgument for an endpoint without TLS,
+// unless it is this machine or the option 'allow_http' is on.
 Status check_secret_may_go(const Url& endpoint, const StorageOptions& options);
 
-// The address of a key in a bucket: the endpoint's path style, or the bucket's own host at AWS.
+// The URL of a key in a bucket: path style below an endpoint, or virtual-hosted style at AWS.
 Url place_in_bucket(const S3Settings& settings, std::string_view region, std::string_view bucket, std::string_view key);
 
-// Lower case letters, digits, '-', '.', '_' and capitals of old ones; 3 to 63 of them, no ".." .
+// 3 to 63 lower-case letters, digits, '-', '.', '_', and upper-case letters as in old buckets; no ".." .
 bool valid_bucket(std::string_view bucket) noexcept;
 bool valid_region(std::string_view region) noexcept;
 

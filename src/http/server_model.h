@@ -1,5 +1,5 @@
-// ServerModel: what the answers of one server have shown: what they cost, how many connections are of use, when an
-// answer is late, and whether failed requests are worth another attempt.
+// ServerModel: what past responses of one server have taught: their cost, how many connections are useful, when a
+// response is late, and whether to retry failed requests.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -22,29 +22,29 @@ class ServerModel {
               std::uint64_t random) noexcept
       : link_(link), policy_(retry), random_(random | 1), connections_(most_connections) {}
 
-  // What it costs; these take no lock.
+  // Cost and connection limit; these take no lock.
   const LinkModel& link() const noexcept { return link_; }
   std::uint32_t connections() const noexcept { return connections_.limit(); }
 
-  // A range came; `waits`: others wait for a connection.
+  // A range arrived; `waits`: other requests wait for a connection.
   void answered(const LinkAnswer& answer, bool waits) noexcept {
     std::lock_guard lock(mutex_);
     policy_.answered();
     link_.note(answer);
     connections_.answered(answer.end_ns, answer.bytes + link_.request_bytes(), link_.latency_ns(), waits);
   }
-  // Something else came, of which nothing is learned but that the server answers.
+  // Another response arrived: it refills the retry budget but teaches nothing about cost.
   void answered() noexcept {
     std::lock_guard lock(mutex_);
     policy_.answered();
   }
-  // It did not answer in time; or, with `throttles`, says that it has too much to do.
+  // The server timed out; or, with `throttles`, reported overload.
   void refused(std::uint64_t now_ns, bool throttles) noexcept {
     std::lock_guard lock(mutex_);
     if (throttles) hedging_.throttled(now_ns);
     connections_.refused(now_ns, link_.latency_ns());
   }
-  // As RetryPolicy and HedgePolicy have them.
+  // As in RetryPolicy and HedgePolicy.
   std::optional<std::uint64_t> wait_ns(std::uint32_t attempts, std::uint64_t asked_ns, std::uint64_t left_ns) noexcept {
     std::lock_guard lock(mutex_);
     random_ ^= random_ << 13;
@@ -67,11 +67,11 @@ class ServerModel {
 
  private:
   mutable std::mutex mutex_;
-  LinkModel link_;               // learns with mutex_
+  LinkModel link_;               // updated under mutex_
   RetryPolicy policy_;           // guarded by mutex_
   std::uint64_t random_;         // guarded by mutex_
   HedgePolicy hedging_;          // guarded by mutex_
-  ConnectionLimit connections_;  // learns with mutex_
+  ConnectionLimit connections_;  // updated under mutex_
 };
 
 }  // namespace headrace::http

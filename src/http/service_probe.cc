@@ -49,7 +49,7 @@ class ProbedExchange final : public Exchange {
       const std::size_t room = keep_ - std::min(keep_, answer_.body.size());
       answer_.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
       answer_.body_bytes += bytes.size();
-      return answer_.body_bytes <= most_bytes_;  // a server without ranges sends all of an object
+      return answer_.body_bytes <= most_bytes_;  // a server without range support sends the whole object
     } catch (const std::bad_alloc&) {
       return false;
     }

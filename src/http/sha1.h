@@ -1,4 +1,4 @@
-// SHA-1 (FIPS 180-4), for names that AWS's tools make of it. It protects nothing.
+// SHA-1 (FIPS 180-4), for file names that AWS's tools derive from it. Not used for security.
 //
 // Threads: pure functions.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace headrace::http {
 
-// In hexadecimal, lower case.
+// Lower-case hexadecimal.
 std::string sha1_hex(std::string_view text);
 
 }  // namespace headrace::http

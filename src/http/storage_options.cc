@@ -22,7 +22,7 @@ struct NameRow {  // NOLINT(clang-analyzer-optin.performance.Padding): in the or
   Kind kind = Kind::kText;
 };
 
-// The first name of a meaning is the one that messages offer.
+// Messages suggest the first name of each meaning.
 constexpr NameRow kNames[] = {
     {"anon", StorageName::kAnonymous, kS | kG | kA, Kind::kFlag},
     {"skip_signature", StorageName::kAnonymous, kS | kG | kA, Kind::kFlag},
@@ -154,7 +154,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// A name as messages show it: whoever puts a value into its place does not find it there.
+// A name as messages show it. Unusual names are hidden: the user may have put a secret value in the name's place.
 std::string shown(std::string_view name) {
   const bool plain = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
@@ -238,7 +238,7 @@ std::optional<std::uint64_t> bytes_of(std::string_view text) {
   return count ? base::checked_mul(*count, unit) : std::nullopt;
 }
 
-// What messages say that a value is.
+// A parser, and the description of valid values for messages.
 struct NumberKind {
   std::optional<std::uint64_t> (*parse)(std::string_view text);
   const char* what;
@@ -320,7 +320,7 @@ Status StorageOptions::take_header(std::string_view name, std::string_view value
                            "transfer-encoding", "te", "upgrade", "expect"}) {
     if (low == ours) return refuse_option("the header '" + low + "' in the storage options is headrace's own");
   }
-  // libcurl takes a line without a value for one that is not to be sent.
+  // libcurl treats a line without a value as a header to suppress.
   if (value.empty()) return {};
   headers_.push_back(std::string(name) + ": " + std::string(value));
   return {};

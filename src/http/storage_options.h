@@ -1,7 +1,7 @@
-// StorageOptions: what a user says of a remote store when it is opened, by the names of fsspec and of obstore.
+// StorageOptions: the user's options for opening a remote store, under the names that fsspec and obstore use.
 //
 // Threads: immutable once made.
-// Fails:   kInvalidArgument, with messages that have names and never values.
+// Fails:   kInvalidArgument; messages contain names, never values.
 #pragma once
 
 #include <headrace/open_options.h>
@@ -20,13 +20,13 @@ namespace headrace::http {
 
 enum class StorageService : std::uint8_t { kHttp = 1, kS3 = 2, kGoogle = 4, kAzure = 8 };
 
-// One meaning, whatever it is called.
+// One entry per meaning; several option names may map to it.
 enum class StorageName : std::uint8_t {
   kAnonymous,
   kKeyId,
   kSecret,
   kSessionToken,
-  kBearer,  // a token that goes into Authorization as it is
+  kBearer,  // a token that is sent in Authorization unchanged
   kProfile,
   kRole,
   kRoleSession,
@@ -35,7 +35,7 @@ enum class StorageName : std::uint8_t {
   kEndpoint,
   kRegion,
   kAddressing,     // "path", "virtual" or "auto"
-  kVirtualHosted,  // the endpoint is the bucket's own
+  kVirtualHosted,  // the endpoint is the bucket's own host
   kRequesterPays,
   kAccount,
   kAccountKey,
@@ -47,35 +47,34 @@ enum class StorageName : std::uint8_t {
   kIdleSeconds,
   kTotalSeconds,
   kConnections,
-  kRetries,  // after the first attempt
+  kRetries,  // attempts after the first
   kProxy,
-  kMostGap,  // how ranges are asked for: link_model.h
+  kMostGap,  // kMostGap to kHedge shape requests: link_model.h, hedge_policy.h
   kMostBlock,
   kPartBytes,
   kHedge,
-  kMissingAge,      // for how long what is not there is not asked for again
-  kCacheDirectory,  // these are src/cache's: cache_options.h
+  kMissingAge,      // how long a missing object is not requested again
+  kCacheDirectory,  // the kCache options are src/cache's: cache_options.h
   kCacheBytes,
   kCacheTrust,
   kCachePolicy,
   kCacheAge,
-  kIgnored  // says nothing to headrace: how other libraries cache, split and list
+  kIgnored  // accepted but without effect: how other libraries cache, split and list
 };
 
 class StorageOptions {
  public:
   StorageOptions() = default;
-  // Refuses names that the service does not have, values that are not of their kind, and two names of one meaning with
-  // different values.
+  // Rejects unknown names, ill-formed values, and two names of one meaning with different values.
   static Result<StorageOptions> parse(std::span<const StorageOption> options, StorageService service);
 
-  // Empty where it was not given.
+  // Empty if not given.
   const std::string& text(StorageName name) const noexcept;
   std::optional<bool> flag(StorageName name) const noexcept;
   bool is_on(StorageName name) const noexcept { return flag(name).value_or(false); }
-  // Nanoseconds of times, bytes of sizes, else a number.
+  // Nanoseconds for times, bytes for sizes, otherwise the plain number.
   std::optional<std::uint64_t> number(StorageName name) const noexcept;
-  // "Name: value", of plain HTTP.
+  // "Name: value"; for plain HTTP only.
   const std::vector<std::string>& headers() const noexcept { return headers_; }
 
  private:
@@ -92,9 +91,9 @@ class StorageOptions {
 
 inline Status refuse_option(std::string what) { return Status(Code::kInvalidArgument, Layer::kStore, std::move(what)); }
 
-// Characters of header lines: no control characters, no blanks, nothing beyond ASCII.
+// Whether all characters may appear in a header value: printable ASCII without blanks.
 bool is_printable(std::string_view text) noexcept;
-// "yes", "true", "1", "on", whatever the case.
+// "yes", "true", "1" or "on", in any case.
 bool said_yes(std::string_view text);
 
 }  // namespace headrace::http

@@ -1,5 +1,5 @@
-// Options of remote stores: names of two libraries for one meaning, and what is refused; where buckets lie by them, by
-// the environment and by profiles.
+// Options of remote stores: names from two libraries for one meaning, rejected options, and bucket URLs from options,
+// the environment and profiles.
 #include "http/storage_options.h"
 
 #include <gtest/gtest.h>

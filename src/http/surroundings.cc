@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 
-// To its end, not by its size: the kernel's own files say another.
+// Reads until EOF: st_size of a procfs or sysfs file is not its content length.
 std::optional<std::string> text_of(const std::string& path) {
   os::FileHandle file;
   if (!os::FileHandle::open(path, {}, file).ok() || !file.is_regular()) return std::nullopt;
@@ -57,7 +57,7 @@ std::string Surroundings::home_file(const char* variable, const char* usual) con
 Surroundings Surroundings::of_process(std::shared_ptr<const std::atomic<bool>> stop) {
   auto variables = std::make_shared<std::map<std::string, std::string, std::less<>>>();
   auto environment = std::make_shared<std::vector<std::string>>();
-  // As secure_getenv(): none where the program has more rights than whoever started it.
+  // As secure_getenv(): the environment is ignored if the program has elevated privileges.
   if (::getauxval(AT_SECURE) == 0 && ::environ != nullptr) {
     for (char** entry = ::environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;

@@ -1,5 +1,5 @@
-// Surroundings: what a store may know of the machine: variables of the environment, files of credentials, and
-// programs that give them.
+// Surroundings: what a store may access of the machine: environment variables, credentials files, and programs that
+// print credentials.
 //
 // Threads: pure but for the functions it is given.
 #pragma once
@@ -19,21 +19,22 @@ namespace headrace::http {
 class SilentServices;
 
 struct Surroundings {
-  std::function<std::string(const char*)> secure_getenv;  // empty where it is not set
-  // The text of a regular file of at most 1 MiB; nothing where there is none.
+  std::function<std::string(const char*)> secure_getenv;  // empty if not set
+  // The contents of a regular file of at most 1 MiB; nothing where there is none.
   std::function<std::optional<std::string>(const std::string&)> file;
-  // What is known of metadata services that do not answer; null: each is asked anew. Outlives this.
+  // Metadata services known not to respond; null: each is queried. Must outlive this object.
   SilentServices* silent = nullptr;
-  // What a program prints that is called by these words, as run_program() has it; null: none is run.
+  // Runs a program with these arguments and returns its output, as run_program() does; null: programs are not run.
   std::function<Result<std::string>(const std::vector<std::string>&)> run = nullptr;
 
-  // The first of these variables that is set.
+  // The value of the first of these variables that is set.
   std::string first_of(std::initializer_list<const char*> names) const;
-  // Of the file that `variable` names, else of `usual` in the home directory; empty where there is none.
+  // The contents of the file that `variable` names, else of `usual` below the home directory; empty where there is
+  // none.
   std::string home_file(const char* variable, const char* usual) const;
 
-  // Those of this process. Variables are as they are now: threads that ask later do not meet setenv(). `stop`, which
-  // may be null, ends programs that run.
+  // Those of this process. The environment is copied now, so later setenv() calls do not race with readers. `stop`,
+  // which may be null, ends running programs.
   static Surroundings of_process(std::shared_ptr<const std::atomic<bool>> stop);
 };
 

@@ -1,9 +1,9 @@
-// Transport: carries requests to servers and their answers back. What they mean is not its business.
+// Transport: sends requests to servers and delivers the responses, without interpreting them.
 //
-// Threads: all calls from any thread. Those of an Exchange are made on the transport's own threads, from its beginning
-// to
-//          its end on one of them, with no lock held; different exchanges are called for at the same time.
-// Owns:    nothing of an exchange, which stays where it is until on_end() and is not touched from that call on.
+// Threads: all calls from any thread. An Exchange's callbacks run on one of the transport's own threads from its start
+//          to its end, with no lock held; callbacks of different exchanges run concurrently.
+// Owns:    nothing of an exchange. The exchange must stay in place until on_end(); the transport does not touch it from
+//          that call on.
 #pragma once
 
 #include <headrace/status.h>
@@ -19,53 +19,53 @@
 namespace headrace::http {
 
 enum class ExchangeEnd : std::uint8_t {
-  kComplete,      // the whole answer came
-  kStopped,       // on_line() or on_body() wanted no more
+  kComplete,      // the whole response arrived
+  kStopped,       // on_line() or on_body() returned false
   kCancelled,     // cancel_wanted was seen
   kNoConnection,  // no such host, refused, unreachable
-  kBroken,        // the connection ended in the middle
+  kBroken,        // the connection closed early
   kConnectTimeout,
-  kIdleTimeout,  // no byte for too long
+  kIdleTimeout,  // no byte arrived for too long
   kTotalTimeout,
-  kTls,       // the server's certificate is not valid
-  kProtocol,  // what came is no HTTP
+  kTls,       // the server's certificate is invalid
+  kProtocol,  // the response is not HTTP
   kNoMemory
 };
 
-// How the answer of a request came, for whoever measures. Times are seconds; 0: not told, or there was no such step.
+// Details of how a response was obtained, for measurements. Times are seconds; 0: unknown, or there was no such step.
 struct ConnectionFacts {
   enum class Stage : std::uint8_t { kNone, kName, kProxyName, kConnect, kHandshake, kCertificate };
-  Stage failed = Stage::kNone;  // where there is no connection: what it failed at
+  Stage failed = Stage::kNone;  // the step at which connecting failed
   bool is_new = false;          // the connection was made for this request
-  double name_seconds = 0;      // until the host's address was known, from the request's beginning as all that follow
-  double connect_seconds = 0;   // until the connection was there
-  double tls_seconds = 0;       // until the handshake was over
-  std::string tls_version;      // "TLSv1.3"; empty: none, or not told
+  double name_seconds = 0;      // from the request's start, as all that follow, until the host was resolved
+  double connect_seconds = 0;   // until the connection was established
+  double tls_seconds = 0;       // until the TLS handshake finished
+  std::string tls_version;      // "TLSv1.3"; empty: none, or unknown
 };
 
 // One request and its answer.
 class Exchange {
  public:
-  const char* method = "GET";        // or "PUT", "POST", with what `body` has
-  std::string body;                  // stays until on_end()
+  const char* method = "GET";        // or "PUT", "POST", which send `body`
+  std::string body;                  // unchanged until on_end()
   std::string url;                   // complete and escaped
   std::vector<std::string> headers;  // "Name: value"
-  std::uint64_t not_before_ns = 0;   // base::now_ns() when it may begin
-  std::uint64_t total_ns = 0;        // from its first beginning on; 0: no limit
-  std::uint64_t deadline_ns = 0;     // set by the transport when it first begins
-  std::uint64_t asked_ns = 0;        // set before the first on_line(): the connection stood, and the request went out
-  std::uint64_t late_ns = 0;         // not 0: on_late() is called once, when it is under way and has not ended then
-  bool urgent = false;               // begins before those that wait
+  std::uint64_t not_before_ns = 0;   // earliest base::now_ns() at which it may start
+  std::uint64_t total_ns = 0;        // time limit from its first start; 0: none
+  std::uint64_t deadline_ns = 0;     // set by the transport at its first start
+  std::uint64_t asked_ns = 0;        // when the request was sent; set before the first on_line()
+  std::uint64_t late_ns = 0;         // not 0: on_late() is called once if the exchange is still in flight at this time
+  bool urgent = false;               // goes ahead of the waiting exchanges
   std::atomic<bool> cancel_wanted{false};
-  ConnectionFacts* facts = nullptr;  // filled in before on_end(), where it is not null
-  Exchange* next = nullptr;          // the transport's own
+  ConnectionFacts* facts = nullptr;  // if not null, filled in before on_end()
+  Exchange* next = nullptr;          // used by the transport
 
-  virtual void on_begin() noexcept {}  // it begins, perhaps once more; deadline_ns is set, and may be made sooner
+  virtual void on_begin() noexcept {}  // it starts, perhaps again; deadline_ns is set, and may be lowered here
   virtual void on_late() noexcept {}
-  virtual bool on_line(std::string_view line) noexcept = 0;  // of the head; false: enough
-  // Where the next bytes of the body may be written, so that nobody copies them; empty: it has no such place. A
-  // transport need not ask, and may write anything there until it calls on_body() with the bytes that are the body's,
-  // which begin where the room does.
+  virtual bool on_line(std::string_view line) noexcept = 0;  // a line of the head; false: stop
+  // Where the next body bytes may be written directly, without a copy; empty: nowhere. A transport need not call this.
+  // It may write anything into the room until it calls on_body() with the body's bytes, which then begin at the start
+  // of the room.
   virtual std::span<std::byte> body_room() noexcept { return {}; }
   virtual bool on_body(std::span<const std::byte> bytes) noexcept = 0;
   virtual void on_end(ExchangeEnd end, std::string_view detail) noexcept = 0;
@@ -75,31 +75,32 @@ class Exchange {
 };
 
 struct TransportOptions {
-  std::uint32_t connections = 128;  // at a time
-  std::uint32_t threads = 1;        // most of them; one carries what a few connections do
+  std::uint32_t connections = 128;  // maximum at a time
+  std::uint32_t threads = 1;        // maximum; one thread carries a few connections
   std::uint64_t connect_ns = 10'000'000'000;
   std::uint64_t idle_ns = 30'000'000'000;
-  std::string ca_file;  // certificates to trust; empty: the system's
-  std::string proxy;    // its URL, which may hold a password; empty: the environment's
-  bool direct = false;  // by no proxy at all
+  std::string ca_file;  // trusted certificates; empty: the system's
+  std::string proxy;    // URL, which may hold a password; empty: from the environment
+  bool direct = false;  // use no proxy
 };
 
-// What is said of an exchange that did not come to its end. `detail`: the transport's.
+// The Status of an exchange that did not complete. `detail`: from the transport.
 Status status_of(ExchangeEnd end, std::string_view detail);
 
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Takes all or none. kForked in a child of the process that made it.
+  // Takes all exchanges or none. kForked in a child of the process that made the transport.
   virtual Status start(std::span<Exchange* const> exchanges) = 0;
-  // Somebody has set cancel_wanted.
+  // Call after setting cancel_wanted.
   virtual void look_for_cancelled() noexcept = 0;
-  // Begins none as long as so many are under way; never more than TransportOptions::connections. Of no effect on those
-  // that are.
+  // Limits the exchanges in flight to `count`, and never above TransportOptions::connections. Exchanges already in
+  // flight are not affected.
   virtual void use_connections(std::uint32_t count) noexcept = 0;
-  // Whether some wait for a connection that might begin.
+  // Whether an exchange that may start now waits for a connection.
   virtual bool any_waits() const noexcept = 0;
-  // Waits for its threads, which call nothing afterwards. REQUIRES: no exchange is under way. Nothing is started then.
+  // Joins its threads, after which it calls nothing. REQUIRES: no exchange is in flight. Nothing can be started
+  // afterwards.
   virtual void stop() noexcept = 0;
 };
 
@@ -108,7 +109,7 @@ struct TransportRow {
   Result<std::unique_ptr<Transport>> (*make)(const TransportOptions& options);
 };
 
-// The first of this build; kUnsupported where it has none.
+// The first transport of this build; kUnsupported where it has none.
 Result<std::unique_ptr<Transport>> make_transport(const TransportOptions& options);
 
 }  // namespace headrace::http

@@ -27,7 +27,7 @@ void append_byte(std::string& out, char c) {
   out += kHex[byte & 15];
 }
 
-// Of a path or a query: characters that RFC 3986 has for it stay, '%' as well where it begins an escape.
+// Escapes a path or query: characters that RFC 3986 allows stay, as does '%' where it begins an escape.
 std::string cleaned(std::string_view text, std::string_view more) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -82,7 +82,8 @@ void take_path(std::string_view text, Url& url) {
 }
 
 bool is_link_local(std::string_view host) {
-  // Other spellings of these addresses (one number, octal) are refused with them: a host of digits only is no name.
+  // Other spellings of these addresses (a single number, octal) are rejected too; a host whose last label is a number
+  // is not a name.
   if (host.starts_with("169.254.") || host.starts_with("[fe8") || host.starts_with("[fe9") ||
       host.starts_with("[fea") || host.starts_with("[feb") || host.starts_with("[::ffff:169.254") ||
       host.starts_with("[::ffff:a9fe") || host.starts_with("[fd00:ec2:")) {
@@ -126,7 +127,7 @@ Result<Url> parse_url(std::string_view text) {
 bool is_loopback(const Url& url) noexcept {
   const std::string& host = url.host;
   if (host == "localhost" || host == "[::1]") return true;
-  // By four numbers: "127.example.org" is a name.
+  // Requires four numbers: "127.example.org" is a name.
   return host.starts_with("127.") && std::count(host.begin(), host.end(), '.') == 3 &&
          host.find_first_not_of("0123456789.") == std::string::npos;
 }

@@ -1,7 +1,7 @@
-// Url: an address of http or https, taken apart and checked, and the escaping of keys.
+// Url: an http or https address, parsed and validated, and the escaping of keys.
 //
 // Threads: pure functions.
-// Fails:   kInvalidArgument, with messages that never repeat the text: it may hold a secret.
+// Fails:   kInvalidArgument; messages never repeat the text, which may hold a secret.
 #pragma once
 
 #include <headrace/status.h>
@@ -14,35 +14,35 @@ namespace headrace::http {
 
 struct Url {
   bool tls = false;        // https
-  std::string host;        // lower case; an IPv6 address in its brackets
-  std::uint16_t port = 0;  // never 0: 80 or 443 where none was given
+  std::string host;        // lower case; IPv6 addresses in brackets
+  std::uint16_t port = 0;  // never 0: 80 or 443 by default
   std::string path = "/";  // escaped, begins with '/'
   std::string query;       // escaped, without '?'
 
-  // "host", or "host:port" where the port is not the scheme's own: as it stands in a Host header.
+  // "host", or "host:port" where the port is not the scheme's default, as in a Host header.
   std::string authority() const;
-  // "https://host:port": what a connection, and with it a credential, is for.
+  // "https://host:port": the scope of a connection and of credentials.
   std::string origin() const { return (tls ? "https://" : "http://") + authority(); }
   std::string to_string() const { return origin() + path + (query.empty() ? "" : "?" + query); }
-  // Without the query, which may be a signature.
+  // Without the query, which may hold a signature.
   std::string without_secrets() const { return origin() + path; }
 };
 
-// Refuses names and passwords in the address. What has no place in a path or a query is escaped, what is escaped
-// already stays; a fragment is dropped.
+// Rejects user names and passwords. Characters not allowed in a path or query are escaped, existing escapes are kept,
+// and a fragment is dropped.
 Result<Url> parse_url(std::string_view text);
 
-// Whether it is of this machine, by its name or number alone: 127.0.0.0/8, ::1, localhost.
+// Whether the URL names this machine, judged by the text alone: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const Url& url) noexcept;
 
-// Where a redirect from `base` to `location` leads. Besides what parse_url() refuses: https to http, and addresses of
-// the link (169.254.0.0/16, fe80::/10), where clouds keep credentials, unless `base` is one.
+// The target of a redirect from `base` to `location`. Rejects what parse_url() rejects, https to http, and link-local
+// addresses (169.254.0.0/16, fe80::/10), where clouds serve credentials, unless `base` has the same one.
 Result<Url> resolve_redirect(const Url& base, std::string_view location);
 
-// Every byte but A-Z a-z 0-9 - . _ ~ as %XX, as S3 signs it; '/' stays where `keep_slash`.
+// Escapes every byte except A-Z a-z 0-9 - . _ ~ as %XX, as S3 signs it; keeps '/' if `keep_slash`.
 void append_escaped(std::string& out, std::string_view text, bool keep_slash);
 
-// The reverse, as forms have it: '+' is a space. False where a '%' is not followed by two hexadecimal digits.
+// The reverse, by the rules of forms: '+' is a space. False where a '%' is not followed by two hexadecimal digits.
 bool unescape_form(std::string_view text, std::string& out);
 
 }  // namespace headrace::http

@@ -15,7 +15,7 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> na
   return std::find(names.begin(), names.end(), text) != names.end();
 }
 
-// A word of the server's that may be printed: nothing where it is no word.
+// A word from the server that is safe to print; empty if it is not.
 std::string word(std::string_view text) {
   if (text.empty() || text.size() > 64) return {};
   for (const char c : text) {
@@ -50,7 +50,7 @@ Status check_version(const AnswerHead& head, const RangeAsked& asked) {
   return Status(Code::kAgainExhausted, Layer::kStore, "the object was replaced while it was read: read it again");
 }
 
-// A body whose end cannot be told from a broken connection is not believed.
+// A body is rejected if its end cannot be told from a broken connection.
 bool tells_end(const AnswerHead& head) {
   return !head.content_length.empty() || !head.transfer_encoding.empty() || head.http2;
 }
@@ -100,7 +100,8 @@ Verdict done(Status status) {
   return verdict;
 }
 
-// Of a server that does not know If-Match it may be another version that ends there. Many servers name none with 416.
+// A server without If-Match may respond for another version, so an ETag is checked where present; many servers send
+// none with 416.
 Verdict unsatisfied(const AnswerHead& head, const RangeAsked& asked) {
   if (!head.etag.empty()) {
     if (Status same = check_version(head, asked); !same.ok()) return done(std::move(same));
@@ -124,7 +125,7 @@ Verdict unsatisfied(const AnswerHead& head, const RangeAsked& asked) {
 Result<BodyPlan> plan_body(const AnswerHead& head, const RangeAsked& asked) {
   HEADRACE_TRY(check_head(head));
   HEADRACE_TRY(check_version(head, asked));
-  // Some servers answer ranges rightly but for the status: what the body is, Content-Range says.
+  // Some servers answer ranges correctly but with the wrong status: Content-Range decides what the body is.
   if (head.status == 206 || !head.content_range.empty()) return plan_part(head, asked);
   return plan_unasked_whole(head, asked);
 }
@@ -196,7 +197,7 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
       if (head.location.empty()) return done(say(Code::kIo, "the server redirects to nowhere"));
       return again(Next::kRedirect, Code::kIo, "the server redirects");
     case 401:
-      // Of tokens that are sent as they are.
+      // Bearer tokens may have expired.
       if (kind != ServiceKind::kHttp) {
         return again(Next::kCredentials, Code::kPermission, "the store does not accept the credentials, or none");
       }

@@ -14,7 +14,7 @@ std::string_view local_name(std::string_view name) { return name.substr(name.fin
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// "#10", "#x0a": nothing (~0) for what is no character.
+// "#10", "#x0a"; ~0 for an invalid character.
 std::uint32_t character_number(std::string_view text) {
   std::uint32_t value = 0;
   const bool hexadecimal = text.starts_with("#x");
@@ -79,7 +79,7 @@ bool XmlReader::unescape(std::string_view raw) {
 
 XmlReader::Piece XmlReader::next() {
   if (failed_) return Piece::kError;
-  if (close_pending_) {  // of <name/>
+  if (close_pending_) {  // the close of <name/>
     close_pending_ = false;
     open_.pop_back();
     return Piece::kClose;

@@ -1,5 +1,5 @@
-// XmlReader: the subset of XML that object stores answer in, piece by piece. No entities but the five and numbers, no
-// document types, no CDATA.
+// XmlReader: a pull parser for the subset of XML that object stores respond with. Supports only the five predefined
+// entities and numeric ones; no document types, no CDATA.
 //
 // Threads: one. Keeps views into the text.
 #pragma once
@@ -16,9 +16,9 @@ class XmlReader {
   enum class Piece : std::uint8_t { kOpen, kText, kClose, kEnd, kError };
 
   explicit XmlReader(std::string_view text) noexcept : text_(text) {}
-  // Elements close in the order in which they were opened; kEnd comes when all have, kError for good.
+  // Elements are properly nested, or the result is kError; kEnd follows the last close. kError is permanent.
   Piece next();
-  const std::string& name() const noexcept { return name_; }   // of kOpen and kClose, without a prefix
+  const std::string& name() const noexcept { return name_; }   // of kOpen and kClose, without its prefix
   const std::string& text() const noexcept { return value_; }  // of kText, unescaped
   std::size_t depth() const noexcept { return open_.size(); }
 
@@ -33,7 +33,7 @@ class XmlReader {
   bool any_ = false, close_pending_ = false, failed_ = false;
 };
 
-// <Error><Code>..</Code>..</Error>; nothing is set where it is not that.
+// <Error><Code>..</Code>..</Error>; all empty for any other text.
 struct S3Error {
   std::string code, message, region, request_id;
 };
@@ -49,9 +49,9 @@ struct ObjectPage {
   bool truncated = false;
   std::string next_token;
 };
-// Of ListObjectsV2. False where the text is not such a page.
+// A page of ListObjectsV2. False where the text is something else.
 bool parse_s3_page(std::string_view text, ObjectPage& out);
-// Of Azure's List Blobs; likewise.
+// A page of Azure's List Blobs; likewise.
 bool parse_azure_page(std::string_view text, ObjectPage& out);
 
 }  // namespace headrace::http
