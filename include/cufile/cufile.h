@@ -1,13 +1,13 @@
 /* cufile.h: the C interface of libcufile.so.0, written for headrace from the documented facts of that interface.
  *
- * Programs built with this header run with headrace's library and with NVIDIA's (1.15; what came later says so).
- * C99 and C++. As programs expect of a file of this name, <cuda.h> comes with it where the compiler finds one; where it
- * does not, or CUFILE_WITHOUT_CUDA_H is defined, the two types of it that are needed are declared here with the same
- * layout. Sizes and offsets are bytes unless a name says KB (1,024 bytes).
+ * Programs built with this header run with headrace's library and with NVIDIA's (version 1.15; later additions are
+ * marked). C99 and C++. As programs expect of a file of this name, it includes <cuda.h> if the compiler finds one. If
+ * not, or if CUFILE_WITHOUT_CUDA_H is defined, it declares the two types it needs from <cuda.h>, with the same layout.
+ * Sizes and offsets are bytes unless a name says KB (1,024 bytes).
  *
  * Threads: every call from any thread.
- * Errors:  CUfileError_t; cu_err means something only where err is CU_FILE_CUDA_DRIVER_ERROR. Reads and writes give the
- *          bytes moved, -1 with errno for what the system refused, or a negated CUfileOpError. */
+ * Errors:  CUfileError_t; cu_err is meaningful only if err is CU_FILE_CUDA_DRIVER_ERROR. Reads and writes return the
+ *          bytes moved, -1 with errno for a system error, or a negated CUfileOpError. */
 #ifndef HEADRACE_CUFILE_CUFILE_H
 #define HEADRACE_CUFILE_CUFILE_H
 
@@ -29,7 +29,7 @@ typedef struct CUstream_st* CUstream;
 struct sockaddr;
 struct timespec;
 
-/* Any int may come through the interface, so that C++ must not take the enumerators for all values there are. */
+/* The interface may pass any int, so C++ must not assume that the enumerators are the only values. */
 #ifdef __cplusplus
 #define CUFILE_ENUM_ : int
 extern "C" {
@@ -41,7 +41,7 @@ extern "C" {
 
 #define CUFILEOP_BASE_ERR 5000
 
-/* 5021 and 5032 do not exist. */
+/* There is no 5021 and no 5032. */
 typedef enum CUfileOpError CUFILE_ENUM_ {
   CU_FILE_SUCCESS = 0,
   CU_FILE_DRIVER_NOT_INITIALIZED = 5001,
@@ -99,7 +99,7 @@ typedef struct CUfileError {
   CUresult cu_err;
 } CUfileError_t;
 
-/* Static text, never null. In the header, so a program prints what it was compiled with. */
+/* Returns static text, never null. Defined in the header, so a program prints the text it was compiled with. */
 static inline const char* cufileop_status_error(CUfileOpError status) {
   switch (status) {
     case CU_FILE_SUCCESS:
@@ -204,7 +204,7 @@ static inline const char* cufileop_status_error(CUfileOpError status) {
   return "unknown cuFile error";
 }
 
-/* Of a value that a read or write returned, or of CUfileError_t::err. */
+/* For a value that a read or write returned, or for CUfileError_t::err. */
 #define IS_CUFILE_ERR(error) (((error) < 0 ? -(error) : (error)) > CUFILEOP_BASE_ERR)
 #define CUFILE_ERRSTR(error) cufileop_status_error((CUfileOpError)((error) < 0 ? -(error) : (error)))
 #define IS_CUDA_ERR(status) ((status).err == CU_FILE_CUDA_DRIVER_ERROR)
@@ -212,7 +212,7 @@ static inline const char* cufileop_status_error(CUfileOpError status) {
 
 /* ---- Driver ------------------------------------------------------------------------------------------------------ */
 
-/* Bit positions in CUfileDrvProps_t::nvfs.dstatusflags; arguments of the P2P calls. */
+/* Bit positions in CUfileDrvProps_t::nvfs.dstatusflags; also arguments of the P2P calls. */
 typedef enum CUfileDriverStatusFlags CUFILE_ENUM_ {
   CU_FILE_LUSTRE_SUPPORTED = 0,
   CU_FILE_WEKAFS_SUPPORTED = 1,
@@ -247,7 +247,7 @@ typedef enum CUfileFeatureFlags CUFILE_ENUM_ {
 
 typedef struct CUfileDrvProps {
   struct {
-    unsigned int major_version; /* of the nvidia-fs kernel driver; 0 and 0: there is none */
+    unsigned int major_version; /* of the nvidia-fs kernel driver; both 0: not loaded */
     unsigned int minor_version;
     size_t poll_thresh_size;   /* KB */
     size_t max_direct_io_size; /* KB */
@@ -262,7 +262,8 @@ typedef struct CUfileDrvProps {
   unsigned int max_batch_io_timeout_msecs;
 } CUfileDrvProps_t;
 
-/* Opens and closes are counted. The last close ends what is in flight and drops handles, buffers, batches, streams. */
+/* Opens and closes are counted. The last close ends operations in flight and drops all registered handles, buffers,
+ * batches and streams. */
 CUfileError_t cuFileDriverOpen(void);
 CUfileError_t cuFileDriverClose(void);
 CUfileError_t cuFileDriverClose_v2(void);
@@ -311,21 +312,21 @@ typedef struct CUfileDescr_t {
   const CUfileFSOps_t* fs_ops;
 } CUfileDescr_t;
 
-/* One handle a descriptor number; a duplicate of it or a second open is another. `descr` is read before the call
- * returns. The descriptor stays the caller's. */
+/* One handle per descriptor number; a duplicate or a second open of the same file counts as another. `descr` is not
+ * used after the call returns. The caller keeps ownership of the descriptor. */
 CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr);
 void cuFileHandleDeregister(CUfileHandle_t fh);
 
 #define CU_FILE_RDMA_REGISTER 1
 #define CU_FILE_RDMA_RELAXED_ORDERING (1 << 1)
 
-/* Never needed for I/O. The memory stays the caller's. */
+/* Optional for I/O. The caller keeps ownership of the memory. */
 CUfileError_t cuFileBufRegister(const void* bufPtr_base, size_t length, int flags);
 CUfileError_t cuFileBufDeregister(const void* bufPtr_base);
 
 /* ---- Blocking I/O ------------------------------------------------------------------------------------------------ */
 
-/* Device or host memory, any alignment. Fewer bytes than asked come only at the end of the file; 0 at or past it. */
+/* Device or host memory of any alignment. Short only at the end of the file; 0 at or past it. */
 ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 
@@ -334,7 +335,7 @@ typedef struct CUfileIOVec {
   size_t len;
 } CUfileIOVec_t;
 
-/* Since 1.19. One range of the file, in the order of `iov`; `flags` must be 0. */
+/* Since 1.19. One contiguous range of the file, scattered to or gathered from `iov` in order; `flags` must be 0. */
 ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags);
 ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags);
 
@@ -377,11 +378,11 @@ typedef struct CUfileIOEvents {
   size_t ret; /* bytes, or a negative error */
 } CUfileIOEvents_t;
 
-/* `nr`: the most entries that are in flight or not yet reaped. */
+/* `nr`: maximum entries in flight or not yet reaped. */
 CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr);
-/* The entries are copied. */
+/* Copies the entries. */
 CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CUfileIOParams_t* iocbp, unsigned flags);
-/* Waits for `min_nr` events at least or until `timeout` (null: for ever). `*nr`: room in, events out. */
+/* Waits for at least `min_nr` events or until `timeout` (null: no timeout). `*nr`: capacity in, events out. */
 CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min_nr, unsigned* nr,
                                      CUfileIOEvents_t* iocbp, struct timespec* timeout);
 CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp);
@@ -394,8 +395,8 @@ void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp);
 #define CU_FILE_STREAM_FIXED_FILE_SIZE 4
 #define CU_FILE_STREAM_PAGE_ALIGNED_INPUTS 8
 
-/* What the pointers point to is read when the stream gets there, so it must live until then; `*size_p` may shrink until
- * then but not grow. `*bytes_read_p`: bytes, -1, or a negated CUfileOpError. */
+/* The arguments behind pointers are read when the stream reaches the operation, so they must live until then; `*size_p`
+ * may shrink until then but not grow. `*bytes_read_p` receives bytes, -1, or a negated CUfileOpError. */
 CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
                               off_t* bufPtr_offset_p, ssize_t* bytes_read_p, CUstream stream);
 CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
@@ -446,10 +447,10 @@ typedef enum CUFileArrayConfigParameter_t CUFILE_ENUM_ {
   CUFILE_PARAM_POSIX_POOL_SLAB_COUNT = 1
 } CUFileArrayConfigParameter_t;
 
-/* Set before the driver opens; what was set is read back then, what is in use afterwards. */
+/* Setters work before the driver opens. Getters return the values set before that, and those in use afterwards. */
 CUfileError_t cuFileGetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t* value);
 CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool* value);
-/* `len`: room in bytes, the end included; too little is an error. */
+/* `len`: buffer size in bytes including the terminating 0; too small is an error. */
 CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char* desc_str, int len);
 CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, size_t* min_value, size_t* max_value);
 CUfileError_t cuFileSetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t value);

@@ -1,11 +1,12 @@
-// Cancel: a token that stops the reads it was given to.
+// Cancel: a token that stops the operations it was given to.
 //
-// Copies are one token. Give it to any number of reads (ReadOptions::cancel, VariableReadOptions::cancel), makings of
-// decode indices (DecodeIndexOptions::cancel) and queues of transfers (FileQueueOptions::cancel), one after the other
-// or at a time.
+// Copies refer to the same token. Give it to any number of reads (ReadOptions::cancel, VariableReadOptions::cancel),
+// builds of decode indices (DecodeIndexOptions::cancel) and transfer queues (FileQueueOptions::cancel), in sequence or
+// concurrently.
 //
-// Threads: every call from any thread, also from a progress function; ask() takes a lock, so no signal handler may.
-// Fails:   a forked child makes tokens of its own: an inherited one reaches nothing that the child has begun.
+// Threads: every call from any thread, including from a progress function. ask() takes a lock, so don't call it from a
+//          signal handler.
+// Fails:   a forked child must create its own tokens: asking an inherited one does not stop what the child has started.
 #pragma once
 
 #include <headrace/export.h>
@@ -21,8 +22,8 @@ class HEADRACE_API Cancel {
   Cancel& operator=(const Cancel&) = default;
   ~Cancel() = default;
 
-  // For good: what was given the token and has not ended stops with kCancelled, what is given it later does not begin.
-  // Returns at once; what a device or a disk has under way is still waited for by whoever waits for the read.
+  // Cannot be undone: operations with this token that have not ended stop with kCancelled; later ones are refused.
+  // Returns at once. Whoever waits for an operation still waits for its device or disk work in flight.
   void ask() const noexcept;
   bool asked() const noexcept;
 

@@ -1,8 +1,8 @@
-// Context: what a program shares between all its reads: threads, I/O engine, devices, memory budgets.
+// Context: what all reads of a program share: threads, I/O engine, devices, memory budgets.
 //
 // Threads: every call from any thread. Blocking calls block only their caller.
 // Owns:    worker threads, one I/O thread, pinned slabs. Stores and arrays keep their Context alive.
-// Fails:   after fork() the child's calls on an inherited Context give kForked; make a new one there.
+// Fails:   after fork(), calls on an inherited Context give kForked in the child, which must create its own.
 #pragma once
 
 #include <headrace/export.h>
@@ -18,29 +18,31 @@ namespace headrace {
 
 struct ContextOptions {
   std::string engine = "auto";                             // auto, gds, io_uring, aio, threads
-  unsigned threads = 0;                                    // workers; 0: the CPUs this process may run on
-  std::size_t host_budget_bytes = std::size_t{768} << 20;  // of each read: pinned slabs and decode buffers
-  std::size_t device_budget_bytes = std::size_t{2} << 30;  // of each read: device slabs, tensors excluded
-  std::size_t wave_bytes = std::size_t{32} << 20;          // decoded bytes a wave aims at
-  // In flight; 0: 4, or 8 where the device decodes; of zstd and deflate there 4 of twice the bytes, where little is
-  // wanted of each chunk 8 of twice the bytes, and of any other read above half a gigabyte 4 of two to three times.
+  unsigned threads = 0;                                    // workers; 0: one per CPU this process may run on
+  std::size_t host_budget_bytes = std::size_t{768} << 20;  // per read: pinned slabs and decode buffers
+  std::size_t device_budget_bytes = std::size_t{2} << 30;  // per read: device slabs, without tensors
+  std::size_t wave_bytes = std::size_t{32} << 20;          // target for the decoded bytes of a wave
+  // Waves in flight. 0 = automatic: 4, or 8 if the device decodes. Exceptions when the device decodes: zstd and deflate
+  // use 4 waves of twice the bytes, or 8 of twice the bytes if little of each chunk is selected; any other read above
+  // half a gigabyte uses 4 waves of two to three times the bytes.
   unsigned waves = 0;
-  bool allow_direct = true;             // O_DIRECT for cold ranges
-  bool cache_reread = true;             // those read again: page cache, where it has room
-  bool allow_mapped = true;             // devices take bytes out of the page cache themselves
-  std::size_t mapped_budget_bytes = 0;  // page cache kept for that; 0: at most a quarter of the memory
-  // Memory for decode indices: what the first decode of a chunk on a GPU notes so that the next ones are faster, about
-  // 0.2 % of the decoded bytes of zstd chunks, 0.53 % at most. 0: none are collected.
+  bool allow_direct = true;             // use O_DIRECT for cold ranges
+  bool cache_reread = true;             // read ranges that are read again through the page cache, if it has room
+  bool allow_mapped = true;             // let devices read the page cache themselves
+  std::size_t mapped_budget_bytes = 0;  // page cache held for mapped reads; 0: at most a quarter of the memory
+  // Memory for decode indices: notes from the first decode of a chunk on a GPU that make later decodes faster. They
+  // take about 0.2 % of the decoded bytes of zstd chunks, at most 0.53 %. 0: none are collected.
   std::size_t index_budget_bytes = 0;
-  // Memory whose size stored bytes decide: metadata and listings, directories of ZIP files, references, shard indexes,
-  // saved decode indices, chunks longer than their decoded size lets expect, batches (decode.h) beyond their result.
-  // What is refused fails with kResourceExhausted, naming what it is; raise it for very large stores to be trusted.
+  // Memory for what is sized by stored bytes: metadata and listings, directories of ZIP files, references, shard
+  // indexes, saved decode indices, the excess of chunks longer than their decoded size suggests, and what a batch
+  // (decode.h) needs beyond its result. Beyond the budget, calls fail with kResourceExhausted and name the item. Raise
+  // it for very large trusted stores.
   std::size_t stored_budget_bytes = std::size_t{512} << 20;
-  // Where a Context keeps, for later processes, which of CPU and GPU decoded which kind of array how fast: it is read
-  // at the first read that a GPU decodes, and written when the Context ends. "auto": HEADRACE_PLACEMENT_FILE, else
-  // headrace/placement.json in XDG_CACHE_HOME or ~/.cache; "": nothing is kept.
+  // File in which the Context saves, for later processes, how fast CPU and GPU decoded each kind of array. It is loaded
+  // at the first read that a GPU decodes and written when the Context is destroyed. "auto": HEADRACE_PLACEMENT_FILE,
+  // else headrace/placement.json in XDG_CACHE_HOME or ~/.cache. "": nothing is saved.
   std::string placement_file = "auto";
-  bool bind_threads = true;  // while they work for GPUs of one NUMA node only, threads stay on its CPUs
+  bool bind_threads = true;  // keep threads on the CPUs of a NUMA node while they serve only GPUs of that node
 };
 
 class HEADRACE_API Context {
@@ -48,8 +50,8 @@ class HEADRACE_API Context {
   static Result<Context> create(const ContextOptions& options = {});
 
   const ContextOptions& options() const noexcept;
-  std::string engine_name() const;  // the engine in use, e.g. "io_uring"
-  // Features, why better engines were refused, and why threads could not be bound to CPUs, one line each.
+  std::string engine_name() const;  // the engine in use, such as "io_uring"
+  // Features, why better engines were rejected, and why threads could not be bound to CPUs, one per line.
   std::string engine_report() const;
 
   class Impl;

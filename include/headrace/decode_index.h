@@ -1,8 +1,9 @@
-// Decode indices on disk: what the first decode of a chunk notes so that the next ones take a GPU less time, made ahead
-// by the CPU and kept in a directory of their own. Stores are never written to.
+// Decode indices on disk. An index records what the first decode of a chunk learns so that later decodes on a GPU are
+// faster. Here the CPU builds indices ahead of time and saves them in a separate directory. Stores are
+// never written to.
 //
-// An index is verified by the decode that uses it: one of other bytes, or made to mislead, costs time and changes no
-// element. So nothing has to be trusted and nothing be kept in step: what does not fit is collected anew.
+// The decode that uses an index verifies it. An index of other bytes, or a forged one, costs time but never changes an
+// element. So index files need neither trust nor synchronisation: an index that does not match is collected anew.
 #pragma once
 
 #include <headrace/array.h>
@@ -18,31 +19,31 @@
 namespace headrace {
 
 struct DecodeIndexReport {
-  std::string codec;          // whose indices they are
-  std::string file;           // in the directory
-  std::uint64_t chunks = 0;   // stored ones
-  std::uint64_t indexed = 0;  // that have an index
-  std::uint64_t small = 0;    // that need none
-  std::uint64_t without = 0;  // whose bytes have none: damaged, or not to be decoded on a GPU
-  std::uint64_t stale = 0;    // check: saved, and not of the chunk as it is
+  std::string codec;          // the codec that the indices are for
+  std::string file;           // file name in the directory
+  std::uint64_t chunks = 0;   // stored chunks
+  std::uint64_t indexed = 0;  // chunks with an index
+  std::uint64_t small = 0;    // chunks too small to need one
+  std::uint64_t without = 0;  // chunks that cannot have one: damaged, or not decodable on a GPU
+  std::uint64_t stale = 0;    // check: saved, but not for the present bytes of the chunk
   std::uint64_t missing = 0;  // check: not saved
   std::uint64_t index_bytes = 0, file_bytes = 0;
   std::uint64_t stored_bytes = 0, decoded_bytes = 0;  // of all stored chunks
 };
 
 struct DecodeIndexOptions {
-  // Called as ReadOptions::progress is, and once all is done. Where it throws, the work stops: kCancelled, with what
-  // was thrown as the cause.
+  // Called as ReadOptions::progress is, and once at the end. If it throws, the work stops with kCancelled and the
+  // exception's text as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
-  std::optional<Cancel> cancel;  // once it is asked, the work stops: kCancelled, and nothing is saved
+  std::optional<Cancel> cancel;  // once asked, the work stops with kCancelled and nothing is saved
 };
 
-// Makes the indices of all chunks and saves them in `directory`, which is made if need be. With the Context's number of
-// threads, on the CPU. kUnsupported where no GPU decoder of the array's codecs has indices that the CPU makes
-// (Zstandard has; Blosc's are collected by GPUs alone).
+// Builds the indices of all chunks on the CPU, with the Context's number of threads, and saves them in `directory`,
+// which is created if needed. kUnsupported if no GPU decoder of the array's codecs has indices that the CPU can build:
+// Zstandard has; those of Blosc are collected by GPUs only.
 HEADRACE_API Result<DecodeIndexReport> build_decode_index(const Array& array, const std::string& directory,
                                                           const DecodeIndexOptions& options = {});
-// Makes them again and compares with those saved. kNotFound, kCorrupt: there is no file that could be used.
+// Rebuilds the indices and compares them with the saved ones. kNotFound, kCorrupt: there is no usable file.
 HEADRACE_API Result<DecodeIndexReport> check_decode_index(const Array& array, const std::string& directory,
                                                           const DecodeIndexOptions& options = {});
 

@@ -1,8 +1,8 @@
-// Device: a place for tensors, and buffers on it.
+// Device: where tensors live. Buffer: memory on a device.
 //
-// "auto" is the first CUDA device, else the host; "host", "cuda", "cuda:1" name one. Without a GPU everything works on
-// the host device with the same results. "host-staged" is the host playing a discrete device: the copy and assemble
-// stages run as they would for a GPU.
+// "auto" is the first CUDA device, or the host if there is none; "host", "cuda" and "cuda:1" name one. Without a GPU
+// everything works on the host device with the same results. "host-staged" is the host simulating a discrete device:
+// the copy and assemble stages run as they would for a GPU.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -25,13 +25,13 @@ class Device;
 
 class HEADRACE_API Device {
  public:
-  static Result<Device> open(std::string_view name = "auto");  // device_names() are the names that it takes here
+  static Result<Device> open(std::string_view name = "auto");  // device_names() lists the names valid here
 
   const std::string& name() const noexcept;  // "host", "cuda:0"
   const std::string& description() const noexcept;
-  // Why "auto" gave no GPU, or that the driver has yet to compile this GPU's code at its first use; else empty.
+  // Why "auto" chose no GPU, or that the driver has yet to compile code for this GPU at its first use; otherwise empty.
   const std::string& note() const noexcept;
-  bool host_addressable() const noexcept;  // the CPU can dereference pointers into this device's memory
+  bool host_addressable() const noexcept;  // whether the CPU can dereference pointers to this device's memory
 
  private:
   friend struct Access;
@@ -40,10 +40,10 @@ class HEADRACE_API Device {
 };
 
 // The devices of this machine that can be used now, by the names that Device::open() takes: "host", "host-staged",
-// "cuda:0". Starts the drivers of GPUs. kResourceExhausted: out of memory.
+// "cuda:0". Initialises the GPU drivers. kResourceExhausted: out of memory.
 HEADRACE_API Result<std::vector<std::string>> device_names();
 
-// Memory on a device. Movable; freed on destruction, which must come after every read into it has completed.
+// Memory on a device. Movable; freed by the destructor, which must not run before every read into it has completed.
 class HEADRACE_API Buffer {
  public:
   static Result<Buffer> allocate(const Device& device, std::size_t bytes);

@@ -1,7 +1,7 @@
-// DataType: what one array element is, in memory, after decoding.
+// DataType: the type of an array element in memory, after decoding.
 //
-// Elements are packed and little-endian once read, whatever the store holds. A structured type has its fields one after
-// the other without padding.
+// Decoded elements are packed and little-endian, whatever the store holds. The fields of a structured type follow each
+// other without padding.
 #pragma once
 
 #include <headrace/export.h>
@@ -27,16 +27,16 @@ enum class TypeKind : std::uint8_t {
   kTimedelta,  // int64 counts of `unit`
   kBytes,      // fixed-length byte string, zero padded (numpy S)
   kUnicode,    // fixed-length UTF-32 string (numpy U)
-  kRaw,        // bytes without meaning (v3 r<N>, numpy V)
+  kRaw,        // uninterpreted bytes (v3 r<N>, numpy V)
   kStruct,
-  // Elements of any length each; no tensor holds them, Array::read_variable reads them.
+  // Elements of varying length. Tensors cannot hold them; use Array::read_variable.
   kString,         // UTF-8
   kVariableBytes,  // byte strings
 };
 
 struct HEADRACE_API DataType {
   struct Field;
-  // A run of equal-width numbers inside an element; byte order is swapped within each `width_bytes`.
+  // A run of equally wide numbers in an element. Byte order is swapped within each `width_bytes`.
   struct SwapRun {
     std::uint32_t width_bytes = 1;
     std::uint32_t count = 1;
@@ -44,21 +44,21 @@ struct HEADRACE_API DataType {
   };
 
   TypeKind kind = TypeKind::kUint;
-  std::uint32_t item_bytes = 1;    // > 0; 0 where elements have variable length
-  std::string name;                // Zarr v3 name where one says it all ("float32", "r24", "struct"), else numpy's
+  std::uint32_t item_bytes = 1;    // > 0; 0 for variable-length elements
+  std::string name;                // the Zarr v3 name if it is complete ("float32", "r24", "struct"), else numpy's
                                    // spelling ("|S5", "<U4", "<M8[10us]")
-  std::string unit;                // datetime and timedelta: "s", "10ms", "generic"; else empty
+  std::string unit;                // datetime and timedelta: "s", "10ms", "generic"; otherwise empty
   std::vector<Field> fields;       // kStruct only
-  std::vector<SwapRun> swap_runs;  // cover item_bytes exactly; all of width 1 where byte order means nothing
-  // Zarr v2 structured types give each field its own byte order. If any is big-endian: what decoding must do to an
-  // element as stored, namely reverse the bytes within each width; runs of width 1 are kept as they are. Covers
-  // item_bytes exactly. Empty in every other case.
+  std::vector<SwapRun> swap_runs;  // cover item_bytes exactly; all of width 1 if byte order is irrelevant
+  // Zarr v2 structured types give each field its own byte order. If any field is big-endian, these runs tell decoding
+  // what to do with a stored element: reverse the bytes within each width (runs of width 1 stay as they are). They
+  // cover item_bytes exactly. Otherwise empty.
   std::vector<SwapRun> stored_swap_runs;
 
-  // Width within which every number of the element is swapped, if that is one width for the whole element; 0 if fields
-  // differ. 1 means nothing to swap.
+  // The swap width, if all numbers of the element have the same one; 0 if fields differ. 1 means there is
+  // nothing to swap.
   std::uint32_t uniform_swap_width() const noexcept;
-  // Strings and byte strings whose elements differ in length.
+  // Whether elements are strings or byte strings of varying length.
   bool is_variable_length() const noexcept { return kind == TypeKind::kString || kind == TypeKind::kVariableBytes; }
 };
 
@@ -67,19 +67,19 @@ struct DataType::Field {
   DataType type;
   std::vector<std::uint64_t> shape;  // sub-array shape, empty for a scalar
   std::uint32_t offset_bytes = 0;
-  bool big_endian = false;  // as stored; v2 gives each field its own byte order
+  bool big_endian = false;  // as stored; in v2 each field has its own byte order
 };
 
-// Whether elements of both look the same in memory once they are read: the byte order in which they are stored is no
-// difference, names and places of fields are.
+// Whether elements of both types have the same layout after reading. Names and offsets of fields matter, the stored
+// byte order does not.
 HEADRACE_API bool same_elements(const DataType& a, const DataType& b) noexcept;
 
-// Numeric types by v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".
-// An empty name in the result means there is no such type.
+// A numeric type by its v3 name: "bool", "int8".."uint64", "float16".."float64", "bfloat16", "complex64", "complex128".
+// The name in the result is empty if there is no such type.
 HEADRACE_API DataType numeric_type(std::string_view v3_name);
 
-// The v3 name of a C++ type's elements: bool, integers, float, double, and std::complex of the latter two. Empty for
-// others, characters and std::byte among them.
+// The v3 name of a C++ element type: bool, integers, float, double, and std::complex of the latter two. Empty for other
+// types, including characters and std::byte.
 template <class T>
 constexpr std::string_view element_name() noexcept {
   constexpr std::string_view kIntegers[] = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"};

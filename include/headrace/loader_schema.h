@@ -1,9 +1,9 @@
-// LoaderSchema: what decides which samples a loader gives and in which order, as one digest for each named parameter.
+// LoaderSchema: identifies which samples a loader delivers and in which order, by one digest per named parameter.
 //
-// A loader's state is of use only to a loader with the same schema. Digests are kept one by one, so that a difference
-// can be named. They are the same on every machine; they protect from mistakes, not from forgery.
+// A loader's state is valid only for a loader with the same schema. One digest per parameter makes it possible to name
+// a difference. Digests are the same on every machine. They protect from mistakes, not from forgery.
 //
-// Threads: a value.
+// Threads: a plain value.
 // Fails:   functions that allocate throw std::bad_alloc.
 #pragma once
 
@@ -19,19 +19,19 @@
 
 namespace headrace {
 
-// A value for each of some dimensions, in the order given: {{"time", 4}, {"lat", 64}}.
+// One value per dimension, for some dimensions, in the order given: {{"time", 4}, {"lat", 64}}.
 template <class T>
 using ByDim = std::vector<std::pair<std::string, T>>;
 
 class HEADRACE_API LoaderSchema {
  public:
-  // Sets the digest of one parameter; a second time it is replaced.
+  // Sets the digest of a parameter, replacing an earlier one.
   void set(std::string_view name, std::uint64_t digest);
-  // What `other` has is set here, too.
+  // Sets all digests of `other` here too.
   void add(const LoaderSchema& other);
   const std::map<std::string, std::uint64_t, std::less<>>& digests() const noexcept { return digests_; }
 
-  // The names whose digests differ or that only one of the two has, ascending. Empty: the same schema.
+  // The names whose digests differ or exist in only one of the two, ascending. Empty: the schemas are equal.
   std::vector<std::string> differences(const LoaderSchema& other) const;
   bool operator==(const LoaderSchema& other) const noexcept { return digests_ == other.digests_; }
 

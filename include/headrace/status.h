@@ -1,6 +1,6 @@
-// Status and Result: how every headrace call reports failure.
+// Status and Result: how headrace calls report failure.
 //
-// A Status is one pointer, null when OK. A failure names what went wrong (code, message), where (layer, key, offset,
+// A Status is one pointer, null when OK. A failure carries what went wrong (code, message), where (layer, key, offset,
 // length) and the cause reported by the system or a library. No exception crosses the library's boundary.
 //
 // Threads: a Status may be copied and read from several threads at once.
@@ -18,8 +18,8 @@ namespace headrace {
 
 enum class Code : std::uint8_t {
   kOk,
-  kInvalidArgument,  // the caller asked for something that cannot be: selection out of range, wrong buffer size
-  kNotFound,         // no such object; for a chunk this means "fill value" and is not reported as an error
+  kInvalidArgument,  // the request cannot be met: selection out of range, wrong buffer size
+  kNotFound,         // no such object; for a chunk this means "fill value" and is not an error
   kCorrupt,          // stored bytes break their format: metadata, shard index, checksum, compressed stream
   kShort,            // fewer bytes exist than the format promises
   kIo,               // the system refused to read or write
@@ -30,11 +30,11 @@ enum class Code : std::uint8_t {
   kUnsupported,        // well formed, but not implemented here; the message names the feature
   kPermission,
   kDeviceLost,  // the device's context is unusable
-  kForked,      // a handle inherited across fork() was used
+  kForked,      // use of a handle inherited across fork()
   kInternal,    // a bug in headrace
 };
 
-// The part of the library that found the failure.
+// The part of the library that detected the failure.
 enum class Layer : std::uint8_t { kBase, kIo, kDevice, kStore, kCodec, kTransfer, kZarr, kApi };
 
 HEADRACE_API std::string_view code_name(Code code);
@@ -50,7 +50,7 @@ class [[nodiscard]] HEADRACE_API Status {
   Status& operator=(Status&& other) noexcept;
   ~Status();
 
-  // The failure that needs no memory: used when an allocation has just failed.
+  // Needs no memory: for use when an allocation has just failed.
   static Status out_of_memory() noexcept;
 
   bool ok() const noexcept { return rep_ == nullptr; }
@@ -59,18 +59,18 @@ class [[nodiscard]] HEADRACE_API Status {
   Layer layer() const noexcept;
   const std::string& message() const noexcept;           // empty when OK
   const std::string& key() const noexcept;               // object or path concerned; empty if none
-  std::optional<std::uint64_t> offset() const noexcept;  // bytes into the object
+  std::optional<std::uint64_t> offset() const noexcept;  // byte offset in the object
   std::optional<std::uint64_t> length() const noexcept;  // bytes
-  const std::string& cause() const noexcept;             // what the system or a library said; empty if none
+  const std::string& cause() const noexcept;             // text from the system or a library; empty if none
   int system_error() const noexcept;                     // errno, 0 if none
 
-  // Context is added on the way up; what is already set stays, since the first finder knows best.
+  // Each adds context as the Status is passed up. Fields that are already set stay, as the first finder knows best.
   Status with_key(std::string_view key) &&;
   Status with_range(std::uint64_t offset, std::uint64_t length) &&;
   Status with_cause(std::string_view cause) &&;
   Status with_errno(int error) &&;
 
-  // One line: code, layer, message, key, offset, length, cause. "ok" when OK.
+  // One line: code, layer, message, key, offset, length, cause. "ok" if OK.
   std::string to_string() const;
 
  private:
@@ -79,7 +79,7 @@ class [[nodiscard]] HEADRACE_API Status {
   Rep* rep_ = nullptr;
 };
 
-// A value or the Status that explains its absence.
+// A value, or the Status that explains its absence.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -109,7 +109,7 @@ class [[nodiscard]] Result {
 
 #define HEADRACE_CONCAT_(a, b) a##b
 #define HEADRACE_CONCAT(a, b) HEADRACE_CONCAT_(a, b)
-// Returns the failure of `expr` (a Status) from the enclosing function.
+// Returns from the enclosing function if `expr` (a Status) is a failure.
 #define HEADRACE_TRY(expr)                                                           \
   do {                                                                               \
     if (::headrace::Status hr_status_ = (expr); !hr_status_.ok()) return hr_status_; \

@@ -1,10 +1,10 @@
-// VariableResult: strings or byte strings of any length, read to the host, in Arrow's layout.
+// VariableResult: strings or byte strings of varying length, read to the host in Arrow's layout.
 //
 // `offsets` and `data` are the buffers of an Arrow LargeString (is_utf8) or LargeBinary array without nulls: element i,
 // in C order of `shape`, is data[offsets[i], offsets[i + 1]).
 //
 // Threads: a plain value.
-// Owns:    its buffers; views of them live as long as it does.
+// Owns:    its buffers; views into them live as long as it does.
 #pragma once
 
 #include <headrace/cancel.h>
@@ -24,25 +24,25 @@
 
 namespace headrace {
 
-// Why one chunk could not be read exactly.
+// Why one chunk could not be read intact.
 struct ChunkError {
   std::string key;
   std::uint64_t offset = 0;  // of the chunk's bytes in the object
-  std::uint64_t length = 0;  // 0: whole object
+  std::uint64_t length = 0;  // 0: the whole object
   Status status;
 };
 
 struct VariableReadOptions {
-  // Most bytes that the result may take: 24 for each element (8 of them its offset, 16 while it is read) and those of
-  // the elements. kResourceExhausted beyond. While they are put in order, the elements' bytes exist twice.
+  // Maximum size of the result: 24 bytes per element (8 for its offset, 16 of working memory) plus the bytes of the
+  // elements. kResourceExhausted if exceeded. While elements are put in order, their bytes exist twice.
   std::uint64_t max_bytes = std::uint64_t{1} << 30;
-  // Keep going past chunks that cannot be read; they are listed, and their elements are empty.
+  // Continue past chunks that cannot be read. They are listed in `errors`, and their elements are empty.
   bool collect_errors = false;
-  // Everything is read, decoded and checked, and nothing kept: the result has no elements, and max_bytes is no limit.
+  // Read, decode and check everything but keep nothing: the result has no elements, and max_bytes does not apply.
   bool check_only = false;
-  std::optional<Cancel> cancel;  // once it is asked, the read ends with kCancelled
-  // Called with progress about every 100 ms, from a worker thread or the calling one; null: never. Where it throws, the
-  // read stops: kCancelled, with what was thrown as the cause.
+  std::optional<Cancel> cancel;  // once asked, the read ends with kCancelled
+  // Called about every 100 ms with progress, from a worker thread or the calling thread; null: never. If it throws, the
+  // read stops with kCancelled and the exception's text as the cause.
   std::function<void(std::uint64_t chunks_done, std::uint64_t chunks_total)> progress;
 };
 
@@ -55,7 +55,7 @@ class HEADRACE_API VariableResult {
 
   const std::vector<std::uint64_t>& shape() const noexcept { return shape_; }  // of the selection
   std::uint64_t size() const noexcept { return offsets_.empty() ? 0 : offsets_.size() - 1; }
-  // size() + 1 positions in data(), rising from 0; empty after check_only.
+  // size() + 1 ascending positions in data(), starting at 0; empty after check_only.
   std::span<const std::int64_t> offsets() const noexcept { return offsets_; }
   std::span<const std::byte> data() const noexcept {
     return {data_.get(), offsets_.empty() ? 0 : static_cast<std::size_t>(offsets_.back())};
@@ -68,8 +68,8 @@ class HEADRACE_API VariableResult {
     return {reinterpret_cast<const char*>(data_.get()) + at, end - at};
   }
 
-  std::vector<ChunkError> errors;  // collect_errors only
-  Stats stats;                     // decoded_bytes: those of the elements
+  std::vector<ChunkError> errors;  // with collect_errors only
+  Stats stats;                     // decoded_bytes counts the bytes of the elements
 
  private:
   std::vector<std::uint64_t> shape_;

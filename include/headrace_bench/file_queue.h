@@ -1,4 +1,4 @@
-// A FileQueue that leaves out a stage, to measure the others. For benchmarks in this tree; not installed.
+// A FileQueue that can skip stages, to measure the others. For benchmarks in this tree; not installed.
 #pragma once
 
 #include <headrace/file.h>
@@ -6,8 +6,8 @@
 namespace headrace {
 
 struct QueueSkips {
-  bool io = false;    // no file is read or written: what the staging memory held before travels
-  bool copy = false;  // nothing crosses the bus, and nothing arrives
+  bool io = false;    // no file is read or written; the old content of the staging memory is transferred
+  bool copy = false;  // nothing is copied over the bus, so nothing arrives
 };
 
 HEADRACE_API Result<FileQueue> make_file_queue(const Context& context, const Device& device,

@@ -1,4 +1,4 @@
-// Access: what lies behind the handles of the public headers, for code of this tree. It is not installed.
+// Access: the implementation objects behind public handles, for code of this tree. Not installed.
 #pragma once
 
 #include <utility>
@@ -6,13 +6,13 @@
 namespace headrace {
 
 struct Access {
-  // The shared object that a Context, Store, Device, File or Array stands for. Valid as long as the handle.
+  // The shared object behind a Context, Store, Device, File or Array. Valid as long as the handle.
   template <class Handle>
   static const auto& impl(const Handle& handle) noexcept {
     return handle.impl_;
   }
 
-  // A handle to such an object: a Store over a store::Store of one's own, a Completion.
+  // A handle to such an object, for example a Store over another store::Store, or a Completion.
   template <class Handle, class... Arguments>
   static Handle make(Arguments&&... arguments) {
     return Handle(std::forward<Arguments>(arguments)...);

@@ -1,4 +1,4 @@
-// Base64 (RFC 4648), with padding and nothing else in between.
+// Base64 (RFC 4648), with padding and without line breaks or other characters.
 //
 // Threads: pure functions.
 #pragma once

@@ -1,5 +1,5 @@
-// run_callback(): calls a function of the caller's. What it throws becomes a Status, since nothing thrown may pass
-// through the library while its threads work.
+// run_callback(): calls a function supplied by the user and turns exceptions into a Status, since no exception may
+// propagate through the library while its threads work.
 #pragma once
 
 #include <headrace/status.h>
@@ -10,7 +10,7 @@
 
 namespace headrace::base {
 
-// kCancelled with what was thrown as the cause: a caller's function that throws ends what it was called for.
+// kCancelled with the exception's text as the cause: a callback that throws ends the operation it was called for.
 template <class Function, class... Args>
 Status run_callback(const char* threw, const Function& function, Args&&... args) noexcept {
   const auto failure = [threw](const char* what) noexcept {

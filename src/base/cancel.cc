@@ -18,7 +18,7 @@ class Cancel::Impl {
   }
   bool asked() const noexcept { return asked_.load(); }
 
-  // False: it has been asked, so nobody will call the link.
+  // Returns false if the token was already asked: the link will not be called.
   bool add(base::CancelLink& link) noexcept {
     if (inherited()) return !asked();
     std::lock_guard lock(mutex_);
@@ -40,7 +40,7 @@ class Cancel::Impl {
   }
 
  private:
-  // In a forked child the lock may be held by a thread that is not there, and the links are the parent's.
+  // In a forked child, the lock may be held by a thread that does not exist, and the links belong to the parent.
   bool inherited() const noexcept { return generation_ != base::fork_generation(); }
 
   const std::uint64_t generation_ = base::fork_generation();

@@ -1,7 +1,7 @@
-// CancelLink: has a function called when a Cancel token is asked, for work that sleeps meanwhile.
+// CancelLink: calls a function when a Cancel token is asked, to wake work that sleeps.
 //
-// Threads: made and destroyed on any thread. The function runs on the thread that asks, with the token's lock held: it
-//          takes note and wakes somebody, and destroys no link.
+// Threads: created and destroyed on any thread. The function runs on the thread that asks, with the token's lock held,
+//          so it must only set a flag and wake a waiter, and must not destroy a link.
 #pragma once
 
 #include <headrace/cancel.h>
@@ -15,11 +15,11 @@ class CancelLink {
  public:
   using Call = void (*)(void* context) noexcept;
 
-  // Calls `call(context)` once: when the token is asked, or now where it has been.
+  // Calls `call(context)` once: when the token is asked, or immediately if it already was.
   CancelLink(const Cancel& token, Call call, void* context);
   CancelLink(const CancelLink&) = delete;
   CancelLink& operator=(const CancelLink&) = delete;
-  // From here on it is not called, and no call is under way.
+  // Once this returns, the function is not running and is not called again.
   ~CancelLink();
 
  private:
@@ -27,7 +27,7 @@ class CancelLink {
   const std::shared_ptr<Cancel::Impl> token_;
   const Call call_;
   void* const context_;
-  CancelLink* before_ = nullptr;  // of the token's list, guarded by its lock
+  CancelLink* before_ = nullptr;  // in the token's list, guarded by its lock
   CancelLink* next_ = nullptr;
 };
 

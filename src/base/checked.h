@@ -1,4 +1,4 @@
-// Arithmetic that cannot wrap silently: every size computed from stored metadata goes through these.
+// Arithmetic that cannot wrap silently. Every size computed from stored metadata goes through these functions.
 #pragma once
 
 #include <concepts>
@@ -37,7 +37,7 @@ constexpr T ceil_div(T value, T unit) noexcept {
   return value / unit + (value % unit != 0 ? 1 : 0);
 }
 
-// For sizes that are only shown or compared with a limit.
+// For sizes that are only printed or compared with a limit.
 inline std::uint64_t saturating_mul(std::uint64_t a, std::uint64_t b) noexcept {
   return checked_mul(a, b).value_or(~std::uint64_t{0});
 }

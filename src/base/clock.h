@@ -10,7 +10,7 @@ inline std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-// Between two looks of a loop that waits for another thread.
+// For spin loops, between two checks for another thread's progress.
 inline void relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -14,7 +14,7 @@ constexpr std::uint32_t kPolynomial = 0x82F63B78;
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// kTables[k][b]: the register after byte b and k zero bytes, from a register of zero.
+// kTables[k][b]: the register after byte b followed by k zero bytes, starting from zero.
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::uint32_t b = 0; b < 256; ++b) {
@@ -47,8 +47,8 @@ std::uint32_t update_portable(std::uint32_t crc, const std::byte* data, std::siz
 
 #if defined(__x86_64__)
 
-// The instruction has a latency of three cycles and a throughput of one, so three stripes run side by side; joining
-// them means advancing a register over a stripe of zeros, which is linear and done by tables.
+// The CRC instruction has a latency of three cycles and a throughput of one, so three stripes run in parallel. Joining
+// them means advancing a register over a stripe of zeros, a linear operation done with tables.
 constexpr std::size_t kStripeBytes = 4096;
 constexpr std::size_t kShortStripeBytes = 256;
 
@@ -56,7 +56,7 @@ using Advance = std::array<std::array<std::uint32_t, 256>, 4>;
 
 // REQUIRES: zero_bytes is a power of two.
 constexpr Advance make_advance(std::size_t zero_bytes) {
-  // basis[i]: bit i of a register, advanced over one byte, then over twice as many until there.
+  // basis[i]: bit i of a register, advanced over one byte; doubled until zero_bytes is reached.
   std::array<std::uint32_t, 32> basis{};
   for (std::size_t i = 0; i < 32; ++i) {
     const std::uint32_t crc = std::uint32_t{1} << i;

@@ -7,7 +7,7 @@
 namespace headrace::base {
 
 std::uint32_t crc32c(const std::byte* data, std::size_t bytes) noexcept;
-// The same by tables only: the reference for the instruction, and what runs without it.
+// Table-driven version: the reference for the CPU instruction, and the fallback without it.
 std::uint32_t crc32c_portable(const std::byte* data, std::size_t bytes) noexcept;
 
 }  // namespace headrace::base

@@ -1,7 +1,7 @@
-// Which objects of a store are Zarr's own documents. They say what there is: whoever opens an array again wants them as
-// they are now, so nothing that remembers what a store has said holds for them.
+// Which objects of a store are Zarr metadata documents. Caches of stored data must not serve them: a caller that opens
+// an array again expects its current metadata.
 //
-// Threads: pure.
+// Threads: a pure function.
 #pragma once
 
 #include <string_view>

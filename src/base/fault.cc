@@ -18,14 +18,14 @@ using Counts = std::map<std::string, Counter, std::less<>>;
 
 std::mutex g_mutex;
 std::atomic<bool> g_armed{false};
-// Never destroyed: while a program exits, its threads go on.
+// Never destroyed, since threads keep running while the program exits.
 FaultPlan& g_plan = *new FaultPlan;               // guarded by g_mutex
 Counts& g_counts = *new Counts;                   // guarded by g_mutex
 std::string& g_delayed_point = *new std::string;  // guarded by g_mutex
 std::uint64_t g_star_hits = 0;
 std::atomic<std::int64_t> g_delay_us{0};
 
-// A forked child keeps what was armed: at the fork no other thread is inside.
+// Lets a forked child keep the armed plan: taking the lock at fork guarantees that no other thread is inside.
 [[maybe_unused]] const int g_fork_handlers =
     pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, [] { g_mutex.unlock(); });
 
@@ -52,10 +52,10 @@ std::vector<FaultCount> fault_counts() {
 }
 
 std::int64_t fault_point(const char* name, std::int64_t result) noexcept {
-  // Counting goes on while nothing is armed, so that a first run can list every point of a scenario.
+  // Hits are counted even if nothing is armed, so that a first run can list every point of a scenario.
   try {
     std::lock_guard lock(g_mutex);
-    auto found = g_counts.find(std::string_view(name));  // allocates at the first hit only
+    auto found = g_counts.find(std::string_view(name));  // allocates only at the first hit
     if (found == g_counts.end()) found = g_counts.try_emplace(name).first;
     Counter& counter = found->second;
     const std::uint64_t hit = counter.hits++;

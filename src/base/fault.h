@@ -1,11 +1,11 @@
-// Fault points: named places where a test can make a system call or an allocation fail. Delay points: where it can make
-// a stage slow.
+// Fault points: named places where a test can make a system call or an allocation fail. Delay points: named places
+// where a test can slow down a stage.
 //
-// A point is declared by using it: HEADRACE_FAULT("io_threads.pread", result) evaluates to `result`, or to what the
-// armed plan says. Without HEADRACE_FAULT_POINTS the macro is its second argument and the machinery is not compiled.
-// HEADRACE_DELAY("transfer.decode") sleeps for as long as was armed for it, and is nothing without fault points.
+// Using a point declares it: HEADRACE_FAULT("io_threads.pread", result) evaluates to `result`, or to what the armed
+// plan makes of it. HEADRACE_DELAY("transfer.decode") sleeps for the armed delay. Without HEADRACE_FAULT_POINTS the
+// first macro is its second argument, the second is empty, and this code is not compiled.
 //
-// Threads: points may be hit from any thread; arm and disarm only while no request is in flight.
+// Threads: points may be hit on any thread; arm and disarm only while no request is in flight.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ inline constexpr bool kFaultPointsCompiled = true;
 inline constexpr bool kFaultPointsCompiled = false;
 #endif
 
-// What an armed point does to the result of the call it guards (a byte count, or -errno).
+// What an armed point does to the result of the call it guards, which is a byte count or -errno.
 enum class FaultKind : std::uint8_t { kErrno, kShortByOne, kHalf, kZero };
 
 struct FaultPlan {
@@ -44,10 +44,10 @@ void disarm_faults();
 // Every point hit since the program started, sorted by name.
 std::vector<FaultCount> fault_counts();
 
-// `result` is what the real call gave, or would give if it is only about to be made.
+// `result` is what the real call returned or, before the call, would return on success.
 std::int64_t fault_point(const char* name, std::int64_t result) noexcept;
 
-// Every hit of `point` takes this much longer, until armed for another point or with zero. Not counted as faults are.
+// Delays every hit of `point`, until another point is armed or the delay is set to zero. Hits are not counted.
 void arm_delay(const std::string& point, std::chrono::microseconds delay);
 void delay_point(const char* name) noexcept;
 

@@ -1,8 +1,9 @@
-// What becomes of objects when their process forks.
+// How objects behave when their process forks.
 //
-// A child has no thread but the one that forked. Threads, rings and drivers behind an inherited object are the
-// parent's, and a lock may be held for ever by a thread that is not there. So what has such things keeps the number
-// that it was made under: where that is not the process's own, calls say kForked, and a destructor only frees memory.
+// Only the forking thread exists in the child. The threads, rings and drivers of an inherited object belong to the
+// parent, and a lock may be held forever by a thread that does not exist. So such an object stores the fork generation
+// it was created in. If that differs from the current one, its calls return kForked and its destructor
+// only frees memory.
 #pragma once
 
 #include <atomic>
@@ -14,11 +15,12 @@
 
 namespace headrace::base {
 
-// Changes in the child of every fork(); one atomic load.
+// Differs in the child of every fork(). Costs one atomic load.
 std::uint64_t fork_generation() noexcept;
 
-// A T that only the process that made it destroys. In a forked child the destructor of a joinable thread would end the
-// program, and that of a condition variable would wait for the parent's threads: there the T is left as it is.
+// A T that is destroyed only in the process that created it. In a forked child, destroying a joinable thread would
+// terminate the program, and destroying a condition variable would wait for the parent's threads, so the T
+// is leaked there.
 template <class T>
 class ProcessOwn {
  public:
@@ -31,7 +33,7 @@ class ProcessOwn {
   ~ProcessOwn() {
     if (!inherited()) (**this).~T();
   }
-  // Whether this process is a child of the one that made it.
+  // Whether this process is a forked child of the one that created the object.
   bool inherited() const noexcept { return generation_ != fork_generation(); }
   T& operator*() noexcept { return *std::launder(reinterpret_cast<T*>(storage_)); }
   const T& operator*() const noexcept { return *std::launder(reinterpret_cast<const T*>(storage_)); }
@@ -43,12 +45,12 @@ class ProcessOwn {
   const std::uint64_t generation_;
 };
 
-// The T of this process, made at its first use and never destroyed. A forked child gets one of its own: its parent's
-// may be locked, or half changed. For statics.
+// A T per process, created at first use and never destroyed, for statics. A forked child gets its own, since the
+// parent's may be locked or half modified.
 template <class T>
 class PerProcess {
  public:
-  // Throws what making a T throws.
+  // Throws what T's constructor throws.
   T& get() {
     Made* found = made_.load(std::memory_order_acquire);
     while (found == nullptr || found->generation != fork_generation()) {
@@ -63,7 +65,7 @@ class PerProcess {
   struct Made {
     const std::uint64_t generation = fork_generation();
     T value;
-    const Made* parents = nullptr;  // so that nothing looks leaked
+    const Made* parents = nullptr;  // keeps it reachable, for leak checkers
   };
   std::atomic<Made*> made_{nullptr};
 };

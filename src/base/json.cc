@@ -9,11 +9,11 @@
 namespace headrace::base {
 namespace {
 
-// Builds the document from parser events, which lets depth, duplicate keys and unusable numbers be refused as they
-// are met rather than after a hostile document has been built.
+// Builds the document from parser events, so that depth, duplicate keys and unusable numbers are refused as they
+// appear, not after a hostile document has been built.
 class StrictBuilder : public nlohmann::json_sax<Json> {
  public:
-  // A value, while the vector it is in grows; what a string, a container and a member take on the heap.
+  // Heap bytes of a value (while its vector grows), of a string, of a container, and of a member.
   static constexpr std::size_t kValueBytes = 48, kStringBytes = 48, kContainerBytes = 64, kMemberBytes = 96;
 
   StrictBuilder(const JsonLimits& limits, Charge* charge)
@@ -41,11 +41,12 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception& exception) override {
-    // The library's text is "[json.exception...] parse error at line 1, column 2: ..."; what follows "]" is for people.
+    // The library's text is "[json.exception...] parse error at line 1, column 2: ..."; only the part after
+    // "]" is useful.
     std::string text = exception.what();
     if (auto bracket = text.find("] "); bracket != std::string::npos) text.erase(0, bracket + 2);
     if (text.size() > 200) text.resize(200);
-    // It quotes what it last read, which need not be UTF-8; messages are.
+    // The text quotes the last input read, which need not be UTF-8. Messages must be.
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~') c = '?';
     }
@@ -55,10 +56,10 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
   Json root;
   std::string error;
   bool too_large = false;
-  Status refused;  // by the budget
+  Status refused;  // by the budget, if it refused
 
  private:
-  // A text of two bytes a value would otherwise become many times its size.
+  // Without this, a text with two bytes per value would become many times its size.
   bool take(std::size_t bytes) {
     if (bytes <= room_) {
       room_ -= bytes;
@@ -123,7 +124,7 @@ Result<Json> parse(std::string_view text, const JsonLimits& limits, Charge* char
   if (text.substr(0, 3) == "\xEF\xBB\xBF") {
     return Status(Code::kCorrupt, Layer::kBase, "JSON document starts with a byte order mark");
   }
-  // The library takes a NUL for the end and would not look at what follows.
+  // The library takes a NUL for the end of input and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) {
     return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: it holds a NUL byte");
   }
@@ -149,7 +150,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits, Charge&
 }
 
 std::uint64_t most_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits) noexcept {
-  // "[]," is three bytes, and none has dearer ones; nesting, which has, is bounded.
+  // "[]," has three bytes and is the most expensive value per byte. Deeper nesting costs more, but is bounded.
   constexpr std::uint64_t kDearest = (StrictBuilder::kValueBytes + StrictBuilder::kContainerBytes) / 3 + 1;
   constexpr std::uint64_t kNesting = 64 << 10, kCopies = 2;
   const std::uint64_t text = std::min<std::uint64_t>(text_bytes, limits.max_bytes);

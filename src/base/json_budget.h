@@ -11,11 +11,11 @@
 
 namespace headrace::base {
 
-// parse_json() with what the values take, estimated, taken from `charge`; kResourceExhausted also where its budget has
-// too little left.
+// parse_json() with the estimated memory of the values taken from `charge`. kResourceExhausted also if its budget does
+// not have enough left.
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits, Charge& charge);
 
-// What parsing so many bytes of text takes at most, whatever they are: copies of the text and its values.
+// Upper bound on the memory for parsing this many bytes of any text: copies of the text plus its values.
 std::uint64_t most_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits = {}) noexcept;
 
 }  // namespace headrace::base

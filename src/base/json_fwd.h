@@ -1,4 +1,4 @@
-// The name of the JSON type, for headers that only pass it on: the whole library takes a second to compile.
+// Forward declaration of the JSON type, since including the whole library costs a second of compile time.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

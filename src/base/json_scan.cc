@@ -11,8 +11,8 @@ namespace {
 
 // An object with more keys than this keeps them in a hash set.
 constexpr std::size_t kManyKeys = 24;
-constexpr std::size_t kSetBytes = 64,
-                      kDecodedBytes = 48;  // what one of many keys takes, and its text if it has escapes
+// Bytes per key in the set, and additionally for its text if it has escapes.
+constexpr std::size_t kSetBytes = 64, kDecodedBytes = 48;
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
@@ -30,7 +30,7 @@ std::uint32_t hex4(std::string_view text) noexcept {
   return value;
 }
 
-// What stands between the quotes of a string that has been scanned.
+// Decodes the text between the quotes of a string that has been scanned.
 std::string decode(std::string_view raw) {
   std::string out;
   out.reserve(raw.size());
@@ -59,7 +59,7 @@ std::string decode(std::string_view raw) {
       case 'u': {
         std::uint32_t point = hex4(raw.substr(i + 1));
         i += 4;
-        if (point >= 0xD800 && point < 0xDC00) {  // the scanner saw to the other half
+        if (point >= 0xD800 && point < 0xDC00) {  // the scanner has validated the other half
           point = 0x10000 + ((point - 0xD800) << 10) + (hex4(raw.substr(i + 3)) - 0xDC00);
           i += 6;
         }
@@ -187,11 +187,11 @@ bool JsonScanner::scan_escape() {
   return true;
 }
 
-// From the opening quote to behind the closing one.
+// Scans from the opening quote to just past the closing one.
 bool JsonScanner::scan_string() {
   ++at_;
   for (;;) {
-    // Most bytes are plain; they are looked at once.
+    // Fast path: most bytes are plain.
     while (at_ < text_.size()) {
       const auto c = static_cast<unsigned char>(text_[at_]);
       if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\') break;

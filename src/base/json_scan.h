@@ -1,6 +1,6 @@
-// Walking a JSON document without building it: for documents so large that only parts of them are wanted.
+// JsonScanner: walks a JSON document without building it, for documents so large that only parts are needed.
 //
-// Threads: a scanner belongs to one thread; what it hands out points into the text.
+// Threads: a scanner belongs to one thread. The views it returns point into the text.
 #pragma once
 
 #include <headrace/status.h>
@@ -18,45 +18,45 @@
 
 namespace headrace::base {
 
-// Checks what it passes over as parse_json does: syntax, UTF-8, keys given twice, depth, numbers. The first failure
-// (kCorrupt, with line and column) is final: every later call gives it again.
+// Checks what it skips as parse_json does: syntax, UTF-8, duplicate keys, depth, numbers. The first failure (kCorrupt,
+// with line and column) is final: every later call returns it again.
 class JsonScanner {
  public:
-  // `non_finite`: bare NaN, Infinity and -Infinity are let through; whoever parses the part decides about them.
-  // What is noted of large objects is taken from *charge, if given. The text must outlive the scanner. One above the
-  // limit is kResourceExhausted.
+  // `non_finite`: accept bare NaN, Infinity and -Infinity; the parser of that part decides about them. The memory for
+  // keys of large objects is taken from *charge, if given. The text must outlive the scanner. A text above the limit is
+  // kResourceExhausted.
   explicit JsonScanner(std::string_view text, bool non_finite = false, const JsonLimits& limits = {},
                        Charge* charge = nullptr);
 
-  // Steps into the object that comes next. False, without having moved, where another kind of value comes.
+  // Enters the object that comes next. Returns false, without moving, if the next value is of another kind.
   Result<bool> enter_object();
-  // The next member's key, decoded; false at the object's end, which is then behind. The view lasts until the next
-  // call of next_key or skip_value.
+  // Decodes the key of the next member. Returns false at the end of the object, which is then consumed. The view is
+  // valid until the next call of next_key or skip_value.
   Result<bool> next_key(std::string_view& key);
-  // Passes over the value that comes next and gives its text.
+  // Skips the next value and returns its text.
   Result<std::string_view> skip_value();
-  // Offset in the text: behind what was read last, and of what comes next.
+  // position(): offset just after what was last read. next_position(): offset of what comes next.
   std::size_t position() const noexcept { return at_; }
   std::size_t next_position() noexcept {
     skip_space();
     return at_;
   }
-  // The first character of what comes next, NUL at the end.
+  // The first character of what comes next; NUL at the end.
   char peek() noexcept { return next_position() < text_.size() ? text_[at_] : '\0'; }
-  // kCorrupt unless nothing but white space is left.
+  // kCorrupt unless only white space is left.
   Status finish();
 
  private:
   struct Level {
-    std::size_t first_key = 0;      // of the object's own, in keys_
+    std::size_t first_key = 0;      // index in keys_ of the object's first key
     std::size_t first_decoded = 0;  // likewise in decoded_
     std::size_t charged_bytes = 0;  // for many_keys
     bool is_object = false;
     bool empty = true;                                                // no element yet
-    std::unique_ptr<std::unordered_set<std::string_view>> many_keys;  // instead of keys_ once there are many
+    std::unique_ptr<std::unordered_set<std::string_view>> many_keys;  // replaces keys_ once there are many
   };
 
-  // These give false once failure_ is set.
+  // Return false once failure_ is set.
   bool fail(std::string_view what);
   bool scan_scalar_or_open();
   bool scan_string();
@@ -78,7 +78,7 @@ class JsonScanner {
   JsonLimits limits_;
   Charge* charge_;
   std::vector<Level> levels_;
-  std::vector<std::string_view> keys_;  // of the objects that are open, one after the other
+  std::vector<std::string_view> keys_;  // keys of all open objects, in nesting order
   std::deque<std::string> decoded_;     // keys with escapes
   Status failure_;
 };

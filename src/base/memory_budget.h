@@ -1,10 +1,10 @@
-// MemoryBudget: a limit on the memory whose size stored bytes decide, and the account of what is taken from it.
+// MemoryBudget: limits the memory that stored data can make the library allocate, and accounts for it.
 //
-// Metadata, directories and indexes come from whoever wrote a store, and a few bytes can ask for gigabytes. Who is
-// about to allocate because of them takes as much from a budget first, by a Charge that gives it back at its end.
+// Metadata, directories and indexes are written by others, and a few bytes can ask for gigabytes. Before code allocates
+// on their behalf, it takes that amount from a budget through a Charge, whose destructor gives it back.
 //
-// Threads: every call from any thread; taking and giving are one atomic operation each.
-// Fails:   kResourceExhausted, naming what wanted how much, what is left, and the option that allows more.
+// Threads: every call from any thread. take() and give() are usually a single atomic operation.
+// Fails:   kResourceExhausted, naming the purpose, the amount, what is left, and the option that raises the limit.
 #pragma once
 
 #include <headrace/status.h>
@@ -23,7 +23,7 @@ namespace headrace::base {
 
 class MemoryBudget {
  public:
-  // `option`: what a user sets for more.
+  // `option`: the name of the option that sets the limit.
   MemoryBudget(std::uint64_t limit_bytes, std::string option);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
@@ -31,23 +31,24 @@ class MemoryBudget {
   std::uint64_t limit_bytes() const noexcept { return limit_; }
   std::uint64_t used_bytes() const noexcept { return used_.load(std::memory_order_relaxed); }
 
-  // Where there is too little left, keepers let go first.
+  // If too little is left, first asks the keepers to release memory. Returns whether the bytes were taken.
   bool take(std::uint64_t bytes) noexcept;
   void give(std::uint64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
-  // Why take(bytes) gave false.
+  // The Status for a take(bytes) that returned false.
   Status refusal(std::uint64_t bytes, std::string_view what) const noexcept;
 
-  // Holds charges for what it can do without: a cache.
+  // A cache: holds charges for data it can drop.
   class Keeper {
    public:
-    // Gives back what nobody else uses. Called on any thread; must not call the budget but to give.
+    // Drops everything not in use elsewhere. Called on any thread; must call nothing of the budget but give().
     virtual void let_go() noexcept = 0;
 
    protected:
     ~Keeper() = default;
   };
   void add(Keeper& keeper);  // throws std::bad_alloc
-  // Returns when let_go() runs no more. Nothing in a process forked since: its locks may be held for ever.
+  // Returns once let_go() is not running for it. Does nothing in a process forked since, where locks may
+  // be held forever.
   void remove(Keeper& keeper) noexcept;
 
  private:
@@ -61,7 +62,7 @@ class MemoryBudget {
   std::set<Keeper*> keepers_;  // guarded by mutex_
 };
 
-// What one owner has taken. Without a budget it takes as much as it likes.
+// The amount that one owner has taken. Without a budget it is unlimited.
 //
 // Threads: one at a time.
 class Charge {
@@ -78,14 +79,14 @@ class Charge {
   }
   ~Charge() { give_all(); }
 
-  // `what` is named where there is too little: "the index of a shard".
+  // `what` names the purpose in the failure, such as "the index of a shard".
   Status take(std::uint64_t bytes, std::string_view what) noexcept {
     if (budget_ == nullptr || bytes == 0) return {};
     if (!budget_->take(bytes)) return budget_->refusal(bytes, what);
     bytes_ += bytes;
     return {};
   }
-  // Up to `bytes` in all.
+  // Increases the charge to `bytes` in total, if it is smaller.
   Status grow_to(std::uint64_t bytes, std::string_view what) noexcept {
     return bytes > bytes_ ? take(bytes - bytes_, what) : Status();
   }

@@ -1,7 +1,7 @@
-// part(): a piece of some memory, or nothing where it is not all inside.
+// part(): a subspan, or nothing if it is not entirely inside.
 //
-// Whatever is written to or read from is a span that came out of its owner's by this, so no length that was stored can
-// reach beyond it.
+// All memory is read and written through spans obtained from their owner this way, so no stored length can reach past
+// the end.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// RangeSink: who else wants to know when a stage begins and ends, such as a profiler's markers.
+// RangeSink: receives the start and end of stages, for example to set a profiler's markers.
 //
-// The CUDA plug-in has one for NVTX. It is called only where it was set, so without a profiler nobody pays for it.
+// The CUDA plug-in has one for NVTX. It is set only when a profiler is attached, so there is no cost otherwise.
 //
-// Threads: set_range_sink() from any thread, at any time; begin and end of one range on one thread, properly nested.
+// Threads: set_range_sink() from any thread at any time; begin and end of a range on the same thread, properly nested.
 #pragma once
 
 #include <headrace/trace.h>
@@ -16,7 +16,7 @@ struct RangeSink {
   void (*end)() noexcept = nullptr;
 };
 
-// `sink` is kept for good; null changes nothing, so that the plug-in's answer can be handed on as it is.
+// `sink` must stay valid forever. Null is ignored, so the plug-in's answer can be passed on unchecked.
 void set_range_sink(const RangeSink* sink) noexcept;
 
 }  // namespace headrace::trace

@@ -1,5 +1,5 @@
-// SipHash (Aumasson and Bernstein, 2012): the hash of texts that strangers choose, keyed so that they cannot choose
-// texts of equal hashes. Its users say how many rounds and how long a result.
+// SipHash (Aumasson and Bernstein, 2012): a keyed hash for texts that untrusted parties choose, so that they cannot
+// construct collisions. The caller sets the number of rounds and the length of the result.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace headrace::base {
 
-// Takes words, then the rest of the message, then gives the result.
+// Call take() for whole words, then take_rest() once, then result() once.
 class SipHash {
  public:
   SipHash(std::uint64_t key0, std::uint64_t key1, int rounds, int last_rounds) noexcept
@@ -24,7 +24,7 @@ class SipHash {
     length_ += 8;
     mix(word);
   }
-  // Once, and last.
+  // Call once, last.
   void take_rest(std::string_view text) noexcept {
     const char* at = text.data();
     std::size_t left = text.size();
@@ -39,12 +39,12 @@ class SipHash {
     mix(last | length_ << 56);
   }
 
-  // Behind take_rest(), one of these once.
+  // Call one of the result() functions once, after take_rest().
   std::uint64_t result() noexcept {
     v2_ ^= 0xff;
     return finish();
   }
-  // Of 128 bits. REQUIRES: lengthen() was called before anything was taken.
+  // 128-bit result. REQUIRES: lengthen() was called before anything was taken.
   void result(std::uint64_t& low, std::uint64_t& high) noexcept {
     v2_ ^= 0xee;
     low = finish();

@@ -21,7 +21,7 @@ const std::string kEmpty;
 }
 
 Status Status::out_of_memory() noexcept {
-  // The text fits the string itself: making this asks for no memory.
+  // The text fits std::string's inline buffer, so this allocates nothing.
   static Rep* rep = [] {
     static Rep storage;
     storage.immortal = true;
@@ -73,7 +73,7 @@ std::optional<std::uint64_t> Status::offset() const noexcept { return rep_ ? rep
 std::optional<std::uint64_t> Status::length() const noexcept { return rep_ ? rep_->length : std::nullopt; }
 int Status::system_error() const noexcept { return rep_ ? rep_->system_error : 0; }
 
-// A Rep shared with another Status is copied before it is changed; null where that is impossible (no memory).
+// Copies a Rep that is shared with another Status before it is changed. Null if there is no memory.
 Status::Rep* Status::writable() noexcept {
   if (rep_ == nullptr || rep_->immortal) return nullptr;
   if (rep_->refs.load(std::memory_order_acquire) == 1) return rep_;
@@ -100,7 +100,7 @@ Status Status::with_key(std::string_view key) && {
   if (Rep* rep = writable(); rep != nullptr && rep->key.empty()) {
     try {
       rep->key.assign(key);
-    } catch (...) {  // the failure is reported without its key rather than not at all
+    } catch (...) {  // better to report the failure without its key than not at all
     }
   }
   return std::move(*this);
@@ -148,7 +148,9 @@ std::string Status::to_string() const {
   if (rep_->length) out += "; length " + std::to_string(*rep_->length);
   if (!rep_->cause.empty()) out += "; cause: " + rep_->cause;
   for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // one line, whatever a key or a library holds
+    // One line, whatever bytes a key or a library's text contains.
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    // text contains
   }
   return out;
 }

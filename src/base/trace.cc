@@ -10,16 +10,16 @@ namespace headrace::trace {
 namespace {
 
 constexpr std::uint64_t kRingEvents = 65536;
-constexpr std::uint64_t kWords = 4;  // of an event
+constexpr std::uint64_t kWords = 4;  // per event
 
-// One thread's spans. Its thread writes, take() reads, and neither waits for the other: the words are atomics, and
-// `begun` tells the reader which of those that it has copied were being overwritten.
+// The spans of one thread. The thread writes and take() reads, without waiting for each other: the words are atomics,
+// and `begun` tells the reader which of the words it copied were being overwritten.
 //
-// Rings are never freed: a thread that ends leaves its ring to the next new one.
+// Rings are never freed: a thread that ends leaves its ring for the next new thread.
 struct Ring {
   std::unique_ptr<std::atomic<std::uint64_t>[]> words { new std::atomic<std::uint64_t>[ kWords * kRingEvents ] };
-  std::atomic<std::uint64_t> begun{0}, done{0};  // events ever written
-  std::atomic<std::uint64_t> first{0};           // of the current recording
+  std::atomic<std::uint64_t> begun{0}, done{0};  // number of events ever written
+  std::atomic<std::uint64_t> first{0};           // first event of the current recording
   std::atomic<bool> taken{true};
   std::atomic<const char*> name{nullptr};
   std::uint32_t number = 0;
@@ -42,8 +42,8 @@ struct ThreadState {
 };
 thread_local ThreadState t_state;
 
-// Apart from the state, and first touched by a thread that records: a destructor for a thread is registered with memory
-// from malloc, and glibc ends the process where there is none.
+// Kept apart from ThreadState, and first touched when a thread records: registering a thread's destructor allocates
+// with malloc, and glibc aborts if that fails.
 struct RingReturn {
   Ring* ring = nullptr;
   ~RingReturn() {
@@ -100,7 +100,7 @@ void collect(Ring& ring, std::uint64_t start_ns, Trace& trace, const std::uint32
     used = used || kind == TrackKind::kThread;
     trace.events.push_back(event);
   }
-  // A thread that was recording while stop() was called may have gone on by one event or more.
+  // A thread that was recording when stop() was called may have written another event or more since.
   const std::uint64_t begun = ring.begun.load(std::memory_order_relaxed);
   const std::uint64_t intact = begun - std::min(begun, kRingEvents);
   if (intact > from) {
@@ -111,7 +111,7 @@ void collect(Ring& ring, std::uint64_t start_ns, Trace& trace, const std::uint32
   }
   if (from > first) {
     trace.lost_events += from - first;
-    // Spans are written as they end, so the oldest kept one tells from when on the thread's story is whole.
+    // Spans are written when they end, so from the end of the oldest kept span on, the thread's record is complete.
     if (before < trace.events.size()) {
       trace.complete_from_ns = std::max(trace.complete_from_ns, trace.events[before].end_ns);
     }
@@ -122,7 +122,7 @@ void collect(Ring& ring, std::uint64_t start_ns, Trace& trace, const std::uint32
   }
 }
 
-// Lanes of kinds that no event has are left out.
+// Removes lanes without events.
 void drop_unused_lanes(Trace& trace) {
   std::vector<std::uint32_t> moved(trace.tracks.size(), 0);
   for (const SpanRecord& event : trace.events) moved[event.track] = 1;
@@ -150,7 +150,7 @@ void append(const SpanRecord& event, TrackKind track) noexcept {
   const std::uint64_t at = ring->done.load(std::memory_order_relaxed);
   ring->begun.store(at + 1, std::memory_order_relaxed);
   auto* words = &ring->words[(at % kRingEvents) * kWords];
-  // Release: who sees one of these words sees `begun` too.
+  // Release: a reader that sees one of these words also sees `begun`.
   words[0].store(event.start_ns, std::memory_order_release);
   words[1].store(event.end_ns, std::memory_order_release);
   words[2].store(event.bytes, std::memory_order_release);
@@ -205,8 +205,8 @@ void stop() noexcept { g_flags.fetch_and(~kRecording, std::memory_order_release)
 
 namespace {
 
-// A slab is registered beside the reads that may gain by it, and may be longer at it than they take: that is none of
-// their time.
+// Slabs are registered in parallel with reads, and registration may take longer than the reads that benefit from it.
+// That excess must not count as read time.
 void end_with_the_work(Trace& trace) {
   std::uint64_t end = 0;
   for (const SpanRecord& event : trace.events) {

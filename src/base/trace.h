@@ -1,14 +1,15 @@
-// Spans of the stages of reads and writes, recorded while somebody asks (headrace/trace.h).
+// Recording of the stages of reads and writes as spans (headrace/trace.h).
 //
 //   trace::Span span(trace::Stage::kRead, bytes);                        this thread, until the end of the scope
-//   trace::Timer timer(trace::Stage::kDecode, bytes); ... timer.stop();  the same where the seconds are wanted anyway
+//   trace::Timer timer(trace::Stage::kDecode, bytes); ... timer.stop();  the same, and also returns the seconds
 //   trace::Span span(trace::WaitFor{trace::Stage::kCopy});               this thread waits for a stage
 //   trace::record(trace::Stage::kRead, start, end, bytes, TrackKind::kIo) something that happened elsewhere
 //
-// Off, each costs one relaxed load and a branch (bench/micro/trace_bench.cc). On, a span is two readings of the clock
-// and four stores into the thread's own ring: no lock, and no allocation after the thread's first span.
+// Not recording, each costs one relaxed load and a branch (bench/micro/trace_bench.cc). While recording, a span takes
+// two clock readings and four stores into the thread's own ring: no lock, and no allocation after the
+// thread's first span.
 //
-// Threads: everything from any thread; a Span or Timer ends on the thread that made it.
+// Threads: everything from any thread; a Span or Timer must end on the thread that created it.
 #pragma once
 
 #include <headrace/trace.h>
@@ -25,7 +26,7 @@ inline std::atomic<std::uint32_t> g_flags{0};
 
 inline bool recording() noexcept { return (g_flags.load(std::memory_order_relaxed) & kRecording) != 0; }
 
-// What this thread's track is called, with a number behind it. `name` is kept: a literal.
+// Names this thread's track; a number is appended. `name` is not copied and must be a literal.
 void name_thread(const char* name) noexcept;
 
 namespace detail {
@@ -77,7 +78,7 @@ class Span {
   SpanRecord event_;
 };
 
-// A span whose length is wanted whether or not it is recorded, for Stats.
+// A span whose duration is needed for Stats even when nothing is recorded.
 class Timer {
  public:
   explicit Timer(Stage stage, std::uint64_t bytes = 0) noexcept
@@ -93,7 +94,7 @@ class Timer {
 
   std::uint64_t start_ns() const noexcept { return start_ns_; }
   void set_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
-  // Seconds since it was made. Once.
+  // Returns the seconds since construction. Call at most once.
   double stop() noexcept {
     const std::uint64_t now = base::now_ns();
     stopped_ = true;
@@ -112,9 +113,9 @@ class Timer {
   const std::uint64_t start_ns_;
 };
 
-// For a thread that goes away with nothing to do and comes back by another way: notes that `owner` (a number of the
-// caller's, not 0) had nothing for it until `waits_for` went on (kWait: no particular stage), and records the time
-// until it asked the same owner again.
+// For a thread that leaves because it has nothing to do and may return by another path. left_waiting() notes that
+// `owner` (a number chosen by the caller, not 0) had no work until `waits_for` progresses (kWait: no particular stage).
+// came_back() records the wait if the thread returns to the same owner.
 void left_waiting(Stage waits_for, std::uint64_t owner) noexcept;
 void came_back(std::uint64_t owner) noexcept;
 

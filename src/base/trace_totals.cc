@@ -1,4 +1,4 @@
-// What a trace says: how long each stage was busy, and which one held the others back (docs/design/trace.md).
+// Analyses a trace: how long each stage was busy, and which one limited the rest (docs/design/trace.md).
 #include <headrace/trace.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace headrace::trace {
 namespace {
 
-// What the time of a span is evidence of: something of the stage is in flight, or a thread works in it or waits for it.
+// What a span shows about its stage: work is in flight, a thread works in it, or a thread waits for it.
 enum Evidence : std::uint8_t { kInFlight, kWorks, kWaits, kEvidenceCount };
 
 struct Interval {
@@ -23,7 +23,7 @@ constexpr std::size_t kNoStage = kStageCount;
 
 double seconds(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-// One thread's spans with nested ones cut out of those around them: at any time, the innermost.
+// Cuts nested spans of a thread out of the enclosing ones, so that each instant belongs to the innermost span.
 void flatten(std::vector<Interval>& spans, std::vector<Interval>& out) {
   std::sort(spans.begin(), spans.end(), [](const Interval& a, const Interval& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
@@ -67,8 +67,8 @@ struct Edge {
   int change = 0;
 };
 
-// Shares every instant among the stages that threads work in or wait for, which counts only where somebody is in that
-// stage; where no thread says anything, among those in flight.
+// Divides every instant among the stages that threads work in or wait for (a wait counts only while something is active
+// in that stage). If no thread works or waits, among the stages in flight.
 void share_wall_time(const std::vector<Interval>& spans, std::array<StageTotals, kStageCount>& totals) {
   std::vector<Edge> edges;
   edges.reserve(2 * spans.size());

@@ -1,4 +1,4 @@
-// UTF-8 as the Unicode standard has it (table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
+// UTF-8 as the Unicode standard defines it (table 3-7): no overlong forms, no surrogates, nothing above U+10FFFF.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,7 +13,7 @@ namespace headrace::base {
 
 inline constexpr std::size_t kValidUtf8 = ~std::size_t{0};
 
-// Bytes of the character that `text` begins with; 0 if it begins with none.
+// Length in bytes of the character at the start of `text`; 0 if there is no valid one.
 inline std::size_t utf8_character_bytes(std::span<const std::byte> text) noexcept {
   const auto at = [&](std::size_t i) { return std::to_integer<std::uint32_t>(text[i]); };
   if (text.empty()) return 0;
@@ -42,7 +42,7 @@ inline std::size_t utf8_character_bytes(std::span<const std::byte> text) noexcep
   return length;
 }
 
-// Where the first byte lies that begins no character; kValidUtf8 if there is none.
+// Index of the first byte that does not start a valid character; kValidUtf8 if there is none.
 inline std::size_t find_invalid_utf8(std::span<const std::byte> text) noexcept {
   const std::size_t size = text.size();
   std::size_t i = 0;

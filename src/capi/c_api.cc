@@ -1,4 +1,4 @@
-// The C API over the C++ one: handles are the C++ objects, and nothing thrown passes the boundary.
+// The C API, as handles around the C++ objects. No exception crosses the boundary.
 #include <headrace/array.h>
 #include <headrace/cancel.h>
 #include <headrace/context.h>
@@ -68,7 +68,7 @@ static_assert(static_cast<int>(Code::kOk) == HR_OK && static_cast<int>(Code::kIn
               static_cast<int>(Code::kDeviceLost) == HR_DEVICE_LOST && static_cast<int>(Code::kForked) == HR_FORKED &&
               static_cast<int>(Code::kInternal) == HR_INTERNAL);
 
-// "0.1.0", which CMake knows, as the headers have it.
+// CMake's version, "0.1.0", must match the headers'.
 #define HEADRACE_TEXT_(number) #number
 #define HEADRACE_TEXT(number) HEADRACE_TEXT_(number)
 static_assert(std::string_view(HEADRACE_PROJECT_VERSION) ==
@@ -179,7 +179,7 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   }
   auto* const data = static_cast<std::byte*>(options.data);
   std::vector<std::int64_t> strides;
-  std::uint64_t before = 0;  // of data: where negative strides lead
+  std::uint64_t before = 0;  // bytes of memory before `data`, due to negative strides
   for (std::size_t i = 0; options.strides_bytes != nullptr && i < resolved.shape.size(); ++i) {
     const std::int64_t stride = options.strides_bytes[i];
     strides.push_back(stride);
@@ -447,7 +447,7 @@ hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_op
   return guarded(error, [&]() -> Status {
     PreparedRead read;
     HEADRACE_TRY(prepare(array, device, options, read));
-    // Room for the handle comes first: once the read runs, the caller must get something to wait for.
+    // Allocate the handle first: once the read runs, the caller must get something to wait on.
     void* room = ::operator new(sizeof(hr_completion));
     Result<headrace::Completion> started = Status(Code::kInternal, Layer::kApi, "the read was not started");
     try {

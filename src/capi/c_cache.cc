@@ -1,4 +1,4 @@
-// The disk cache of remote stores, looked at and emptied.
+// The disk cache of remote stores: inspecting and clearing it.
 #include <headrace/disk_cache.h>
 
 #include <array>

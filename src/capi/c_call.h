@@ -1,4 +1,4 @@
-// What all calls of the C API share: handles that several sources know, and what becomes of failures.
+// Common parts of the C API's calls: handles that several files use, and error reporting.
 #pragma once
 
 #include <headrace/array.h>
@@ -34,9 +34,9 @@ struct hr_device {
 
 namespace headrace::capi {
 
-// Handed out when there is no memory for an error object; hr_error_free knows it.
+// Returned if there is no memory for an error object; hr_error_free recognises it.
 inline hr_error* out_of_memory_error() noexcept {
-  static hr_error error{HR_RESOURCE_EXHAUSTED, "out of memory"};  // fits the string's own buffer
+  static hr_error error{HR_RESOURCE_EXHAUSTED, "out of memory"};  // fits the string's inline buffer
   return &error;
 }
 
@@ -53,7 +53,7 @@ inline hr_code report(const Status& status, hr_error** error) noexcept {
   return code;
 }
 
-// Runs `body` (which returns a Status) so that whatever happens in it becomes a code and a message.
+// Runs `body` (which returns a Status) and turns any failure or exception into a code and a message.
 template <class Body>
 hr_code guarded(hr_error** error, Body&& body) noexcept {
   if (error != nullptr) *error = nullptr;
@@ -62,7 +62,7 @@ hr_code guarded(hr_error** error, Body&& body) noexcept {
   } catch (const std::bad_alloc&) {
     return report(Status::out_of_memory(), error);
   } catch (...) {
-    // Nothing below throws on purpose. A length_error from an absurd size is the likely cause.
+    // Nothing below throws intentionally. A length_error from an absurd size is the likely cause.
     try {
       return report(Status(Code::kInternal, Layer::kApi, "an exception reached the C API"), error);
     } catch (...) {
@@ -82,10 +82,10 @@ inline hr_code missing_out(hr_error** error) {
   return guarded(error, [] { return require(nullptr, "out"); });
 }
 
-// Whether a struct's size field is that of some version of it. `ends` are the sizes a caller may have been compiled
-// with: each is the end of a field, so that no field is taken in part. A larger struct is from a later header.
+// Whether a struct's size field belongs to a version of the struct. `ends` lists the sizes that callers may have been
+// compiled with. Each is the end of a field, so no field is read in part. A larger struct comes from a later header.
 inline Status check_size(std::size_t size, std::span<const std::size_t> ends) {
-  constexpr std::size_t kMostBytes = 4096;  // a size beyond this is an uninitialised struct, not a later version
+  constexpr std::size_t kMostBytes = 4096;  // a larger size is an uninitialised struct, not a later version
   if (size < ends.front() || size > kMostBytes) {
     return invalid("the struct's size field is " + std::to_string(size) + "; initialise it with its *_INIT macro");
   }
@@ -96,8 +96,8 @@ inline Status check_size(std::size_t size, std::span<const std::size_t> ends) {
   return {};
 }
 
-// Copies an option struct of any known version into the newest one. Of a later version's, what we do not know must be
-// zero, that is, at its default.
+// Copies an option struct of any known version into the newest one. For a later version, unknown fields must be zero,
+// that is, at their defaults.
 template <class Options>
 Status take_options(const Options* given, std::span<const std::size_t> ends, Options& out) {
   std::size_t size = 0;
@@ -114,15 +114,15 @@ Status take_options(const Options* given, std::span<const std::size_t> ends, Opt
   return {};
 }
 
-// The opposite, for structs that the library fills: as much of `made` as the caller was compiled with. What it has
-// beyond, of a later header, becomes zero.
+// The reverse, for structs that the library fills: copies as much of `made` as the caller's version has. Fields of a
+// later header are set to zero.
 template <class Filled>
 Status give_struct(const Filled& made, std::span<const std::size_t> ends, Filled* out) {
   std::size_t size = 0;
   std::memcpy(&size, out, sizeof(size));
   HEADRACE_TRY(check_size(size, ends));
   auto* const bytes = reinterpret_cast<char*>(out);
-  constexpr std::size_t kBegin = sizeof(size);  // which stays as it is
+  constexpr std::size_t kBegin = sizeof(size);  // the size field stays unchanged
   std::memcpy(bytes + kBegin, reinterpret_cast<const char*>(&made) + kBegin, std::min(size, sizeof(Filled)) - kBegin);
   if (size > sizeof(Filled)) std::memset(bytes + sizeof(Filled), 0, size - sizeof(Filled));
   return {};

@@ -30,7 +30,7 @@ using headrace::capi::take_split;
 
 namespace {
 
-// Of all batches of a loader, which they outlive.
+// Shared by all batches of a loader; they outlive it.
 struct Described {
   std::string device;
   std::vector<LoaderTensor> tensors;
@@ -45,7 +45,7 @@ struct hr_loader {
   std::shared_ptr<const Described> described;
 };
 struct hr_batch {
-  std::optional<headrace::LoaderBatch> value;  // there once the caller has the handle
+  std::optional<headrace::LoaderBatch> value;  // set once the caller has the handle
   std::shared_ptr<const Described> described;
   bool released = false;
 };
@@ -148,7 +148,7 @@ std::shared_ptr<const Described> describe(const headrace::Loader& loader, const 
   made->tensors = loader.tensors();
   for (const LoaderTensor& tensor : made->tensors) {
     std::vector<std::int64_t>& strides = made->strides_bytes.emplace_back(tensor.shape.size());
-    std::uint64_t bytes = tensor.dtype.item_bytes;  // below 2^62, or there were no loader
+    std::uint64_t bytes = tensor.dtype.item_bytes;  // below 2^62, or the loader would not exist
     for (std::size_t d = tensor.shape.size(); d-- > 0; bytes *= tensor.shape[d]) {
       strides[d] = static_cast<std::int64_t>(bytes);
     }
@@ -221,7 +221,7 @@ hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** error) {
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(loader, "loader"));
-    auto handle = std::make_unique<hr_batch>();  // first: a batch that has no handle would be lost
+    auto handle = std::make_unique<hr_batch>();  // allocated first: a batch without a handle would be lost
     HEADRACE_TRY_ASSIGN(handle->value, loader->value.next());
     if (!handle->value) return {};
     handle->described = loader->described;
@@ -232,7 +232,7 @@ hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** error) {
 
 int hr_loader_wait_for(hr_loader* loader, uint64_t timeout_ns) {
   if (loader == nullptr) return 1;
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;  // 73 years: with the clock's time it fits 63 bits
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;  // 73 years: added to the clock it still fits 63 bits
   const std::chrono::nanoseconds timeout(static_cast<std::int64_t>(std::min(timeout_ns, kMost)));
   bool ready = false;
   guarded(nullptr, [&]() -> Status {

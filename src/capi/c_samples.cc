@@ -1,4 +1,4 @@
-// Which samples there are, in which order they come, and which rank takes which.
+// Samples, their orders, and their division among ranks.
 #include "capi/c_samples.h"
 
 #include <memory>
@@ -107,13 +107,13 @@ std::uint64_t sample_count_of(const hr_windows& windows) noexcept {
   return own != nullptr ? own->sample_count() : std::get_if<Crops>(&windows.value)->sample_count();
 }
 
-// What only windows can do. `how`: "restrict".
+// Operations that only windows support. `how` names the operation: "restrict".
 Status require_no_crops(const hr_windows& windows, const char* how) {
   if (std::holds_alternative<Windows>(windows.value)) return {};
   return invalid(std::string("the argument 'windows' has crops: ") + how + " their frames, and crop the result");
 }
 
-// Runs `make`, which gives a Result<Order>.
+// Runs `make`, which returns a Result<Order>.
 template <class Make>
 hr_code make_order(hr_order** out, hr_error** error, Make&& make) noexcept {
   if (out == nullptr) return missing_out(error);
@@ -194,7 +194,7 @@ hr_code hr_windows_divide(const hr_windows* windows, const char* dim, const doub
                                                  std::vector<double>(weights, weights + count), drop_leaking != 0));
     std::vector<std::unique_ptr<hr_windows>> made;
     for (Windows& part : parts.parts) made.push_back(std::make_unique<hr_windows>(hr_windows{std::move(part)}));
-    for (size_t i = 0; i < count; ++i) {  // nothing fails any more
+    for (size_t i = 0; i < count; ++i) {  // nothing can fail from here on
       out[i] = made[i].release();
       if (leaking != nullptr) leaking[i] = parts.leaking[i];
       if (dropped != nullptr) dropped[i] = parts.dropped[i];

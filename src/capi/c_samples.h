@@ -1,4 +1,4 @@
-// Handles of the sampling parts, and what is common to the lists that option structs have.
+// Handles of samples, orders, splits and schemas, and helpers for lists in option structs.
 #pragma once
 
 #include <headrace/crops.h>
@@ -33,20 +33,20 @@ struct hr_schema {
 
 namespace headrace::capi {
 
-// `list` has `count` entries: it must be there if there are any.
+// `list` must not be null if `count` is not 0.
 inline Status require_list(const void* list, std::size_t count, const char* name) {
   if (list != nullptr || count == 0) return {};
   return invalid("the argument '" + std::string(name) + "' is null, and is to have " + std::to_string(count) +
                  " entries: give them, or a count of 0");
 }
 
-// One of 0, 1, ... last.
+// Checks that `value` is one of 0, 1, ... last.
 inline Status require_choice(std::uint64_t value, std::uint64_t last, const std::string& name, const char* prefix) {
   if (value <= last) return {};
   return invalid(name + " is " + std::to_string(value) + ", which is none of " + prefix + "...");
 }
 
-// A line of text for a caller who has room for `bytes`; null: who only asks how many it takes.
+// Copies a line of text to a caller's buffer of `bytes`; a null buffer asks only for the size.
 inline Status give_line(const std::string& line, char* text, std::size_t bytes, std::size_t* needed) {
   if (needed != nullptr) *needed = line.size() + 1;
   if (text == nullptr) return {};
@@ -58,7 +58,7 @@ inline Status give_line(const std::string& line, char* text, std::size_t bytes, 
   return {};
 }
 
-// The fields that hr_split_options and hr_loader_options have in common.
+// The fields that hr_split_options and hr_loader_options share.
 template <class Options>
 Status take_split(const Options& from, SplitOptions& out) {
   static_assert(static_cast<int>(Tail::kDrop) == HR_TAIL_DROP && static_cast<int>(Tail::kPad) == HR_TAIL_PAD &&

@@ -1,4 +1,4 @@
-// Schemas of loaders, and states beside a loader.
+// Schemas, and states for programs without a loader.
 #include <headrace/loader_state.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using headrace::capi::require;
 
 namespace {
 
-// Runs `make`, which gives a Result<LoaderSchema>.
+// Runs `make`, which returns a Result<LoaderSchema>.
 template <class Make>
 hr_code make_schema(hr_schema** out, hr_error** error, Make&& make) noexcept {
   if (out == nullptr) return missing_out(error);
@@ -47,7 +47,7 @@ Result<LoaderState> take_state(const char* text) {
   return Status(status.code(), status.layer(), "the argument 'state': " + status.message()).with_cause(status.cause());
 }
 
-// The map's own text, which stays where it is as long as the schema does.
+// The map's own string, which stays valid as long as the schema.
 const char* name_in(const LoaderSchema& schema, const std::string& name) noexcept {
   const auto found = schema.digests().find(name);
   return found == schema.digests().end() ? nullptr : found->first.c_str();
@@ -162,7 +162,7 @@ hr_code hr_state_write(const hr_schema* schema, uint64_t seed, uint64_t epoch, u
     native.at = {epoch, consumed};
     native.schema = schema->value;
     const std::string line = native.to_json();
-    // What could not be read again is not written.
+    // Verifies that the state can be read back.
     const Result<LoaderState> again = LoaderState::from_json(line);
     if (!again.ok()) return invalid("the argument 'schema' fits no state: " + again.status().message());
     if (*again != native) return invalid("the argument 'schema' fits no state: a name is no UTF-8");

@@ -1,4 +1,4 @@
-// Stores of the caller's own, as a table of functions.
+// Stores implemented by the caller as a table of functions.
 #include <headrace/byte_store.h>
 
 #include <memory>
@@ -30,7 +30,7 @@ hr_range_read* const* as_c(std::span<RangeRead* const> reads) noexcept {
   return reinterpret_cast<hr_range_read* const*>(reads.data());
 }
 
-// Any number may come: what is no code is HR_IO.
+// The caller may pass any number; unknown codes become HR_IO.
 Status status_of(hr_code code, const char* message) {
   if (code == HR_OK) return {};
   const bool known = code > HR_OK && code <= HR_INTERNAL;
@@ -92,7 +92,7 @@ int hr_range_from_end(const hr_range_read* read) { return of(read).from_end ? 1 
 void* hr_range_out(const hr_range_read* read) { return of(read).out.data(); }
 size_t hr_range_bytes(const hr_range_read* read) { return of(read).out.size(); }
 const char* hr_range_version(const hr_range_read* read) {
-  return of(read).version.empty() ? "" : of(read).version.data();  // of a whole std::string
+  return of(read).version.empty() ? "" : of(read).version.data();  // points into a NUL-terminated std::string
 }
 
 void hr_range_done(hr_range_read* read, hr_code code, const char* message, uint64_t bytes, uint64_t object_bytes,
@@ -133,7 +133,7 @@ hr_code hr_store_open_functions(hr_context* context, const hr_store_functions* f
     auto store = std::make_shared<FunctionStore>(taken);
     HEADRACE_TRY_ASSIGN(headrace::Store opened, headrace::Store::open(context->value, store));
     *out = new hr_store{std::move(opened)};
-    store->own();  // only now: where this fails, `user` stays the caller's
+    store->own();  // takes ownership only now: if anything above fails, `user` stays the caller's
     return {};
   });
 }

@@ -58,7 +58,7 @@ Result<Chain> Chain::make(std::vector<Codec> codecs, const DataType& dtype,
 
   Representation representation(dtype, chunk_shape, std::move(initial));
   const ArrayToArray* last_value_codec = nullptr;
-  const StreamCoder* makes_slots = nullptr;  // of elements of variable length
+  const StreamCoder* makes_slots = nullptr;  // for variable-length elements
   for (const Codec& codec : chain.codecs_) {
     HEADRACE_TRY(representation.enter(codec));
     const ArrayToArray* array = codec.array_to_array();
@@ -68,7 +68,7 @@ Result<Chain> Chain::make(std::vector<Codec> codecs, const DataType& dtype,
   }
   chain.layout_ = representation.layout();
   if (last_value_codec != nullptr && chain.layout_.byte_swapped) {
-    // What is big-endian is what that codec reads; what it writes is not.
+    // The big-endian bytes are that codec's input; its output is native.
     chain.big_endian_coder_ = last_value_codec->make_big_endian_coder();
     chain.layout_.byte_swapped = false;
   }
@@ -79,14 +79,14 @@ Result<Chain> Chain::make(std::vector<Codec> codecs, const DataType& dtype,
     chain.strides_bytes_[axis] = stride;
     stride *= static_cast<std::int64_t>(std::max<std::uint64_t>(chunk_shape[axis], 1));
   }
-  // Elements whose numbers differ in width or byte order are swapped field by field right after decoding.
+  // If the numbers of an element differ in width or byte order, they are swapped field by field right after decoding.
   if (!dtype.stored_swap_runs.empty()) {
     chain.mixed_swaps_ = dtype.stored_swap_runs;
   } else if (chain.layout_.byte_swapped && dtype.uniform_swap_width() == 0) {
     chain.mixed_swaps_ = dtype.swap_runs;
   }
 
-  // Coders, and what puts elements in order between them.
+  // Coders, with the reorder steps between them.
   std::vector<const StreamCoder*> coders;
   std::vector<Reorder> reorders = representation.reorders();
   auto reorder = reorders.begin();
@@ -103,7 +103,7 @@ Result<Chain> Chain::make(std::vector<Codec> codecs, const DataType& dtype,
 }
 
 void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const StreamCoder* makes_slots) {
-  // From the elements outwards: what each stage gives is what the one inside it takes.
+  // From the elements outwards: the output of each stage is the input of the next inner one.
   std::uint64_t capacity = decoded_bytes_;
   bool exact = true;
   for (const StreamCoder* coder : coders) {
@@ -133,8 +133,8 @@ void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const Stre
   }
 }
 
-// Behind what ends early, or from the stored bytes on, every stage takes the same share of its input. What lies outside
-// of that decodes all of its own.
+// Starting at the stage that ends early (or at the stored bytes), every stage needs the same share of its input. Stages
+// outside of that decode everything.
 std::size_t Chain::find_prefix_stage() const noexcept {
   if (variable_length_) return stages_.size();
   EncodedSize element{item_bytes_, true};
@@ -142,7 +142,7 @@ std::size_t Chain::find_prefix_stage() const noexcept {
     const Prefix prefix = coder(i).prefix(stages_[i].capacity);
     if (prefix == Prefix::kEndsEarly) return i;
     element = coder(i).encoded_size(element.most);
-    // One element of the array may be part of one of a filter's.
+    // One element of the array may be only a part of one of the filter's elements.
     if (prefix != Prefix::kSameShare || !element.exact) return stages_.size();
   }
   return 0;
@@ -286,7 +286,7 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
       if (stage.coder->prefix(stages_[i].capacity) == Prefix::kEndsEarly) {
         stream.prefix_of = static_cast<std::size_t>(stages_[i].capacity);
       } else {
-        // Fewer than that are for the codec to refuse.
+        // If there are fewer bytes, the codec reports it.
         src = src.first(std::min(src.size(), static_cast<std::size_t>(stage.coder->encoded_size(stage.capacity).most)));
       }
     }
@@ -314,8 +314,8 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
   return {};
 }
 
-// Decodes again with more room until it is enough. The room grows by a factor each time, so that all attempts together
-// cost no more than a few times the last one. The buffer keeps its size, so chunks like those before take one attempt.
+// Retries with more room until it suffices. The room grows geometrically, so all attempts together cost at most a few
+// times the last one. The buffer keeps its size, so later chunks of similar size need one attempt.
 Status Chain::decode_growing(const ChainStep& stage, EncodedStream& stream, GrowingBuffer& buffer, Scratch* scratch) {
   constexpr std::uint64_t kLeastRoom = std::uint64_t{16} << 10, kMostExtra = std::uint64_t{8} << 20;
   // Checksums and filters keep the size.
@@ -331,7 +331,7 @@ Status Chain::decode_growing(const ChainStep& stage, EncodedStream& stream, Grow
     if (status.ok() || stream.needed_bytes <= stream.dst_capacity || stream.dst_capacity >= stage.capacity) {
       return status;
     }
-    // A size that the stream names may be that of all of it, or of its first frames.
+    // A size that the stream names may be its total size, or only that of its first frames.
     const bool named = stream.needed_bytes > stream.dst_capacity + 1;
     room = std::max<std::uint64_t>(stream.needed_bytes, stream.dst_capacity / 4 * (named ? 5 : 8));
   }

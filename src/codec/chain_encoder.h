@@ -1,6 +1,6 @@
-// ChainEncoder: from a chunk's elements to its stored bytes, the way back of Chain::decode.
+// ChainEncoder: encodes a chunk's elements to its stored bytes, the reverse of Chain::decode.
 //
-// Threads: one at a time; every thread makes its own.
+// Threads: one at a time; each thread makes its own.
 // Owns:    the encoders and the buffers between them, sized once.
 #pragma once
 
@@ -18,12 +18,12 @@ namespace headrace::codec {
 
 class ChainEncoder {
  public:
-  // `chain` must outlive the encoder. kUnsupported, naming the codec, where one of them cannot encode.
+  // `chain` must outlive the encoder. kUnsupported, naming the codec, if one of them cannot encode.
   static Result<ChainEncoder> make(const Chain& chain);
 
-  // Stored bytes of the chunk that decodes to `elements`: in the chain's layout and byte order, as decode() gives them.
-  // The result is valid until the next call, and may be `elements` itself. REQUIRES: elements.size() is
-  // chain.decoded_bytes().
+  // Returns the stored bytes of the chunk that decodes to `elements`, which are in the chain's layout and byte order,
+  // as decode() produces them. The result is valid until the next call and may be `elements` itself. REQUIRES:
+  // elements.size() is chain.decoded_bytes().
   Result<std::span<const std::byte>> encode(std::span<const std::byte> elements);
 
  private:

@@ -85,7 +85,7 @@ Codec make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunc
 Result<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
                                   const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  // null stands for the default, as in numcodecs.
+  // null means the default, as in numcodecs.
   const base::Json* value = reader.any("location", Need::kOptional);
   int location = 0;
   if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"start", "end"});

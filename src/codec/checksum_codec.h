@@ -1,4 +1,4 @@
-// What codecs have in common that put a 32-bit checksum, little-endian, behind the bytes or before them.
+// Common part of codecs that put a 32-bit little-endian checksum before or after the bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,13 @@ namespace headrace::codec {
 
 using ChecksumFunction = std::uint32_t (*)(const std::byte* data, std::size_t bytes);
 
-// Their numbers on the GPU: codecs/crc32c/checksum_device.cuh.
+// The values are shared with GPU code: codecs/crc32c/checksum_device.cuh.
 enum class ChecksumKind : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
 
-// `name` is that of the codec's row and lasts as long as the program.
+// `name` is the codec's row name, with static lifetime.
 Codec make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum, bool at_start);
 
-// The same from a configuration as numcodecs' crc32 and adler32 have it: {"location": "start" | "end"}, start by
-// default.
+// From a configuration as in numcodecs' crc32 and adler32: {"location": "start" | "end"}, with "start" as the default.
 Result<Codec> make_checksum_codec(std::string_view name, ChecksumKind kind, ChecksumFunction checksum,
                                   const base::Json& config, const CodecArgs& context);
 

@@ -12,7 +12,7 @@
 namespace headrace::codec {
 
 EncodedSize StreamCoder::encoded_size(std::uint64_t decoded_bytes) const {
-  // No encoder in use comes near this; frames split very small or padded with skippable ones still fit.
+  // No encoder in use comes near this. Streams of tiny frames or with skippable padding still fit.
   return {decoded_bytes + decoded_bytes / 4 + 65536};
 }
 
@@ -42,7 +42,7 @@ bool has_word(std::string_view names, std::string_view name) {
   return false;
 }
 
-// Codecs that are known and not here. Names without the prefix "numcodecs.", which may stand before each.
+// Known codecs that are not implemented. Names are without the prefix "numcodecs.", which each may have.
 struct Absent {
   std::string_view name, why;
 };

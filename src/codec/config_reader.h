@@ -1,7 +1,7 @@
-// ConfigReader: takes a codec's configuration apart, strictly.
+// ConfigReader: strict parsing of a codec's configuration.
 //
-// Every key is asked for once with its type and range; finish() then tells the first thing that was wrong. In v3 a key
-// nobody asked for is an error, since it may change how bytes are read; v2 objects carry whatever numcodecs put there.
+// Read each key once with its type and range, then call finish(), which returns the first error. In v3 an unread key is
+// an error, since it may change how bytes are decoded; v2 objects may contain extra numcodecs keys.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class ConfigReader {
   // REQUIRES: config outlives the reader.
   ConfigReader(const base::Json& config, const CodecArgs& context);
 
-  // Whether the configuration follows numcodecs: any v2 object, and v3 names that start with "numcodecs.".
+  // Whether the configuration follows numcodecs: any v2 object, and v3 names that begin with "numcodecs.".
   bool numcodecs_form() const noexcept { return numcodecs_form_; }
 
   // Each returns the value, or the fallback if the key is absent or wrong.
@@ -28,12 +28,12 @@ class ConfigReader {
   bool boolean(const char* key, Need need, bool fallback = false);
   // Index of the value in `allowed`, or `fallback`.
   int choice(const char* key, Need need, std::initializer_list<std::string_view> allowed, int fallback = 0);
-  // The value itself, whatever its type; null if absent.
+  // The value itself, of any type; null if absent.
   const base::Json* any(const char* key, Need need);
 
-  // Fails with `reason`, told after the key's name. The first failure wins.
+  // Fails with `reason`, appended to the key's name. The first failure wins.
   void refuse(const char* key, std::string_view reason);
-  // kCorrupt naming the codec and the key.
+  // kCorrupt, naming the codec and the key.
   Status finish();
 
  private:

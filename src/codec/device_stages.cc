@@ -46,7 +46,8 @@ class CoderStage final : public device::HostStage {
   const StreamCoder& coder_;
   const bool exact_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Scratch>> free_;  // guarded by mutex_; as many as threads have decoded at a time
+  std::vector<std::unique_ptr<Scratch>> free_;  // guarded by mutex_; as many as the maximum number of threads that
+                                                // decoded concurrently
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What of a chain a device undoes, and the decoder for it; where the device only simulates a GPU, by the coders
-// themselves.
+// Which stages of a chain a device decodes, and the decoder for them. On a device that only simulates a GPU, the coders
+// themselves decode.
 #pragma once
 
 #include <headrace/status.h>
@@ -13,13 +13,13 @@
 
 namespace headrace::codec {
 
-// The device takes over from this stage; chain.stage_count(): it does not.
+// The stage at which the device takes over; chain.stage_count() if it does not.
 std::size_t device_stage_begin(const Chain& chain, device::Device& device);
 
-// A decoder for the stages from there on, for as long as the chain lives. kUnsupported says what the device lacks.
+// A decoder for the stages from there on; the chain must outlive it. kUnsupported says what the device lacks.
 Result<std::unique_ptr<device::ChunkDecoder>> make_decoder(const Chain& chain, device::Device& device);
 
-// For StandIn::make_host_decoder(). `coder` outlives it.
+// For StandIn::make_host_decoder(). `coder` must outlive it.
 std::unique_ptr<device::HostStage> make_host_stage(const StreamCoder& coder, bool exact);
 
 }  // namespace headrace::codec

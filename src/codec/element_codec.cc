@@ -26,7 +26,7 @@ std::uint64_t load(const unsigned char* at, bool reversed) {
   }
 }
 
-// Both give how many elements were decoded: the number of the first bad one, or all.
+// Both return the number of elements decoded: the index of the first bad one, or all.
 std::size_t any_loop(const ElementFilter& op, const unsigned char* src, unsigned char* dst, std::size_t count) {
   const unsigned from = width_bytes(op.stored.number), to = width_bytes(op.decoded.number);
   for (std::size_t i = 0; i < count; ++i, src += from, dst += to) {
@@ -37,7 +37,7 @@ std::size_t any_loop(const ElementFilter& op, const unsigned char* src, unsigned
   return count;
 }
 
-// What is common, with everything known at compile time. REQUIRES: the decoded side is little-endian.
+// Common cases, with types known at compile time. REQUIRES: the decoded side is little-endian.
 template <ElementFilter::Kind kKind, Number kStored, Number kDecoded>
 std::size_t fast_loop(const ElementFilter& op, const unsigned char* src, unsigned char* dst, std::size_t count) {
   ElementFilter own = op;

@@ -1,4 +1,4 @@
-// ElementCodec: a codec that decodes each element by itself, as an ElementFilter says.
+// ElementCodec: a codec that decodes each element independently, as an ElementFilter describes.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace headrace::codec {
 
 class ElementCodec final : public ValueCodec {
  public:
-  // `name` is that of the codec's row and lasts as long as the program.
+  // `name` is the codec's row name, with static lifetime.
   ElementCodec(std::string_view name, const ElementFilter& op);
   std::string_view name() const noexcept override { return name_; }
   std::unique_ptr<StreamCoder> make_big_endian_coder() const override;

@@ -1,4 +1,4 @@
-// ElementFilter: what a filter does to one element when it is decoded, as a few plain words that a GPU takes as well.
+// ElementFilter: the operation that decodes one element of a filter, as a few plain words that can be passed to a GPU.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@ struct ElementFilter {
   enum class Kind : std::uint8_t {
     kConvert,      // numpy's astype()
     kScale,        // numcodecs' fixedscaleoffset: stored / scale + offset as numpy computes it, then astype()
-    kScaleOffset,  // Zarr v3's scale_offset: the same in the decoded type, and no result that does not fit
-    kCast,         // Zarr v3's cast_value: the value itself, rounded, and no result that does not fit unless told how
+    kScaleOffset,  // Zarr v3's scale_offset: the same in the decoded type; results out of range are errors
+    kCast,         // Zarr v3's cast_value: the rounded value; out of range is an error unless configured otherwise
   };
   enum class Rounding : std::uint8_t { kNearestEven, kTowardsZero, kTowardsPositive, kTowardsNegative, kNearestAway };
   enum class Range : std::uint8_t { kError, kClamp, kWrap };
@@ -22,10 +22,10 @@ struct ElementFilter {
   Element stored, decoded;
   Rounding rounding = Rounding::kNearestEven;  // kCast
   Range range = Range::kError;                 // kCast
-  // kScale, kScaleOffset: bits of the type in which is computed.
+  // kScale, kScaleOffset: bits in the type used for the computation.
   std::uint64_t scale = 0, offset = 0;
 
-  // In whose arithmetic kScale and kScaleOffset work.
+  // The type in which kScale and kScaleOffset compute.
   HEADRACE_HOST_DEVICE Number arithmetic() const {
     if (kind == Kind::kScaleOffset) return decoded.number;
     return is_float(stored.number) ? stored.number : Number::kFloat64;
@@ -54,7 +54,7 @@ struct ElementFilter {
 
 namespace numbers {
 
-// Rounded to a whole number. REQUIRES: finite.
+// Rounds to a whole number. REQUIRES: finite.
 HEADRACE_HOST_DEVICE double round_to_integer(double value, ElementFilter::Rounding rounding) {
   const double magnitude = value < 0 ? -value : value;
   if (magnitude >= 0x1p52) return value;
@@ -97,7 +97,7 @@ HEADRACE_HOST_DEVICE bool above(std::uint64_t value, bool is_signed, Number n) {
   return !negative && value > highest(n);
 }
 
-// REQUIRES: neither type is bool. False where the configuration says that it must fail.
+// REQUIRES: neither type is bool. False if the configuration says that the value is an error.
 HEADRACE_HOST_DEVICE bool cast_value(const ElementFilter& op, std::uint64_t bits, std::uint64_t& out) {
   const Number from = op.stored.number, to = op.decoded.number;
   if (is_float(from)) {
@@ -123,7 +123,7 @@ HEADRACE_HOST_DEVICE bool cast_value(const ElementFilter& op, std::uint64_t bits
       return true;
     }
     if (op.range != ElementFilter::Range::kWrap || infinite) return false;
-    // Modulo 2^64: a double of 2^64 and more is a multiple of a power of two, whose low bits follow from its mantissa.
+    // Modulo 2^64: a double of 2^64 or more is a multiple of a power of two, and its low bits follow from its mantissa.
     const std::uint64_t magnitude = bits_of(value < 0 ? -value : value);
     const int exponent = static_cast<int>(magnitude >> 52) - 1075;
     const std::uint64_t mantissa = (magnitude & 0xFFFFFFFFFFFFF) | std::uint64_t{1} << 52;
@@ -149,8 +149,8 @@ HEADRACE_HOST_DEVICE bool cast_value(const ElementFilter& op, std::uint64_t bits
   return true;
 }
 
-// value / scale + offset in the integers of `type`. False if that is no integer, or none of the type.
-// REQUIRES: the scale is not zero; scale and offset are extended to 64 bits.
+// value / scale + offset in integers of `type`. False if that is not an integer or does not fit. REQUIRES: the scale is
+// not zero; scale and offset are extended to 64 bits.
 HEADRACE_HOST_DEVICE bool scale_integer(std::uint64_t bits, std::uint64_t scale, std::uint64_t offset, Number type,
                                         std::uint64_t& out) {
   const std::uint64_t value = extend(bits, type);
@@ -175,7 +175,7 @@ HEADRACE_HOST_DEVICE bool scale_integer(std::uint64_t bits, std::uint64_t scale,
 
 }  // namespace numbers
 
-// One element's bits in native order, the rest zero. False if the element cannot be decoded.
+// `out`: the element's bits in native order, zero-extended. False if the element cannot be decoded.
 HEADRACE_HOST_DEVICE bool apply(const ElementFilter& op, std::uint64_t bits, std::uint64_t& out) {
   switch (op.kind) {
     case ElementFilter::Kind::kConvert:

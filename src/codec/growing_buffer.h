@@ -1,7 +1,7 @@
-// GrowingBuffer: memory for what is decoded before anything tells how long that is, charged to a budget.
+// GrowingBuffer: memory for decoded data of unknown length, charged to a budget.
 //
-// Streams of elements of variable length are the only ones whose decoded size metadata do not give. Each buffer they
-// need is asked for here, so that stored bytes decide how much is used only within a limit.
+// Only streams of variable-length elements have a decoded size that metadata does not determine. All their buffers come
+// from here, so stored bytes cannot make them exceed a limit.
 #pragma once
 
 #include <headrace/status.h>
@@ -54,7 +54,7 @@ class GrowingBuffer {
   }
   ~GrowingBuffer() { release(); }
 
-  // Null: no limit. What it holds is given back.
+  // Null: no limit. Releases the memory it holds.
   void set_budget(GrowthBudget* budget) noexcept {
     release();
     budget_ = budget;
@@ -65,7 +65,7 @@ class GrowingBuffer {
     capacity_ = 0;
   }
 
-  // Room for that many bytes, aligned as new aligns; what was in it is lost when it grows. kResourceExhausted beyond
+  // Ensures that capacity, with new's alignment; the content is lost when the buffer grows. kResourceExhausted beyond
   // the budget or the machine's memory.
   Status at_least(std::uint64_t bytes) noexcept {
     if (bytes <= capacity_) return {};

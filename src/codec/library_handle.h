@@ -1,4 +1,4 @@
-// LibraryHandle: a library's context, freed by the library's own function.
+// LibraryHandle: owns a library's context and frees it with the library's own function.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@ namespace headrace::codec {
 template <class T, auto kFree>
 class LibraryHandle {
  public:
-  // Throws std::bad_alloc where the library made none.
+  // Throws std::bad_alloc if the library returned null.
   explicit LibraryHandle(T* made) : handle_(made) {
     if (made == nullptr) throw std::bad_alloc();
   }

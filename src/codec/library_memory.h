@@ -1,10 +1,10 @@
-// LibraryMemory: what a library asks for to decode one stream, kept by a thread's Scratch for the next one.
+// LibraryMemory: the allocations of a library for decoding one stream, kept in a thread's Scratch for reuse.
 //
-// For libraries that allocate for each stream and let the caller do it. Blocks are used again as they are, so decoding
-// streams of one kind allocates nothing once warm; a kind that needs other sizes first lets go of all that is unused,
-// so no more is held than the largest stream so far needed.
+// For libraries that allocate per stream through the caller's functions. Blocks are reused as they are, so decoding
+// similar streams allocates nothing once warm. A stream that needs other sizes first frees all unused blocks, so memory
+// stays at what the largest stream so far needed.
 //
-// Threads: one at a time. Owns: all blocks, until it is destroyed; whoever uses it must be gone by then.
+// Threads: one at a time. Owns: all blocks until destruction, so users of the blocks must be destroyed first.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class LibraryMemory {
   LibraryMemory(const LibraryMemory&) = delete;
   LibraryMemory& operator=(const LibraryMemory&) = delete;
 
-  // Uninitialised memory, or null. Never throws, since C code is above it on the stack.
+  // Uninitialised memory, or null. Never throws, since C code is on the call stack.
   void* take(std::size_t count, std::size_t size) noexcept;
-  // REQUIRES: null, or what take() gave and nobody gave back.
+  // REQUIRES: null, or a block from take() that has not been given back.
   void give(void* data) noexcept;
 
  private:

@@ -1,8 +1,9 @@
-// Numbers as filters store them: NumPy's integers and floats in either byte order, and NumPy's way from one to another.
+// The numbers that filters store: NumPy's integers and floats in either byte order, with NumPy's
+// conversions between them.
 //
-// Everything works on bit patterns and has one result on every processor: what x86 (NumPy's wheels) gives is spelled
-// out where C++ leaves it open, namely floats beyond an integer's range, and the bits of a NaN. The same code runs on
-// the GPU, whose own conversions make every NaN the same.
+// Everything works on bit patterns and gives the same result on every processor. Where C++ leaves the result open
+// (floats beyond an integer's range, the bits of a NaN), the code spells out what x86 (NumPy's wheels) produces. The
+// same code runs on the GPU, whose own conversions make all NaNs equal.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 namespace headrace::codec {
 
 enum class Number : std::uint8_t {
-  kBool,  // one byte; anything but 0 is true
+  kBool,  // one byte; nonzero is true
   kInt8,
   kInt16,
   kInt32,
@@ -82,10 +83,10 @@ HEADRACE_HOST_DEVICE constexpr bool is_nan(std::uint64_t bits, Number n) {
 HEADRACE_HOST_DEVICE constexpr std::uint64_t quiet(std::uint64_t bits, Number n) {
   return bits | std::uint64_t{1} << (mantissa_bits(n) - 1);
 }
-// What x86 gives for 0 / 0.
+// The NaN that x86 produces for 0 / 0.
 HEADRACE_HOST_DEVICE constexpr std::uint64_t default_nan(Number n) { return quiet(sign_bit(n) | infinity(n), n); }
 
-// Rounded half to even. REQUIRES: no NaN.
+// Rounded half to even. REQUIRES: not NaN.
 HEADRACE_HOST_DEVICE std::uint64_t half_of_double(std::uint64_t bits) {
   const std::uint64_t sign = bits >> 48 & 0x8000;
   const std::uint64_t magnitude = bits & ~(std::uint64_t{1} << 63);
@@ -97,11 +98,11 @@ HEADRACE_HOST_DEVICE std::uint64_t half_of_double(std::uint64_t bits) {
   std::uint64_t kept = mantissa >> shift;
   const std::uint64_t rest = mantissa - (kept << shift), middle = std::uint64_t{1} << (shift - 1);
   kept += rest > middle || (rest == middle && (kept & 1) != 0) ? 1 : 0;
-  // A carry out of the mantissa is a step of the exponent, as it should be.
+  // A carry out of the mantissa correctly increments the exponent.
   return sign | (exponent >= -14 ? (static_cast<std::uint64_t>(exponent + 14) << 10) + kept : kept);
 }
 
-// Exact. REQUIRES: no NaN.
+// Exact. REQUIRES: not NaN.
 HEADRACE_HOST_DEVICE double double_of_half(std::uint64_t bits) {
   const std::uint64_t magnitude = bits & 0x7FFF;
   double value;
@@ -115,21 +116,21 @@ HEADRACE_HOST_DEVICE double double_of_half(std::uint64_t bits) {
   return (bits & 0x8000) != 0 ? -value : value;
 }
 
-// Exact. REQUIRES: a float that is no NaN.
+// Exact. REQUIRES: a float that is not NaN.
 HEADRACE_HOST_DEVICE double double_of(std::uint64_t bits, Number n) {
   return n == Number::kFloat16   ? double_of_half(bits)
          : n == Number::kFloat32 ? static_cast<double>(as_float(static_cast<std::uint32_t>(bits)))
                                  : as_double(bits);
 }
-// Rounded half to even. REQUIRES: no NaN, a float type.
+// Rounded half to even. REQUIRES: not NaN, a float type.
 HEADRACE_HOST_DEVICE std::uint64_t float_bits(double value, Number to) {
   return to == Number::kFloat16   ? half_of_double(bits_of(value))
          : to == Number::kFloat32 ? bits_of(static_cast<float>(value))
                                   : bits_of(value);
 }
 
-// Keeps sign and the upper bits of the payload. Conversions between binary32 and binary64 are instructions and quiet
-// the NaN, those of binary16 are NumPy's own code and do not.
+// Keeps the sign and the upper bits of the payload. Conversions between binary32 and binary64 are instructions, which
+// quiet the NaN; those of binary16 are NumPy's own code, which does not.
 HEADRACE_HOST_DEVICE std::uint64_t convert_nan(std::uint64_t bits, Number from, Number to) {
   const std::uint64_t sign = (bits & sign_bit(from)) != 0 ? sign_bit(to) : 0;
   std::uint64_t payload = bits & ((std::uint64_t{1} << mantissa_bits(from)) - 1);
@@ -141,7 +142,7 @@ HEADRACE_HOST_DEVICE std::uint64_t convert_nan(std::uint64_t bits, Number from, 
   return sign | infinity(to) | payload;
 }
 
-// Towards zero; 2^63 as a negative number if it does not fit. [cvttsd2si]
+// Truncates towards zero; INT64_MIN if it does not fit. [cvttsd2si]
 HEADRACE_HOST_DEVICE std::int64_t truncate64(double value) {
   return value >= -0x1p63 && value < 0x1p63 ? static_cast<std::int64_t>(value) : INT64_MIN;
 }
@@ -149,7 +150,7 @@ HEADRACE_HOST_DEVICE std::int64_t truncate32(double value) {
   return value > -2147483649.0 && value < 2147483648.0 ? static_cast<std::int64_t>(value) : INT32_MIN;
 }
 
-// A float's value as an integer of type `to`; what x86 does where it does not fit.
+// A float's value as an integer of type `to`; out of range, what x86 does.
 HEADRACE_HOST_DEVICE std::uint64_t integer_of_double(double value, Number to) {
   constexpr std::uint64_t kTop = std::uint64_t{1} << 63;
   switch (to) {
@@ -186,7 +187,7 @@ HEADRACE_HOST_DEVICE std::uint64_t float_of_integer(std::uint64_t value, bool is
   return to == Number::kFloat32 ? bits_of(narrow) : half_of_double(bits_of(static_cast<double>(narrow)));
 }
 
-// numpy's astype(): bits of type `from`, the rest zero, to bits of type `to`, the rest zero.
+// numpy's astype(): zero-extended bits of type `from` to zero-extended bits of type `to`.
 HEADRACE_HOST_DEVICE std::uint64_t convert(std::uint64_t bits, Number from, Number to) {
   if (from == to) return bits;
   std::uint64_t out;
@@ -208,7 +209,7 @@ HEADRACE_HOST_DEVICE std::uint64_t convert(std::uint64_t bits, Number from, Numb
   return low_bits(out, to);
 }
 
-// The type in which NumPy computes with elements of both. [numpy.promote_types]
+// The type in which NumPy computes with operands of both types. [numpy.promote_types]
 HEADRACE_HOST_DEVICE Number promote(Number a, Number b) {
   if (a == b || b == Number::kBool) return a;
   if (a == Number::kBool) return b;
@@ -259,10 +260,10 @@ HEADRACE_HOST_DEVICE std::uint64_t combine_wide(Arithmetic op, std::uint64_t a, 
   return is_nan(out, type) ? default_nan(type) : out;
 }
 
-// a + b or a / b in the arithmetic of a float type, as x86 and NumPy do it: halves are computed as binary32.
+// a + b or a / b in the arithmetic of a float type, as x86 and NumPy compute it: halves are computed as binary32.
 HEADRACE_HOST_DEVICE std::uint64_t combine(Arithmetic op, std::uint64_t a, std::uint64_t b, Number type) {
   if (type == Number::kFloat16) {
-    // Of two NaNs the sum is the second, as NumPy's addition of halves was compiled.
+    // Of two NaNs, the sum is the second, as NumPy's compiled addition of halves behaves.
     if (op == Arithmetic::kAdd && is_nan(b, type)) a = b;
     const std::uint64_t wide =
         combine_wide(op, convert(a, type, Number::kFloat32), convert(b, type, Number::kFloat32), Number::kFloat32);
@@ -271,7 +272,7 @@ HEADRACE_HOST_DEVICE std::uint64_t combine(Arithmetic op, std::uint64_t a, std::
   return combine_wide(op, a, b, type);
 }
 
-// From and to memory of any alignment; the rest of the bits is zero, or of no account.
+// Loads from and stores to memory of any alignment. Unused bits are zero on load, and ignored on store.
 HEADRACE_HOST_DEVICE std::uint64_t load_bits(const unsigned char* at, Element element) {
   const unsigned width = width_bytes(element.number);
   std::uint64_t bits = 0;

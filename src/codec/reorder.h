@@ -1,4 +1,4 @@
-// The stage that undoes a Reorder: elements with their axes as stored, back into C order of the axes as they entered.
+// The stage that reverses a Reorder: moves elements from their stored axis order back to C order of the original axes.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace headrace::codec {
 
-// Without an encoder.
+// It has no encoder.
 std::unique_ptr<StreamCoder> make_reorder(Reorder reorder);
 
 }  // namespace headrace::codec

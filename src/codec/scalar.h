@@ -1,4 +1,4 @@
-// Scalars in a v3 codec's configuration, written as fill values are. [v3/core "Permitted fill values"]
+// Scalars in a v3 codec's configuration, written like fill values. [v3/core "Permitted fill values"]
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace headrace::codec {
 
-// Bits of a number of the type, in native order. Nothing if the JSON value is none. REQUIRES: not kBool.
+// The bits of a number of this type, in native order. Nothing if the JSON value is not one. REQUIRES: not kBool.
 std::optional<std::uint64_t> parse_scalar(const base::Json& value, Number type);
 
 }  // namespace headrace::codec

@@ -6,7 +6,7 @@
 namespace headrace::codec {
 namespace {
 
-// Elements are taken in tiles that stay in L1 while they are read once for each of their bytes.
+// Elements are processed in tiles that stay in L1 while they are read once per byte position.
 constexpr std::size_t kTileBytes = 8192;
 
 template <std::size_t kItem>

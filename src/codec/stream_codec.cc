@@ -47,7 +47,7 @@ Status wrong_size(std::string_view codec, std::uint64_t got_bytes, EncodedStream
 }
 
 Status CheckedCoder::decode(EncodedStream& stream, Scratch* scratch) const {
-  std::unique_ptr<Scratch> own;  // for callers that keep none: correct, but it allocates
+  std::unique_ptr<Scratch> own;  // for callers without a scratch: correct, but it allocates
   stream.dst_bytes = stream.needed_bytes = 0;
   Status status;
   try {

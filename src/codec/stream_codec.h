@@ -1,7 +1,7 @@
-// CheckedCoder: what coders have in common, and StreamCodec: what every bytes -> bytes codec has.
+// CheckedCoder: checks common to all coders. StreamCodec: base of every bytes -> bytes codec.
 //
-// decode() checks what holds for all formats: an empty stream is corrupt, the decoded size is the one metadata
-// promises, and whatever a library throws ends as the stream's status.
+// decode() enforces what holds for all formats: an empty stream is corrupt, the decoded size is the one that metadata
+// promises, and an exception from a library becomes the stream's status.
 #pragma once
 
 #include "codec/codec.h"
@@ -13,32 +13,32 @@ class CheckedCoder : public StreamCoder {
   Status decode(EncodedStream& stream, Scratch* scratch) const final;
 
  protected:
-  // Decodes one stream that is not empty and sets stream.dst_bytes. Never touches bytes outside the two ranges.
+  // Decodes one non-empty stream and sets stream.dst_bytes. Must not access bytes outside the two ranges.
   virtual Status decode_stream(EncodedStream& stream, Scratch* scratch) const = 0;
 };
 
-// Its own coder.
+// A codec that is its own coder.
 class StreamCodec : public BytesToBytes, public CheckedCoder {
  public:
   std::string_view name() const noexcept override = 0;
   const StreamCoder* coder() const noexcept override { return this; }
 };
 
-// Failures built without throwing; printf-like, cut at 255 characters.
+// Build failures without throwing; printf-like, cut at 255 characters.
 [[gnu::format(printf, 1, 2)]] Status corrupt(const char* format, ...) noexcept;
 [[gnu::format(printf, 1, 2)]] Status unsupported(const char* format, ...) noexcept;
 
-// What a decoder reports when a stream holds or promises another size than metadata gives. Where fewer bytes than
-// dst_capacity are allowed, tells the caller that it takes more.
+// The failure for a stream whose size differs from what metadata promises. If fewer bytes than dst_capacity are
+// allowed, also reports the needed capacity in the stream.
 Status wrong_size(std::string_view codec, std::uint64_t got_bytes, EncodedStream& stream) noexcept;
-// OK where a stream may decode to so many bytes altogether.
+// OK if a stream may decode to this many bytes in total.
 inline Status check_size(std::string_view codec, std::uint64_t bytes, EncodedStream& stream) noexcept {
   const std::size_t most = stream.prefix_of != 0 ? stream.prefix_of : stream.dst_capacity;
   const bool enough = stream.prefix_of == 0 || bytes >= stream.dst_capacity;
   const bool holds = enough && (stream.exact ? bytes == most : bytes <= most);
   return holds ? Status() : wrong_size(codec, bytes, stream);
 }
-// For decoders that only find out that dst_capacity is too little: any more may do.
+// For decoders that only detect that dst_capacity is too small: any larger capacity may suffice.
 inline void needs_more_room(EncodedStream& stream) noexcept {
   if (!stream.exact) stream.needed_bytes = stream.dst_capacity + 1;
 }

@@ -1,4 +1,4 @@
-// Every path of the un-shuffles equals the definition, for all widths and odd lengths, and stays within its buffers.
+// Tests that every unshuffle path matches the definition, for all widths and odd lengths, and stays in its buffers.
 #include "codec/unshuffle.h"
 
 #include "tests/support/codec_testing.h"

@@ -8,7 +8,7 @@ namespace headrace::codec {
 namespace {
 
 struct NumberRow {
-  char kind;  // NumPy's
+  char kind;  // NumPy's kind character
   const char* name;
 };
 constexpr NumberRow kNumbers[] = {

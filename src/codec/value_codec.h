@@ -1,8 +1,8 @@
-// ValueCodec: what codecs have in common that change the values of elements ("filters").
+// ValueCodec: base of codecs that change the values of elements ("filters").
 //
-// In v3 they are array -> array codecs with a coder: their elements come from the codec behind them in native order,
-// except that the last one undoes the byte order `bytes` gave the stored ones as it goes. In v2, and only there, they
-// are bytes -> bytes codecs whose configuration gives the byte order on both sides.
+// In v3 they are array -> array codecs with a coder. They get elements from the next codec in native order; only the
+// last of them also reverses the byte order that `bytes` gave the stored elements. In v2 they are bytes -> bytes codecs
+// whose configuration gives the byte order of both sides.
 #pragma once
 
 #include <optional>
@@ -24,9 +24,9 @@ class ValueCodec : public ArrayToArray, public StreamCodec {
 
  protected:
   ValueCodec(Element stored, Element decoded) : stored_(stored), decoded_(decoded) {}
-  // Whether each element is encoded by itself, so that their order does not matter.
+  // Whether each element is encoded independently, so that order does not matter.
   virtual bool elementwise() const noexcept { return true; }
-  // Number of elements in a stream, once it is known to be whole elements that fit.
+  // The number of elements in a stream, after checking that they are whole and fit.
   Status count_elements(EncodedStream& stream, std::size_t& count) const;
 
   const Element& stored() const noexcept { return stored_; }
@@ -36,17 +36,17 @@ class ValueCodec : public ArrayToArray, public StreamCodec {
   Element stored_, decoded_;
 };
 
-// NumPy's name of an integer, float or bool type: "<f4", "i2", "|b1", "int16". Nothing if it is another type.
+// Parses NumPy's name of an integer, float or bool type: "<f4", "i2", "|b1", "int16". Nothing for other types.
 std::optional<Element> parse_numpy_type(std::string_view text);
-// The numbers of an element. Nothing if it is another type.
+// The number type of an element. Nothing for other types.
 std::optional<Number> number_of(const DataType& dtype);
 DataType type_of(Number number);
 
-// Reads numcodecs' data type under `key`; the fallback if it is absent. A type that is none of numpy's numbers fails
-// with kUnsupported or kCorrupt. In v3 the array's chain gives the byte order, not the type.
+// Reads numcodecs' data type under `key`, or uses the fallback if it is absent. A type that is not a numpy number fails
+// with kUnsupported or kCorrupt. In v3 the array's chain determines the byte order, not this type.
 Status read_numpy_type(ConfigReader& reader, const CodecArgs& context, const char* key, Need need,
                        std::optional<Element> fallback, Element& out);
-// The type that v3 metadata gives the elements which enter the codec.
+// The type that v3 metadata gives to the elements that enter the codec.
 std::optional<Element> entering_type(const CodecArgs& context);
 
 }  // namespace headrace::codec

@@ -15,7 +15,7 @@ namespace {
 BoxDim& at(Box& box, int i) { return box.dim[static_cast<std::size_t>(i)]; }
 const BoxDim& at(const Box& box, int i) { return box.dim[static_cast<std::size_t>(i)]; }
 
-// extent * stride without undefined overflow; a box that addresses real memory never overflows.
+// extent * stride without undefined overflow. A box that addresses real memory never overflows.
 std::int64_t span_of(std::uint64_t extent, std::int64_t stride) {
   return static_cast<std::int64_t>(extent * static_cast<std::uint64_t>(stride));
 }
@@ -29,7 +29,7 @@ std::uint64_t magnitude(std::int64_t stride) {
   return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
 }
 
-// Walks every combination of the first `outer` dimensions, calling visit(src, dst).
+// Visits every combination of the first `outer` dimensions, calling visit(src, dst).
 template <class Visit>
 void for_each_plane(const Box& box, int outer, Visit visit) {
   std::array<std::uint64_t, kMaxRank> index;
@@ -52,7 +52,7 @@ void for_each_plane(const Box& box, int outer, Visit visit) {
   }
 }
 
-// Gives the box two dimensions to hand to a kernel: pads with extent 1 in front.
+// Pads the box in front with extent 1, to two dimensions for a kernel.
 void pad_to_two(Box& box) {
   while (box.rank < 2) {
     for (int i = box.rank; i > 0; --i) at(box, i) = at(box, i - 1);
@@ -77,7 +77,7 @@ kernels::Plane plane_of(const Box& box) {
 bool is_word(std::uint64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 
 void move_element(std::byte* dst, const std::byte* src, std::uint32_t bytes) {
-  switch (bytes) {  // sizes known to the compiler are moves, not calls
+  switch (bytes) {  // compile-time sizes become moves instead of calls
     case 1:
       *dst = *src;
       return;
@@ -100,7 +100,7 @@ void move_dim(Box& box, int from, int to) {
   std::rotate(box.dim.begin() + from, box.dim.begin() + from + 1, box.dim.begin() + to + 1);
 }
 
-// For planes whose two sides run in different directions: every cache line is used up while it is near.
+// For planes whose sides differ in their fastest dimension: tiles use each cache line fully while it is cached.
 void run_in_tiles(kernels::PlaneKernel kernel, const kernels::Plane& plane, std::uint32_t size, std::uint32_t width) {
   constexpr std::uint64_t kTile = 32;
   for (std::uint64_t row = 0; row < plane.rows; row += kTile) {
@@ -156,7 +156,7 @@ void normalize(Box& box) noexcept {
       dim.src_stride_bytes = -dim.src_stride_bytes;
     }
   }
-  // Insertion sort: ranks are small, and most boxes are in order already.
+  // Insertion sort: ranks are small, and most boxes are already sorted.
   for (int i = 1; i < box.rank; ++i) {
     for (int j = i; j > 0 && at(box, j - 1).dst_stride_bytes < at(box, j).dst_stride_bytes; --j) {
       std::swap(at(box, j - 1), at(box, j));
@@ -178,7 +178,7 @@ bool is_contiguous(const Box& box, std::uint32_t element_bytes, bool fills) noex
 }
 
 void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) noexcept {
-  // One element, as selections of points have them.
+  // A single element, as for selections of points.
   if (original.rank == 0 && original.src != nullptr && op.moves_bytes_only()) {
     return move_element(original.dst, original.src, op.element_bytes);
   }
@@ -202,13 +202,13 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
   }
 
   const bool converts = op.conversion.active();
-  // Elements of an unusual size whose swapped groups are of a usual one: the groups become a dimension.
+  // Elements of an unusual size with swap groups of a usual one: the groups become a dimension.
   if (width > 1 && !is_word(size) && size != width && box.rank < kMaxRank) {
     at(box, box.rank++) = BoxDim{size / width, width, width};
     size = width;
     simplify(box);
   }
-  // A short contiguous run that is as long as a machine word is one element.
+  // A short contiguous run the size of a machine word is treated as one element.
   if (width <= 1 && !converts && box.rank > 1) {
     const BoxDim& inner = at(box, box.rank - 1);
     const auto bytes = static_cast<std::int64_t>(size);
@@ -228,7 +228,7 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
   if ((converts || at(box, inner).dst_stride_bytes == bytes) && at(box, inner).src_stride_bytes == bytes) {
     kernel = kernels::contiguous_kernel(size, width);
   } else {
-    // The dimension along which the source is closest together becomes the rows of the plane.
+    // The dimension with the smallest source stride becomes the rows of the plane.
     int rows = inner;
     for (int i = 0; i < inner; ++i) {
       if (at(box, i).extent > 1 && magnitude(at(box, i).src_stride_bytes) < magnitude(at(box, rows).src_stride_bytes)) {
@@ -236,7 +236,7 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
       }
     }
     if (rows != inner) {
-      // A source that runs backwards along the rows is read forwards instead, so that one transpose serves both.
+      // A source that runs backwards along the rows is read forwards, so that one transpose kernel serves both.
       BoxDim& dim = at(box, rows);
       if (dim.src_stride_bytes < 0) {
         const std::int64_t last = static_cast<std::int64_t>(dim.extent - 1);
@@ -245,7 +245,7 @@ void copy_box(const Box& original, const ElementOp& op, const std::byte* fill) n
         dim.src_stride_bytes = -dim.src_stride_bytes;
         dim.dst_stride_bytes = -dim.dst_stride_bytes;
       }
-      // A conversion has dense rows between the two copies, whatever the destination's are.
+      // A conversion has dense rows between its two copies, whatever the destination's strides.
       const bool transpose = dim.src_stride_bytes == bytes && (converts || at(box, inner).dst_stride_bytes == result);
       move_dim(box, rows, inner - 1);
       across = true;

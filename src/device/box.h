@@ -1,7 +1,7 @@
 // Box: one strided N-dimensional copy, the last step of every read.
 //
-// A chunk (or the part of it that was asked for) is a box in the decoded bytes and a box in the caller's tensor; both
-// may have any strides. The same description is filled with a constant where a chunk is absent.
+// A chunk (or its selected part) is a box in the decoded bytes and a box in the caller's tensor, both with arbitrary
+// strides. The same description serves to fill in a constant for absent chunks.
 #pragma once
 
 #include <array>
@@ -21,23 +21,22 @@ struct BoxDim {
   std::int64_t dst_stride_bytes = 0;
 };
 
-// What happens to each element on the way: its bytes are swapped, then it is converted. The fill element is already as
-// it shall appear: result_bytes() bytes that are neither swapped nor converted.
+// What happens to each element on the way: its bytes are swapped, then it is converted. The fill element is given in
+// its final form: result_bytes() bytes that are neither swapped nor converted.
 struct ElementOp {
   std::uint32_t element_bytes = 1;  // in the source; with a conversion, the size of `from`
-  std::uint32_t swap_width =
-      1;  // bytes are reversed within each group of this many; 1: copy as is; divides element_bytes
-  Conversion conversion = {};  // with one, swap_width is 1 or element_bytes
+  std::uint32_t swap_width = 1;  // bytes are reversed within groups of this size; 1: not swapped; divides element_bytes
+  Conversion conversion = {};    // if active, swap_width is 1 or element_bytes
 
   std::uint32_t result_bytes() const noexcept {
     return conversion.active() ? number_bytes(conversion.to) : element_bytes;
   }
-  // The source's bytes are the result's: they may be copied, read or decoded straight to where they belong.
+  // Whether source and result have the same bytes, so that they may be copied, read or decoded straight into place.
   bool moves_bytes_only() const noexcept { return swap_width <= 1 && !conversion.active(); }
   bool operator==(const ElementOp&) const = default;
 };
 
-// Slowest dimension first. `src` null means: write the fill element.
+// Slowest dimension first. A null `src` means: write the fill element.
 struct Box {
   const std::byte* src = nullptr;
   std::byte* dst = nullptr;
@@ -51,11 +50,11 @@ struct Box {
   }
 };
 
-// Whether elements of `element_bytes` that begin `at` bytes into memory of `bytes`, and lie as far apart as `stride` of
-// the box's dimensions says, are all inside it. An empty box has none.
+// Whether all elements of a box lie inside memory of `bytes` bytes: they have `element_bytes`, start `at` bytes into
+// it, and are spaced by the member `stride` of the box's dimensions. True for an empty box.
 inline bool fits(const Box& box, std::int64_t BoxDim::*stride, std::int64_t at, std::uint32_t element_bytes,
                  std::uint64_t bytes) noexcept {
-  std::int64_t low = at, high = at;  // first bytes of the elements that lie furthest out
+  std::int64_t low = at, high = at;  // offsets of the outermost elements
   bool wraps = false;
   for (int i = 0; i < box.rank; ++i) {
     const BoxDim& dim = box.dim[static_cast<std::size_t>(i)];
@@ -68,28 +67,28 @@ inline bool fits(const Box& box, std::int64_t BoxDim::*stride, std::int64_t at, 
   return !wraps && low >= 0 && element_bytes <= bytes && static_cast<std::uint64_t>(high) <= bytes - element_bytes;
 }
 
-// Drops dimensions of extent 1 and merges neighbours that are contiguous in both tensors. The result addresses the same
+// Drops dimensions of extent 1 and merges neighbours that are contiguous on both sides. The result addresses the same
 // elements in the same order.
 void simplify(Box& box) noexcept;
 
-// After simplify(): one dimension (or none), contiguous on both sides for elements of this size.
+// After simplify(): at most one dimension, contiguous on both sides for elements of this size.
 bool is_contiguous(const Box& box, std::uint32_t element_bytes) noexcept;
 
-// The same two of a box whose source is not known yet, so that `src` does not say whether it fills.
+// The same for a box whose source is not known yet, so that `src` does not tell whether it fills.
 void simplify(Box& box, bool fills) noexcept;
 bool is_contiguous(const Box& box, std::uint32_t element_bytes, bool fills) noexcept;
 
-// Prepares for copying fast: dimensions go into the order of destination addresses, destination strides become
-// positive, then simplify(). Same elements in another order. Where a destination stride is 0, only the last element
-// stays: the one that a loop in order would leave.
+// Prepares for fast copying: sorts dimensions by destination address, makes destination strides positive, then calls
+// simplify(). Same elements in another order. If a destination stride is 0, only the last element remains, the one that
+// an in-order loop would leave.
 void normalize(Box& box) noexcept;
 
-// Copies on the calling thread. `fill` holds op.result_bytes() bytes and is used where box.src is null. Strides count
-// the bytes of their own side: source elements have op.element_bytes, those of the destination op.result_bytes().
-// REQUIRES: the sides lie apart or are the same elements of one size; none of the destination's overlap in part.
+// Copies on the calling thread. `fill` has op.result_bytes() bytes and is used if box.src is null. Each side's strides
+// count its own bytes: source elements have op.element_bytes, destination elements op.result_bytes(). REQUIRES: the two
+// sides are disjoint or identical with equal element sizes; destination elements don't partly overlap.
 void copy_box(const Box& box, const ElementOp& op, const std::byte* fill) noexcept;
 
-// One packed element in native byte order, such as a fill value. REQUIRES: conversion.active().
+// Converts one packed element in native byte order, such as a fill value. REQUIRES: conversion.active().
 void convert_element(const Conversion& conversion, const std::byte* from, std::byte* to) noexcept;
 
 }  // namespace headrace::device

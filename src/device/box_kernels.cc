@@ -20,14 +20,14 @@ using Vec = typename Lanes<kBytes>::type;
 
 #define HEADRACE_INLINE __attribute__((always_inline)) inline
 
-// Index of the byte that lands at i when bytes are reversed within groups of kWidth.
+// Source index of the byte that ends up at i when bytes are reversed within groups of kWidth.
 template <unsigned kWidth>
 constexpr int swapped_index(int i) {
   const int width = static_cast<int>(kWidth);
   return i / width * width + (width - 1 - i % width);
 }
 
-// By reference: a 32-byte vector as an argument would need the caller to be compiled for AVX.
+// By reference: passing a 32-byte vector by value requires the caller to be compiled for AVX.
 template <unsigned kBytes, unsigned kWidth, int... I>
 HEADRACE_INLINE void swap_lanes(Vec<kBytes>& v, std::integer_sequence<int, I...>) {
   v = __builtin_shufflevector(v, v, swapped_index<kWidth>(I)...);
@@ -89,7 +89,7 @@ HEADRACE_INLINE void copy_element(std::byte* dst, const std::byte* src) {
   std::memcpy(dst, &v, kSize);
 }
 
-// Any size, any width that divides it.
+// Any size, and any width that divides it.
 HEADRACE_INLINE void copy_element_any(std::byte* dst, const std::byte* src, std::uint32_t size, std::uint32_t width) {
   if (width <= 1) {
     std::memcpy(dst, src, size);
@@ -200,7 +200,7 @@ void strided_any(const Plane& p, std::uint32_t element_bytes, std::uint32_t swap
 
 // ---- transposes ----
 
-// Interleaving row i with row i + N/2, log2(N) times over, transposes an N x N block of N-element vectors.
+// Interleaving row i with row i + N/2, log2(N) times, transposes an N x N block of N-element vectors.
 template <unsigned kSize>
 constexpr int interleave_index(int i, bool high) {
   const int n = static_cast<int>(16 / kSize), size = static_cast<int>(kSize);
@@ -238,8 +238,8 @@ HEADRACE_INLINE void transpose_block(const std::byte* src, std::int64_t src_stri
   for (unsigned i = 0; i < kN; ++i) std::memcpy(dst + static_cast<std::int64_t>(i) * dst_stride, &a[i], 16);
 }
 
-// Tiles are one cache line each way, so every line of either side is touched once while it is in the cache.
-// `rows` run along the source's contiguous dimension, `columns` along the destination's.
+// Tiles are one cache line each way, so every line of either side is touched once while it is cached. `rows` run along
+// the source's contiguous dimension, `columns` along the destination's.
 template <unsigned kSize, unsigned kWidth>
 HEADRACE_INLINE void transpose_in(const Plane& p) {
   constexpr std::uint64_t kN = 16 / kSize, kTile = 64 / kSize;
@@ -288,8 +288,8 @@ PlaneKernel choose_transpose() noexcept {
   return transpose_base<kSize, kWidth>;
 }
 
-// Calls `visit` with the pair as constants where it is one of those compiled: sizes 1, 2, 4, 8, 16 and every width
-// below.
+// Calls `visit` with the pair as constants if it is one of those compiled: sizes 1, 2, 4, 8, 16 and
+// every smaller width.
 template <class Visitor>
 PlaneKernel with_constants(std::uint32_t size, std::uint32_t width, Visitor visit) noexcept {
   auto pick = [&]<unsigned kSize>() -> PlaneKernel {
@@ -327,8 +327,8 @@ PlaneKernel with_constants(std::uint32_t size, std::uint32_t width, Visitor visi
 // ---- fill ----
 
 void fill_run(std::byte* dst, std::size_t bytes, std::size_t seed, const std::byte* pattern) {
-  // `seed` bytes of pattern, then copies of what is there already, each from at most 4 KiB that stay in the first
-  // cache.
+  // Writes `seed` bytes of pattern, then copies what is there already, each time from the first 4 KiB at most, which
+  // stay in the L1 cache.
   std::size_t done = std::min(bytes, seed);
   std::memcpy(dst, pattern, done);
   const std::size_t limit = std::max<std::size_t>(seed, 4096 / seed * seed);

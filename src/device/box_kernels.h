@@ -1,7 +1,7 @@
-// The loops under copy_box: one or two dimensions of elements of one size, chosen once per box.
+// Inner loops of copy_box: one or two dimensions of equally sized elements, chosen once per box.
 //
-// Vectors are the compiler's own (vector_size), so the same source serves x86 and Arm; on x86 the byte shuffles are
-// also compiled for SSSE3 and AVX2 and chosen when the program runs.
+// Vectors are the compiler's own (vector_size), so one source serves x86 and Arm. On x86, byte shuffles are also
+// compiled for SSSE3 and AVX2 and selected at run time.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,15 @@ struct Plane {
 
 using PlaneKernel = void (*)(const Plane& plane, std::uint32_t element_bytes, std::uint32_t swap_width) noexcept;
 
-// Both columns contiguous (stride == element_bytes).
+// Both sides have contiguous columns (stride == element_bytes).
 PlaneKernel contiguous_kernel(std::uint32_t element_bytes, std::uint32_t swap_width) noexcept;
-// Any strides, row after row.
+// Any strides, row by row.
 PlaneKernel strided_kernel(std::uint32_t element_bytes, std::uint32_t swap_width) noexcept;
-// Destination columns and source rows contiguous: a transpose, done in tiles of cache lines.
-// Null where the element size has none (strided_kernel then).
+// Contiguous destination columns and source rows: a transpose, in tiles of cache lines. Null if the element size has no
+// such kernel; use strided_kernel then.
 PlaneKernel transpose_kernel(std::uint32_t element_bytes, std::uint32_t swap_width) noexcept;
 
-// `pattern` (element_bytes bytes) repeated; only the destination half of the plane is read.
+// Repeats `pattern` (element_bytes bytes). Only the destination half of the plane is used.
 void fill_plane(const Plane& plane, std::uint32_t element_bytes, const std::byte* pattern) noexcept;
 
 }  // namespace headrace::device::kernels

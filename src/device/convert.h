@@ -1,13 +1,11 @@
-// Conversion: what one number becomes on its way into a tensor. The same source serves the host's loops and the GPU.
+// Conversion: how one number is converted on its way into a tensor. One source serves the host's loops and the GPU.
 //
-// Rules, the same on every device, bit for bit:
+// Results are bit-identical on every device:
 //   - The value is that of the stored number. A scaled one is value * scale + offset, each operation rounded once, in
-//     float32 if both types fit its 24 bits (integers up to 16 bits, float16, bfloat16, float32), else in float64.
-//   - To a floating type: rounded once to nearest, ties to even; too large becomes an infinity, subnormals are kept.
-//     A result that is not a number is the type's positive quiet NaN without payload.
-//   - To an integer: towards zero, as NumPy's astype. What does not fit becomes the nearest end of the type's range,
-//   and
-//     NaN becomes 0.
+//     float32 if both types fit its 24 bits (integers up to 16 bits, float16, bfloat16, float32), otherwise in float64.
+//   - To a floating type: rounded once, to nearest, ties to even; overflow becomes infinity, subnormals are kept. NaN
+//     becomes the type's positive quiet NaN without payload.
+//   - To an integer: truncated towards zero, as NumPy's astype. Values out of range saturate and NaN becomes 0.
 //   - bool is 1 for any stored byte but 0.
 //   - With `fill_to_nan`, a stored number equal to `fill_bits` becomes NaN; +0 and -0 are equal.
 #pragma once
@@ -67,7 +65,7 @@ HEADRACE_CONVERT_INLINE constexpr bool is_float(NumberType type) noexcept { retu
 HEADRACE_CONVERT_INLINE constexpr bool is_unsigned(NumberType type) noexcept {
   return type == NumberType::kBool || (type >= NumberType::kUint8 && type <= NumberType::kUint64);
 }
-// Every value is exact in float32.
+// Whether float32 represents every value exactly.
 HEADRACE_CONVERT_INLINE constexpr bool fits_float(NumberType type) noexcept {
   return number_bytes(type) <= 2 || type == NumberType::kFloat32;
 }
@@ -78,13 +76,13 @@ struct Conversion {
   bool scaled = false;
   bool fill_to_nan = false;      // `to` is a floating type
   double scale = 1, offset = 0;  // finite
-  std::uint64_t fill_bits = 0;   // the stored fill value: its bytes, little-endian, zeros above
+  std::uint64_t fill_bits = 0;   // the bytes of the stored fill value, little-endian, zero-extended
 
   bool active() const noexcept { return to != NumberType::kNone; }
   bool operator==(const Conversion&) const = default;
 };
 
-// What the value is held in on the way.
+// The type that holds the value during conversion.
 enum class WorkType : std::uint8_t { kFloat, kDouble, kSigned, kUnsigned };
 
 HEADRACE_CONVERT_INLINE WorkType work_type(const Conversion& c) noexcept {
@@ -110,7 +108,7 @@ using Raw = typename RawOf<kType>::type;
 template <NumberType kType>
 using Integer = std::conditional_t<is_unsigned(kType), Raw<kType>, std::make_signed_t<Raw<kType>>>;
 
-// Of std::numeric_limits, whose functions device code may not call.
+// std::numeric_limits as constants, since device code may not call its functions.
 template <class T>
 inline constexpr T kLowest = std::numeric_limits<T>::min();
 template <class T>
@@ -136,7 +134,7 @@ HEADRACE_CONVERT_INLINE W quiet_nan() {
   }
 }
 
-// ---- the 16-bit formats, without branches so that the host's loops become vectors ----
+// ---- the 16-bit formats, branch-free so that the host's loops vectorise ----
 
 HEADRACE_CONVERT_INLINE float float_of_half(std::uint16_t raw) {
 #if defined(__CUDA_ARCH__)
@@ -160,9 +158,9 @@ HEADRACE_CONVERT_INLINE std::uint16_t half_of_float(float value) {
   return value != value ? static_cast<std::uint16_t>(0x7e00) : out;
 #else
   const std::uint32_t bits = bits_as<std::uint32_t>(value), magnitude = bits & 0x7fffffffu;
-  // Adding half a unit less the tie carries into the exponent by itself, up to infinity.
+  // Adding half a unit, less the tie, carries into the exponent by itself, up to infinity.
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Below 2^-14 the sum with 0.5 has its last place where float16's subnormals have theirs.
+  // Below 2^-14, the last bit of the sum with 0.5 lines up with float16's subnormals.
   const std::uint32_t subnormal = bits_as<std::uint32_t>(bits_as<float>(magnitude) + 0.5f) - 0x3f000000u;
   std::uint32_t out = magnitude < 0x38800000u ? subnormal : normal;
   out = magnitude >= 0x47800000u ? 0x7c00u : out;
@@ -181,9 +179,9 @@ HEADRACE_CONVERT_INLINE std::uint16_t bfloat_of_float(float value) {
   return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : out);
 }
 
-// Of the two neighbours of an inexact value, the one whose last bit is set: rounding that to a format with at least two
-// bits less gives what rounding the value itself would have given (Boldo and Melquiond, "Emulation of FMA and correctly
-// rounded sums: proved algorithms using rounding to odd", 2008).
+// Rounds to odd: of the two neighbours of an inexact value, returns the one whose last bit is set. Rounding that to a
+// format with at least two bits fewer gives the same as rounding the value itself (Boldo and Melquiond, "Emulation of
+// FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
 HEADRACE_CONVERT_INLINE float odd_float(double value) {
   const float near = static_cast<float>(value);
   const double back = static_cast<double>(near);
@@ -194,7 +192,7 @@ HEADRACE_CONVERT_INLINE float odd_float(double value) {
   return bits_as<float>(inexact && (bits & 1u) == 0 ? other : bits);
 }
 
-// The same from 64 bits to float64; good for formats of at most 40 bits.
+// The same from 64 bits to float64; valid for target formats of at most 40 bits.
 HEADRACE_CONVERT_INLINE double odd_double(std::uint64_t magnitude) {
   const bool large = (magnitude >> 53) != 0;
   const std::uint64_t shifted = (magnitude >> 11) | ((magnitude & 0x7ffu) != 0 ? 1u : 0u);
@@ -222,7 +220,7 @@ HEADRACE_CONVERT_INLINE W widen(Raw<kFrom> raw) {
   }
 }
 
-// 64-bit integers that are to be rounded again go by the odd neighbour.
+// 64-bit integers that are rounded again later use rounding to odd.
 template <NumberType kFrom>
 HEADRACE_CONVERT_INLINE double widen_odd(Raw<kFrom> raw) {
   if constexpr (kFrom == NumberType::kInt64) {
@@ -251,7 +249,7 @@ HEADRACE_CONVERT_INLINE bool is_fill(Raw<kFrom> raw, Raw<kFrom> fill) {
   }
 }
 
-// ---- scale and offset: two operations, each rounded; never one fused ----
+// ---- scale and offset: two operations, each rounded; never fused ----
 
 HEADRACE_CONVERT_INLINE float scaled(float value, float scale, float offset) {
 #if defined(__CUDA_ARCH__)
@@ -270,7 +268,7 @@ HEADRACE_CONVERT_INLINE double scaled(double value, double scale, double offset)
 
 // ---- from the value to the tensor ----
 
-// Both bounds of every integer type are powers of two in W, exactly: the upper one is the first that does not fit.
+// Both bounds of every integer type are exact powers of two in W: kEnd is the first value that does not fit.
 template <NumberType kTo, class W>
 HEADRACE_CONVERT_INLINE Integer<kTo> truncated(W value) {
   using T = Integer<kTo>;
@@ -325,7 +323,7 @@ HEADRACE_CONVERT_INLINE Raw<kTo> narrow(W value) {
   }
 }
 
-// Calls visit.operator()<type>() with `type` as a constant.
+// Calls visit.operator()<type>() with `type` as a compile-time constant.
 template <class Visitor>
 HEADRACE_CONVERT_INLINE auto with_source(NumberType type, Visitor&& visit) {
   switch (type) {
@@ -360,7 +358,7 @@ HEADRACE_CONVERT_INLINE auto with_source(NumberType type, Visitor&& visit) {
 template <class Visitor>
 HEADRACE_CONVERT_INLINE auto with_target(NumberType type, Visitor&& visit) {
   return with_source(type == NumberType::kBool ? NumberType::kUint8 : type, [&]<NumberType kType>() {
-    // kBool is no target; the case exists for the compiler alone.
+    // kBool is never a target; this case only satisfies the compiler.
     return visit.template operator() < kType == NumberType::kBool ? NumberType::kUint8 : kType > ();
   });
 }

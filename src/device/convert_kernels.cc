@@ -14,7 +14,7 @@ namespace {
 
 #define HEADRACE_INLINE __attribute__((always_inline)) inline
 
-constexpr std::size_t kTileElements = 1024;  // raw, value and result of a tile: at most 24 KiB
+constexpr std::size_t kTileElements = 1024;  // raw data, values and results of a tile: at most 24 KiB
 constexpr std::uint64_t kSquareSide = 32;
 
 template <class T>
@@ -64,7 +64,7 @@ HEADRACE_INLINE void narrow_in(const std::byte* work, std::byte* dst, std::size_
   for (std::size_t i = 0; i < count; ++i) store(dst, i, convert::narrow<kTo, W>(load<W>(work, i)));
 }
 
-// Each loop twice: as every machine runs it, and for AVX2.
+// Each loop is compiled twice: for the baseline machine and for AVX2.
 template <NumberType kFrom, class W>
 void widen_run(const std::byte* src, std::byte* work, std::size_t count, const Conversion& c) noexcept {
   widen_in<kFrom, W>(src, work, count, c);
@@ -92,7 +92,7 @@ __attribute__((target("avx2"))) void narrow_run_avx2(const std::byte* work, std:
                                                      std::size_t count) noexcept {
   narrow_in<kTo, W>(work, dst, count);
 }
-// float16 has instructions of its own, which round as the loops above do.
+// float16 has its own instructions, which round as the loops above do.
 __attribute__((target("avx2,f16c"))) void widen_half_f16c(const std::byte* src, std::byte* work, std::size_t count,
                                                           const Conversion& c) noexcept {
   if (c.fill_to_nan) return widen_in<NumberType::kFloat16, float>(src, work, count, c);
@@ -127,8 +127,8 @@ bool has_avx2() noexcept {
 }
 
 #ifdef HEADRACE_CONVERT_X86
-// Asked of the processor itself: not every compiler's __builtin_cpu_supports knows f16c. Whoever has AVX2 at work has
-// the registers for it.
+// Queries the CPU directly, since not every compiler's __builtin_cpu_supports knows f16c. If AVX2 is usable, so are the
+// registers for it.
 bool has_f16c() noexcept {
   static const bool found = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
@@ -141,7 +141,7 @@ bool has_f16c() noexcept {
 #define HEADRACE_CHOOSE(name, ...) (&name<__VA_ARGS__>)
 #endif
 
-// Calls `visit` with the value's type; the integer types hold what goes from integer to integer alone.
+// Calls `visit` with the work type. The integer types are used only for integer-to-integer conversions.
 template <class Visitor>
 auto with_work(WorkType type, Visitor&& visit) {
   switch (type) {

@@ -1,5 +1,5 @@
-// Converting elements on the host: a tile at a time, so that every step but the first and the last works in the first
-// cache, and memory is gone through once.
+// Conversion of elements on the host, tile by tile, so that all but the first and last step work in the L1 cache and
+// memory is traversed once.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ class Converter {
   // REQUIRES: op.conversion.active(), op.element_bytes is the size of its `from`, op.swap_width 1 or that size.
   explicit Converter(const ElementOp& op) noexcept;
 
-  // `gather` is the kernel that copies the plane's source elements, swapped, into dense rows. `square`: the two sides
-  // run in different directions.
+  // `gather` copies the plane's source elements, swapped, into dense rows. `square`: the fastest dimensions of the two
+  // sides differ, so square tiles are used.
   void run(const Plane& plane, PlaneKernel gather, bool square) const noexcept;
-  // Packed elements in native order to packed elements.
+  // Converts packed elements in native byte order to packed elements.
   void run(const std::byte* src, std::byte* dst, std::size_t count) const noexcept;
 
  private:
@@ -28,7 +28,7 @@ class Converter {
 
   const ElementOp op_;
   Widen widen_;
-  Scale scale_;  // null: not scaled
+  Scale scale_;  // null: no scaling
   Narrow narrow_;
 };
 

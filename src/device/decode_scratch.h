@@ -1,5 +1,5 @@
-// DecodeScratch: how a ChunkDecoder divides the scratch of a batch: outcomes, the list of chunks, the chunks between
-// two stages, and what a stage itself takes.
+// DecodeScratch: layout of a batch's scratch: outcomes, the list of chunks, intermediate results, and each
+// stage's own needs.
 //
 // Threads: immutable.
 #pragma once
@@ -20,7 +20,7 @@ class DecodeScratch {
  public:
   static constexpr std::uint64_t kAlignment = 256;
 
-  // Of the stages, in the order of decoding.
+  // For these stages, in decoding order.
   explicit DecodeScratch(std::span<const DecodeStage> stages) {
     for (const DecodeStage& stage : stages) capacities_.push_back(stage.capacity_bytes);
     std::uint64_t largest = 0;
@@ -31,15 +31,15 @@ class DecodeScratch {
 
   std::size_t stages() const noexcept { return capacities_.size(); }
   std::uint64_t capacity(std::size_t stage) const noexcept { return capacities_[stage]; }
-  // Of each chunk between two stages: room for the largest intermediate result, in each of up to two buffers.
+  // Per chunk, intermediate results have room for the largest one in each of up to two buffers.
   std::uint64_t stride() const noexcept { return stride_; }
   std::uint64_t buffers() const noexcept { return buffers_; }
 
-  // Where things begin in the scratch of a batch of so many items; the outcomes begin at 0.
+  // Offsets in the scratch of a batch of `items` items; the outcomes begin at 0.
   static std::uint64_t list_at(std::uint64_t items) noexcept {
     return base::align_up(items * sizeof(DecodeOutcome), kAlignment);
   }
-  // A gpu::Chunk for each item, then where the last of several stages puts each.
+  // A gpu::Chunk per item and, with several stages, the final destination of each.
   std::uint64_t list_bytes(std::uint64_t items) const noexcept {
     return items * (sizeof(gpu::Chunk) + (stages() > 1 ? sizeof(unsigned char*) : 0));
   }
@@ -71,7 +71,7 @@ class DecodeScratch {
   std::uint64_t stride_ = 0, buffers_ = 0;
 };
 
-// The limits that a batch just keeps.
+// The tightest limits that hold for this batch.
 inline DecodeLimits limits_of(std::span<const DecodeItem> items) noexcept {
   DecodeLimits limits;
   limits.items = static_cast<std::uint32_t>(items.size());

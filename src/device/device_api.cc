@@ -86,7 +86,7 @@ Status Buffer::copy_from_host(std::size_t offset_bytes, const std::byte* src, st
   if (bytes == 0) return {};
   HEADRACE_TRY_ASSIGN(auto stream, device_->create_stream());
   HEADRACE_TRY_ASSIGN(auto event, device_->create_event());
-  // Devices copy from pinned memory only, which ordinary memory is not.
+  // Devices copy only from pinned memory, so ordinary memory goes through a pinned buffer.
   const std::size_t piece_bytes = std::min(bytes, std::size_t{8} << 20);
   HEADRACE_TRY_ASSIGN(std::byte * pinned, device_->allocate_pinned(piece_bytes));
   Status status;

@@ -25,7 +25,7 @@ std::string known_kinds() {
   return known;
 }
 
-// The first kind of GPU that can be used, else the host; `note` then says why there is none.
+// The first kind of GPU that can be used, otherwise the host; `note` then says why there is none.
 std::string_view best_kind(std::string& note) {
   std::string why;
   for (const DeviceRow& row : devices()) {
@@ -62,7 +62,7 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
     std::mutex mutex;
     std::map<std::string, std::weak_ptr<Device>, std::less<>> devices;  // guarded by mutex
   };
-  static base::PerProcess<Opened> opened;  // what the parent opened is of no use in its child
+  static base::PerProcess<Opened> opened;  // what the parent opened is useless in its child
 
   std::string_view kind = name;
   int index = 0;
@@ -78,7 +78,7 @@ Result<std::shared_ptr<Device>> open_device(std::string_view name) {
   }
   std::string note;
   if (kind == "auto") kind = best_kind(note);
-  // A host that stands in for a GPU is not the one that was asked for by name: it says why.
+  // A host chosen as a fallback is a different device from one asked for by name, since it has a note.
   const std::string full = (note.empty() ? std::string(kind) : "auto") + ":" + std::to_string(index);
   Opened& open = opened.get();
   std::lock_guard lock(open.mutex);

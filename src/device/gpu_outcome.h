@@ -1,4 +1,4 @@
-// What device code writes when a chunk is bad: DecodeOutcome::pack for both processors. Included by device code only.
+// DecodeOutcome::pack for device code, which writes it when a chunk is bad. Included by device code only.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned kMaxThreads = 64;
 
-// A ring of fixed capacity: the engine admits `depth` requests, so neither queue below can overflow.
+// A fixed-capacity ring. The engine admits `depth` requests, so neither queue below can overflow.
 template <class T>
 class FixedQueue {
  public:
@@ -52,7 +52,7 @@ class BlockingEngine final : public Engine {
       : info_(std::move(info)), calls_(std::move(calls)), work_(info_.depth), done_(info_.depth) {}
 
   ~BlockingEngine() override {
-    if (threads_.inherited()) return;  // they are not in this process
+    if (threads_.inherited()) return;  // the threads do not exist in this process
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -71,7 +71,7 @@ class BlockingEngine final : public Engine {
         }
         threads_->emplace_back([this] { run(); });
       } catch (const std::system_error& error) {
-        if (!threads_->empty()) break;  // fewer threads are slower, not wrong
+        if (!threads_->empty()) break;  // continue with fewer threads: slower but correct
         return Status(Code::kResourceExhausted, Layer::kIo, "cannot start an I/O thread")
             .with_errno(error.code().value());
       }
@@ -110,7 +110,7 @@ class BlockingEngine final : public Engine {
     const auto ready = [this] { return !done_.empty() || woken_; };
     if (!ready() && timeout.count() > 0) {
       reaper_waits_ = true;
-      // Bounded: a timeout near the clock's end would overflow inside the library.
+      // Bounded: a timeout near the clock's maximum would overflow inside the library.
       done_ready_->wait_for(lock, std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(1))), ready);
       reaper_waits_ = false;
     }
@@ -136,7 +136,7 @@ class BlockingEngine final : public Engine {
     try {
       std::lock_guard lock(mutex_);
       woken_ = true;
-    } catch (const std::system_error&) {  // a std::mutex only fails when misused
+    } catch (const std::system_error&) {  // std::mutex fails only when misused
     }
     done_ready_->notify_one();
   }
@@ -166,7 +166,7 @@ class BlockingEngine final : public Engine {
   std::atomic<std::uint64_t> system_calls_{0};
   std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> work_ready_, done_ready_;
-  FixedQueue<EngineRequest> work_;  // guarded by mutex_, as is what follows
+  FixedQueue<EngineRequest> work_;  // guarded by mutex_, as are the fields below
   FixedQueue<EngineResult> done_;
   unsigned in_flight_ = 0;  // submitted and not yet reaped
   bool woken_ = false, stopping_ = false, reaper_waits_ = false;

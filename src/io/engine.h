@@ -1,15 +1,15 @@
-// Engine: how bytes get from a file descriptor into memory, many requests at a time: the host's, and with
-// EngineInfo::reaches_device_memory a device's.
+// Engine: moves bytes between file descriptors and memory, with many requests in flight. The memory is the host's or,
+// with EngineInfo::reaches_device_memory, a device's.
 //
-// An engine only moves what one system call moves: it reports short counts, EINTR and EAGAIN as they come. Splitting,
-// retrying, deadlines and "exactly one completion a request" are the RequestQueue's work (request_queue.h).
+// An engine does one system call's worth per request: it reports short counts, EINTR and EAGAIN as they occur.
+// RequestQueue (request_queue.h) adds splitting, retries, deadlines and "exactly one completion per request".
 //
-// Threads: one at a time, and with EngineOptions::one_thread the same for submit, reap and cancel; wake() may be called
-//          from any. In a forked child an inherited engine can only be destroyed.
-// Owns:    its ring, context or threads. File descriptors and buffers stay the caller's and must live until their
+// Threads: one at a time; with EngineOptions::one_thread, always the same thread for submit, reap and cancel. wake()
+//          may be called from any thread. In a forked child an inherited engine can only be destroyed.
+// Owns:    its ring, context or threads. The caller owns descriptors and buffers, and must keep them valid until their
 //          request has completed.
-// Fails:   submit and reap return kResourceExhausted or kIo only when nothing more can ever be submitted, and no
-//          request is then in flight: buffers are the caller's again. A full queue is a short count.
+// Fails:   submit and reap return kResourceExhausted or kIo only if nothing more can ever be submitted. Then no request
+//          is in flight, so buffers may be freed. A full queue is a short count, not an error.
 #pragma once
 
 #include <headrace/status.h>
@@ -42,76 +42,77 @@ struct EngineResult {
 };
 
 struct EngineOptions {
-  unsigned depth = 128;  // requests in flight at most
-  unsigned threads = 0;  // for engines that use threads; 0: the CPUs this process may run on
-  // Only the thread that submits first uses the engine; an engine may be faster for that.
+  unsigned depth = 128;  // maximum requests in flight
+  unsigned threads = 0;  // for engines that use threads; 0: one per CPU this process may run on
+  // Promises that only the thread that submits first uses the engine, which makes some engines faster.
   bool one_thread = false;
-  // Requests' memory may be a device's, as far as the engine reaches it. `begin_thread` is called on each thread that
-  // will touch it: a driver wants to know its device.
+  // Requests may use device memory, if the engine can reach it. `begin_thread` is called on each thread that accesses
+  // it, since a driver needs to know the thread's device.
   bool to_device = false;
   std::function<void()> begin_thread = nullptr;
-  // Of engines that reach devices: refuse where bytes would be copied through host memory all the same.
+  // For engines that reach devices: fail if bytes would be copied through host memory anyway.
   bool only_direct = false;
 };
 
-// What was found when the engine was made: shown by `headrace doctor` and in reports.
+// Facts established when the engine was created, for `headrace doctor` and reports.
 struct EngineInfo {
   std::string name;      // "gds", "io_uring", "aio", "threads"
-  std::string features;  // e.g. "single_issuer defer_taskrun"
+  std::string features;  // such as "single_issuer defer_taskrun"
   unsigned depth = 0;
-  // register_buffers() may be called after the first submit, too.
+  // register_buffers() may also be called after the first submit.
   bool registers_late = false;
-  // Reads and writes memory of the device that EngineOptions::to_device is about.
+  // Can read into and write from memory of the device that EngineOptions::to_device refers to.
   bool reaches_device_memory = false;
 };
 
 class Engine {
  public:
-  // Waits for what is in flight: buffers are the caller's then. In a forked child it only frees memory.
+  // Waits for requests in flight; buffers may then be freed. In a forked child it only frees memory.
   virtual ~Engine() = default;
-  // The same for as long as the engine lives: from any thread.
+  // Constant for the engine's lifetime. May be called from any thread.
   virtual const EngineInfo& info() const noexcept = 0;
 
-  // Tells the kernel about long-lived buffers, once; purely an optimisation, and an engine that cannot (or may not:
-  // RLIMIT_MEMLOCK) returns OK and reads into them as into any other memory. Takes milliseconds for each 10 MiB.
-  // Before the first submit, or with EngineInfo::registers_late at any time, as submit() is called: requests in flight,
-  // into the same memory or not, go on and are not waited for. Throws std::bad_alloc, and has then done nothing.
+  // Registers long-lived buffers with the kernel, at most once. Only an optimisation: an engine that cannot register
+  // them (or may not: RLIMIT_MEMLOCK) returns OK and treats them as ordinary memory. Takes milliseconds per 10 MiB.
+  // Call it before the first submit or, with EngineInfo::registers_late, at any time under submit()'s threading rules;
+  // requests in flight continue and are not waited for. Throws std::bad_alloc, without effect.
   virtual Status register_buffers(std::span<const std::span<std::byte>> buffers) = 0;
-  // What became of that: "registered_buffers", or why there are none. Empty before, and where an engine has no use for
-  // it. From any thread.
+  // Result of the registration: "registered_buffers", or why there are none. Empty before it, and for engines without
+  // registration. May be called from any thread.
   virtual std::string registration() const { return {}; }
 
-  // Starts as many of `requests` as fit, in order, with one system call where the kernel allows; returns how many.
+  // Starts as many of `requests` as fit, in order, with a single system call if the kernel allows;
+  // returns their number.
   virtual Result<std::size_t> submit(std::span<const EngineRequest> requests) = 0;
-  // The same where a reap() follows at once: the engine may leave the start to it, and so to one system call for both.
-  // What the kernel then does not take comes back as an event, -EAGAIN.
+  // As submit(), for callers that call reap() next: the engine may defer the start to reap(), so that one system call
+  // does both. Requests that the kernel then rejects complete with -EAGAIN.
   virtual Result<std::size_t> submit_before_reap(std::span<const EngineRequest> requests) { return submit(requests); }
 
-  // Waits until an event is there, wake() is called or `timeout` has passed; returns how many were stored.
+  // Waits until there is an event, wake() is called or `timeout` has passed; returns the number of events stored.
   virtual Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) = 0;
 
-  // Asks for a request in flight to end early. Its one completion still arrives, with -ECANCELED or its result.
+  // Requests early termination of a request in flight. It still completes once, with -ECANCELED or its result.
   virtual void cancel(std::uint64_t tag) = 0;
 
-  // Ends a reap() in progress, or the next one, at once.
+  // Makes a running reap(), or the next one, return at once.
   virtual void wake() noexcept = 0;
 
-  // Made for I/O so far, by the engine's own threads too; from any thread.
+  // I/O system calls so far, including those of the engine's own threads. May be called from any thread.
   virtual std::uint64_t system_calls() const noexcept = 0;
 };
 
-// One row of the table of engines compiled in, preferred first (generated from backends/).
+// A row of the table of compiled-in engines, preferred first (generated from backends/).
 struct EngineRow {
   const char* name;
-  // Probes by trying: kUnsupported or kPermission with the reason where the kernel refuses.
+  // Probes by trying: kUnsupported or kPermission with the reason if the kernel refuses.
   Result<std::unique_ptr<Engine>> (*make)(const EngineOptions&);
-  bool reaches_device_memory = false;  // where it was made for it
+  bool reaches_device_memory = false;  // if created with to_device
 };
 
 std::span<const EngineRow> engines();
 
-// `name` "auto" tries each row in order and collects in `why_not`, if given, one line for each that refused. Engines
-// that reach devices are only tried with options.to_device, and then have to be direct.
+// `name` "auto" tries each row in order, and appends one line per engine that failed to `why_not`, if given. Engines
+// that reach devices are tried only with options.to_device, and must then be direct.
 Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options,
                                             std::string* why_not = nullptr);
 

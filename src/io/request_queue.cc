@@ -57,9 +57,9 @@ RequestQueue::RequestQueue(Engine& engine, const RequestQueueOptions& options)
 }
 
 RequestQueue::~RequestQueue() {
-  if (generation_ != base::fork_generation()) return;  // what is in flight is the parent's
+  if (generation_ != base::fork_generation()) return;  // requests in flight are the parent's
   cancel_all();
-  // The kernel may still write into a buffer: there is nothing to do but wait. An engine that is broken says so.
+  // The kernel may still write into the buffers, so waiting is the only option. A broken engine holds no requests.
   while (in_engine_ > 0 && broken_.ok()) {
     ready_.clear();
     ready_head_ = 0;
@@ -71,7 +71,7 @@ void RequestQueue::reserve(std::size_t more) {
   const std::size_t needed = active_ + more;
   if (requests_.capacity() < needed) requests_.reserve(std::max(needed, 2 * requests_.capacity()));
   free_requests_.reserve(requests_.capacity());
-  ready_.reserve(2 * requests_.capacity());  // taken ones stay in it until they are as many as the others
+  ready_.reserve(2 * requests_.capacity());  // taken results stay in it until they make up half
 }
 
 void RequestQueue::push(std::span<const Request> requests, bool wait_follows) {
@@ -118,8 +118,8 @@ std::size_t RequestQueue::wait(std::span<RequestResult> out, std::chrono::nanose
   const bool reap_follows = ready_.size() == ready_head_;
   pump(reap_follows);
   const std::size_t at_hand = ready_.size() - ready_head_;
-  // With completions at hand this only collects what else is there. An idle queue still sleeps in the engine: that is
-  // where a wake() arrives.
+  // If completions are ready, this only collects more of them without waiting. An idle queue still sleeps in the
+  // engine, where a wake() arrives.
   if (reap_follows || (at_hand < out.size() && in_engine_ > 0)) {
     const auto bound = at_hand > 0 ? std::chrono::nanoseconds(0) : bounded(timeout);
     if (broken_.ok()) {
@@ -141,7 +141,7 @@ std::size_t RequestQueue::wait(std::span<RequestResult> out, std::chrono::nanose
       check_deadlines();
       pump();
     } else if (at_hand == 0) {
-      // Nothing sleeps in a broken engine, nor wakes there: a caller that waits again and again is not to spin.
+      // A broken engine neither sleeps nor wakes: keep a caller that waits in a loop from spinning.
       std::this_thread::sleep_for(std::min(bound, kBrokenPause));
     }
   }
@@ -168,7 +168,7 @@ void RequestQueue::cancel_all() {
   }
 }
 
-// Makes pieces while there is room for them and gives the engine as many as it takes.
+// Creates pieces while slots are free, and submits as many as the engine takes.
 void RequestQueue::pump(bool reap_follows) {
   if (!broken_.ok()) return;
   while (!free_pieces_.empty() && make_piece()) {
@@ -230,7 +230,7 @@ void RequestQueue::offer(bool reap_follows) {
   if (*taken > 0) {
     stalls_ = 0;
   } else if (in_engine_ == 0) {
-    // The engine holds nothing and takes nothing: out of some resource for now, or for ever.
+    // The engine holds nothing and accepts nothing: it lacks a resource, temporarily or permanently.
     ++stats_.retries;
     if (++stalls_ <= options_.max_retries) {
       const auto delay =
@@ -241,7 +241,7 @@ void RequestQueue::offer(bool reap_follows) {
     }
     stalls_ = 0;
     for (const Index slot : batch_slots_) {
-      if (pieces_[slot].request == kNone) continue;  // left with an earlier piece of its request
+      if (pieces_[slot].request == kNone) continue;  // dropped together with an earlier piece of its request
       std::erase(waiting_, slot);
       fail_result(pieces_[slot], EAGAIN);
       end_piece(slot);
@@ -262,7 +262,7 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
       active.end = std::min(active.end, piece.start + piece.done);
       end_piece(slot);
     } else if (error == EINTR || error == EAGAIN || error == ECANCELED) {
-      retry(slot, error);  // ECANCELED: the thread that submitted it has ended, and the kernel's workers with it
+      retry(slot, error);  // ECANCELED: the submitting thread has ended, and the kernel's workers with it
     } else {
       fail_result(piece, error);
       end_piece(slot);
@@ -272,7 +272,7 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
   const std::uint64_t moved = std::min(static_cast<std::uint64_t>(result), asked);
   const std::uint64_t reached = piece.done + moved;
   if (reached == piece.length || active.stopped) {
-    // What a stopped request has got does not matter, but a whole piece still counts if the request was only cancelled.
+    // For a failed request the data is irrelevant, but if it was only cancelled, whole pieces still count.
     if (reached < piece.length) active.end = std::min(active.end, piece.start + reached);
     end_piece(slot);
     return;
@@ -280,7 +280,7 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
   ++stats_.short_counts;
   if (active.request.op == Op::kWrite) {
     const auto resume = base::align_down<std::uint64_t>(reached, active.request.alignment_bytes);
-    if (resume == piece.done) return retry(slot, EAGAIN);  // a write has no end of file; 0 means "not now"
+    if (resume == piece.done) return retry(slot, EAGAIN);  // a write has no end of file, so 0 means "not now"
     piece.retries = 0;
     piece.done = resume;
     waiting_.push_back(slot);
@@ -295,7 +295,7 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
   }
   piece.furthest = reached;
   piece.retries = 0;
-  // Under O_DIRECT the block that came in part is read again whole; no new bytes then mean that the file ends there.
+  // Under O_DIRECT a partly read block is read again whole. If that brings no new bytes, the file ends there.
   piece.done = base::align_down<std::uint64_t>(reached, active.request.alignment_bytes);
   waiting_.push_back(slot);
 }
@@ -337,7 +337,7 @@ void RequestQueue::fail_result(SubRequest& piece, int error) {
                           .with_errno(error));
 }
 
-// Gives the slot back; the request completes with its last piece.
+// Frees the slot. The request completes with its last piece.
 void RequestQueue::end_piece(Index slot) {
   const Index index = pieces_[slot].request;
   if (index == kNone) return;
@@ -352,13 +352,14 @@ void RequestQueue::fail(Active& active, Status status) {
   if (active.failure.ok()) active.failure = std::move(status);
 }
 
-// Ends a request early: nothing more of it is issued, what the engine holds is asked back.
+// Ends a request early: no more pieces are issued, and those in the engine are cancelled.
 void RequestQueue::stop(Index index, Status status) {
   Active& active = requests_[index];
   if (active.stopped) return;
   fail(active, std::move(status).with_range(active.request.offset_bytes, active.request.buffer.size()));
   if (active.queued) unlink(index);
-  // Held open while its waiting pieces are dropped; fail_result() ends the piece it speaks of itself.
+  // The request stays alive while its waiting pieces are dropped. fail_result() itself ends the piece
+  // it was called for.
   for (Index slot = 0; slot < depth_; ++slot) {
     if (pieces_[slot].request == index && pieces_[slot].in_engine) {
       engine_.cancel(std::uint64_t{pieces_[slot].generation} << 32 | slot);
@@ -389,7 +390,7 @@ void RequestQueue::complete_if_done(Index index) {
   completion.bytes = std::min(active.end, active.issued);
   const bool whole = active.issued == active.request.buffer.size() && completion.bytes >= active.min_bytes;
   if (!active.failure.ok()) {
-    // A cancel or deadline that came after the last byte has changed nothing.
+    // A cancel or deadline after the last byte has no effect.
     const Code code = active.failure.code();
     const bool late = (code == Code::kCancelled || code == Code::kTimeout) && whole;
     if (!late) completion.status = std::move(active.failure);
@@ -433,7 +434,7 @@ void RequestQueue::check_deadlines() {
   }
 }
 
-// The engine will give no more completions: everything ends with its status.
+// The engine delivers no more completions, so every request ends with its status.
 void RequestQueue::break_all(const Status& status) {
   broken_ = status;
   waiting_.clear();
@@ -455,7 +456,7 @@ std::chrono::nanoseconds RequestQueue::bounded(std::chrono::nanoseconds timeout)
   for (const Index slot : waiting_) until = std::min(until, pieces_[slot].not_before_ns);
   const std::uint64_t now = options_.now_ns();
   if (until <= now) {
-    // Pieces the engine had no room for wait for one of its completions.
+    // Pieces that the engine had no room for wait for one of its completions.
     return in_engine_ > 0 ? timeout : std::chrono::nanoseconds(0);
   }
   const std::uint64_t left = std::min<std::uint64_t>(until - now, std::numeric_limits<std::int64_t>::max());

@@ -1,10 +1,10 @@
-// RequestQueue: requests of any length and number over an Engine, each ending exactly once.
+// RequestQueue: reads and writes of any length and number over an Engine. Each request completes exactly once.
 //
-// An engine moves what one system call moves. The queue makes that a promise: long requests are split, short counts are
-// continued, transient failures retried up to a limit, and a request is reported complete only when the engine holds no
-// piece of it, so its buffer is untouched from then on, also after a failure, a cancel or a missed deadline.
+// The queue splits long requests, continues after short counts, and retries transient failures up to a limit. It
+// reports a request as complete only when the engine holds no piece of it. From then on the buffer is not touched, even
+// after a failure, a cancel or a missed deadline.
 //
-// Threads: as its engine's. Engine::wake() may be called from any and ends wait().
+// Threads: as its engine. Engine::wake() may be called from any thread and makes wait() return.
 // Owns:    nothing of the caller's. The engine, descriptors and buffers must outlive the requests.
 // Fails:   completions carry kShort (the file ends before min_bytes), kIo, kPermission, kResourceExhausted,
 //          kAgainExhausted, kTimeout, kCancelled or kInvalidArgument, with offset, length and errno.
@@ -29,54 +29,56 @@ struct Request {
   Op op = Op::kRead;
   int fd = -1;
   std::uint64_t offset_bytes = 0;
-  std::span<std::byte> buffer;  // all of it is asked for
-  std::uint64_t tag = 0;        // the caller's, returned with the completion
-  // Bytes from the start that must arrive. A direct read is rounded up beyond the end of its file, where fewer bytes
-  // exist than were asked for. kAll: the whole buffer.
+  std::span<std::byte> buffer;  // its whole size is requested
+  std::uint64_t tag = 0;        // chosen by the caller, returned with the completion
+  // Bytes from the start that must arrive. A direct read is rounded up past the end of its file, where fewer bytes
+  // exist than requested. kAll: the whole buffer.
   std::uint64_t min_bytes = kAll;
-  // What offset, buffer and its size are multiples of where the descriptor demands it (O_DIRECT): a short count is
-  // continued at a multiple of this. Power of two.
+  // Alignment of offset, buffer and its size if the descriptor requires it (O_DIRECT): after a short count, the request
+  // continues at a multiple of this. Power of two.
   std::uint32_t alignment_bytes = 1;
-  std::uint64_t deadline_ns = 0;  // on the queue's clock; 0: none
+  std::uint64_t deadline_ns = 0;  // in terms of now_ns; 0: none
 };
 
 struct RequestResult {
   std::uint64_t tag = 0;
-  std::uint64_t bytes = 0;  // that are in the buffer (or file), from the start without a gap
+  std::uint64_t bytes = 0;  // contiguous bytes from the start, now in the buffer (or file)
   Status status;            // OK: at least min_bytes
 };
 
 struct RequestQueueOptions {
   std::uint32_t piece_bytes = std::uint32_t{1} << 20;                // longer requests are split; at most 2^31 - 4096
-  unsigned max_retries = 16;                                         // EINTR and EAGAIN of one piece without progress
-  std::chrono::nanoseconds backoff = std::chrono::microseconds(50);  // before the first retry of EAGAIN; then doubled
+  unsigned max_retries = 16;                                         // EINTR and EAGAIN per piece without progress
+  std::chrono::nanoseconds backoff = std::chrono::microseconds(50);  // before the first retry after EAGAIN; doubles
+                                                                     // each time
   std::uint64_t (*now_ns)() = &base::now_ns;
 };
 
 struct RequestQueueStats {
   std::uint64_t requests = 0, pieces = 0, bytes = 0;
   std::uint64_t short_counts = 0, retries = 0, cancelled_pieces = 0;
-  std::uint64_t strays = 0;  // completions for nothing that was in flight: an engine's bug, ignored
+  std::uint64_t strays = 0;  // completions for nothing in flight: an engine's bug, ignored
 };
 
 class RequestQueue {
  public:
   explicit RequestQueue(Engine& engine, const RequestQueueOptions& options = {});
-  ~RequestQueue();  // cancels and waits for what is in flight; in a forked child it only frees memory
+  ~RequestQueue();  // cancels and waits for requests in flight; in a forked child it only frees memory
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Makes room for `more` requests, so that pushing them allocates nothing; throws std::bad_alloc.
+  // Reserves room for `more` requests, so that pushing them allocates nothing. Throws std::bad_alloc.
   void reserve(std::size_t more);
-  // Takes all of them; the first go to the engine at once, or with the wait() that the caller says follows at once:
-  // one system call can then do both.
+  // Accepts all requests. The first go to the engine at once or, with `wait_follows`, in the wait() that the caller
+  // promises to call next: one system call can then do both.
   void push(std::span<const Request> requests, bool wait_follows = false);
 
-  // Stores completions that are there; else waits for one until `timeout` has passed or Engine::wake() is called.
-  // May return 0 early. Never fails: an engine that breaks ends every request with its status.
+  // Stores the completions that are ready. If there are none, waits for one until `timeout` has passed or
+  // Engine::wake() is called. May return 0 early. Never fails: if the engine breaks, every request ends with the
+  // engine's status.
   std::size_t wait(std::span<RequestResult> out, std::chrono::nanoseconds timeout);
 
-  // Ends the requests with this tag early. Each still completes once: kCancelled, or as it would have.
+  // Ends the requests with this tag early. Each still completes once: with kCancelled, or as it would have.
   void cancel(std::uint64_t tag);
   void cancel_all();
 
@@ -89,21 +91,21 @@ class RequestQueue {
   using Index = std::uint32_t;
   static constexpr Index kNone = ~Index{0};
 
-  struct Active {  // a request between push and completion
+  struct Active {  // a request between push() and its completion
     Request request;
-    std::uint64_t issued = 0;  // bytes for which a piece has been made
-    std::uint64_t end = 0;     // where data is known to end: length, or less when the file does
+    std::uint64_t issued = 0;  // bytes for which pieces were created
+    std::uint64_t end = 0;     // known end of the data: the length, or less if the file ends earlier
     std::uint64_t min_bytes = 0;
-    std::uint32_t pieces = 0;                            // made and not finished
-    Index next = kNone;                                  // in the list of those with bytes not yet issued
-    bool used = false, queued = false, stopped = false;  // stopped: has failed or is cancelled
+    std::uint32_t pieces = 0;                            // created and not finished
+    Index next = kNone;                                  // in the list of requests with unissued bytes
+    bool used = false, queued = false, stopped = false;  // stopped: failed or cancelled
     Status failure;
   };
   struct SubRequest {
     Index request = kNone;
-    std::uint32_t generation = 0;  // tells a late or repeated completion from that of the slot's next user
+    std::uint32_t generation = 0;  // distinguishes a late or repeated completion from one for the slot's next user
     std::uint64_t start = 0, done = 0, length = 0;  // bytes within the request
-    std::uint64_t furthest = 0;  // most bytes ever there: re-reading an aligned block may not count as progress
+    std::uint64_t furthest = 0;  // most bytes ever reached: re-reading an aligned block is not progress
     unsigned retries = 0;
     std::uint64_t not_before_ns = 0;
     bool in_engine = false;
@@ -133,10 +135,10 @@ class RequestQueue {
   unsigned depth_;
   std::vector<Active> requests_;
   std::vector<Index> free_requests_;
-  Index first_ = kNone, last_ = kNone;  // requests with bytes not yet issued, in order of arrival
-  std::vector<SubRequest> pieces_;      // `depth` of them: at most so many exist at a time
+  Index first_ = kNone, last_ = kNone;  // requests with unissued bytes, in order of arrival
+  std::vector<SubRequest> pieces_;      // `depth` of them, the maximum that exist at a time
   std::vector<Index> free_pieces_;
-  std::vector<Index> waiting_;  // pieces to be offered to the engine
+  std::vector<Index> waiting_;  // pieces to submit to the engine
   std::vector<EngineRequest> batch_;
   std::vector<Index> batch_slots_;
   std::vector<EngineResult> events_;
@@ -145,7 +147,7 @@ class RequestQueue {
   std::size_t active_ = 0;
   unsigned in_engine_ = 0, stalls_ = 0;
   std::uint64_t next_deadline_ns_ = ~std::uint64_t{0};
-  Status broken_;  // the engine's last words
+  Status broken_;  // the engine's final status once it broke
 };
 
 }  // namespace headrace::io

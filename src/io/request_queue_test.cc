@@ -1,4 +1,4 @@
-// The queue's promises against an engine that does exactly what a script says, on a clock that only the test moves.
+// Tests the queue's guarantees against a scripted engine and a clock that only the test advances.
 #include "io/request_queue.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 std::uint64_t g_now = 1;
 std::uint64_t fake_now() { return g_now; }
 
-// A file of `file_bytes` patterned bytes. Completions are held back until reap(), in order or shuffled.
+// A file of `file_bytes` patterned bytes. Completions are held until reap(), and returned in order or shuffled.
 class FakeEngine : public Engine {
  public:
   explicit FakeEngine(unsigned depth = 8, std::uint64_t file_bytes = 1 << 20) : file_bytes_(file_bytes) {
@@ -64,7 +64,7 @@ class FakeEngine : public Engine {
   void wake() noexcept override {}
   std::uint64_t system_calls() const noexcept override { return submits; }
 
-  std::deque<std::int64_t> script;  // results that replace the true one: -errno, or a count that caps it
+  std::deque<std::int64_t> script;  // results that override the true one: -errno, or a count that caps it
   std::vector<EngineRequest> seen;
   Status submit_failure, reap_failure;
   unsigned room = ~0u;
@@ -189,7 +189,7 @@ TEST_F(RequestQueueTest, AlignedReadsAreContinuedAligned) {
   Request request = read(4096, 4096);
   request.alignment_bytes = 512;
   auto done = one(queue, request);
-  // 1000 of 4096; again from 512, 100 there: no more than before, so the file is taken to end.
+  // First 1000 of 4096 bytes; the retry from 512 gets 100, no more than before, so the file is taken to end there.
   EXPECT_EQ(done.status.code(), Code::kShort);
   EXPECT_EQ(done.bytes, 1000u);
   engine.seen.clear();
@@ -305,7 +305,7 @@ TEST_F(RequestQueueTest, ACancelAfterTheLastByteChangesNothing) {
   RequestQueue queue(engine, options());
   const Request request = read(0, 4096);
   queue.push({&request, 1});
-  // This engine ignores the request to cancel, as aio does.
+  // This engine ignores cancellation, as aio does.
   engine.script = {4096};
   engine.hold = false;
   RequestResult out;
@@ -387,7 +387,7 @@ TEST_F(RequestQueueTest, WritesContinueAndNeverEndShort) {
   EXPECT_EQ(one(queue, request).status.system_error(), ENOSPC);
 }
 
-// Random scripts: whatever the engine answers, each request ends once, with right bytes or an error.
+// Random scripts: whatever the engine answers, each request completes once, with the right bytes or an error.
 TEST_F(RequestQueueTest, SeededChaos) {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     std::mt19937 random(seed);

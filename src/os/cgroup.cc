@@ -11,7 +11,7 @@
 namespace headrace::os {
 namespace {
 
-// Version 1 has no word for "unlimited": it is LONG_MAX rounded down to a page.
+// Version 1 has no "unlimited": it writes LONG_MAX rounded down to a page.
 constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 62;
 
 template <class T>
@@ -32,8 +32,8 @@ std::optional<std::uint64_t> memory_limit(const std::string& folder, const Memor
   return text ? parse_memory_limit(*text) : std::nullopt;
 }
 
-// What is left below the limit. The group is charged for page cache too, which the kernel gives back before it refuses
-// memory. `stat`: the text of memory.stat.
+// Memory left below the limit. Page cache is charged to the group too, but counts as free, since the kernel reclaims it
+// before it refuses memory. `stat`: the text of memory.stat.
 std::optional<std::uint64_t> memory_available(const std::string& folder, const MemoryFiles& files, std::uint64_t limit,
                                               std::string_view stat) {
   const auto usage = read_number(folder + files.usage);
@@ -52,7 +52,7 @@ void add_memory(CgroupLimits& limits, const std::string& folder, const MemoryFil
   keep_smaller(limits.memory_available_bytes, memory_available(folder, files, *limit, stat.value_or("")));
 }
 
-// The process's memory group and those above it, with `root` before them.
+// The process's memory group and its ancestors, prefixed with `root`.
 struct MemoryFolders {
   int version = 0;
   std::vector<std::string> folders;
@@ -67,8 +67,8 @@ MemoryFolders memory_folders(const std::string& root, std::string_view groups, c
   return out;
 }
 
-// The same, from what the last call has found where the process is in the same groups: the kernel takes longer to tell
-// what is mounted than to tell anything else that a Context asks for, and who mounts control groups does so before.
+// Cached version: reuses the last result if the process is in the same groups. Listing the mounts takes longer than
+// anything else a Context asks the kernel, and control groups are not mounted later.
 MemoryFolders known_memory_folders(const std::string& root, const std::string& groups) {
   struct Known {
     std::mutex mutex;
@@ -93,7 +93,7 @@ std::optional<double> quota_of(const std::string& folder, int version) {
     const auto text = read_first_line(folder + "/cpu.max");
     return text ? parse_cpu_quota(*text) : std::nullopt;
   }
-  const auto quota = read_number(folder + "/cpu.cfs_quota_us");  // "-1": unlimited, no number here
+  const auto quota = read_number(folder + "/cpu.cfs_quota_us");  // "-1" (unlimited) does not parse as a number
   const auto period = read_number(folder + "/cpu.cfs_period_us");
   if (!quota || !period || *period == 0) return std::nullopt;
   return static_cast<double>(*quota) / static_cast<double>(*period);
@@ -124,8 +124,8 @@ std::vector<std::string> cgroup_folders(const std::vector<Mount>& mounts, const 
     const bool fits = membership.version == 2 ? mount.type == "cgroup2"
                                               : mount.type == "cgroup" && lists_word(mount.super_options, controller);
     if (!fits) continue;
-    // A container sees its own group at the mount point while /proc may still give the path outside. What lies above
-    // the mounted part, or in another namespace (".."), cannot be seen from here.
+    // In a container, the group is at the mount point, while /proc may still give the path outside. Groups above the
+    // mounted part, or in another namespace (".."), are not visible here.
     std::string_view path = membership.path;
     const std::string_view mounted = mount.root == "/" ? std::string_view() : std::string_view(mount.root);
     const bool beneath = path.substr(0, mounted.size()) == mounted &&
@@ -170,7 +170,7 @@ CgroupLimits cgroup_limits(const std::string& root) {
     }
   }
   if (const auto cpuset = parse_cgroup_membership(*groups, "cpuset")) {
-    // The innermost group that tells has what its ancestors allow, too.
+    // The innermost group with a value includes its ancestors' restrictions.
     const char* file = cpuset->version == 2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus";
     for (const std::string& folder : cgroup_folders(mounts, *cpuset, "cpuset")) {
       const auto text = read_first_line(root + folder + file);

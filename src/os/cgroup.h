@@ -1,7 +1,7 @@
-// What the control groups of this process allow: memory and CPUs, in versions 1 and 2.
+// The memory and CPU limits that control groups (versions 1 and 2) impose on this process.
 //
-// A limit counts wherever it is set between the process's own group and the top of what is mounted here; in a
-// container that is usually the container's own group alone.
+// A limit applies wherever it is set between the process's own group and the top of what is mounted here; in a
+// container that is usually just the container's own group.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -18,31 +18,31 @@ namespace headrace::os {
 
 struct CgroupLimits {
   int memory_version = 0;                               // 2, 1, or 0: no memory controller is mounted here
-  std::optional<std::uint64_t> memory_limit_bytes;      // smallest that holds; none: unlimited
-  std::optional<std::uint64_t> memory_available_bytes;  // what is left below the limits, page cache counted as free
-  std::optional<double> cpu_quota;                      // CPUs' worth of time; none: unlimited
-  std::optional<std::vector<unsigned>> cpu_set;         // CPUs the group may run on; none: not told
+  std::optional<std::uint64_t> memory_limit_bytes;      // the tightest limit; none: unlimited
+  std::optional<std::uint64_t> memory_available_bytes;  // left below the limits; page cache counts as free
+  std::optional<double> cpu_quota;                      // CPU time as a number of CPUs; none: unlimited
+  std::optional<std::vector<unsigned>> cpu_set;         // CPUs the group may run on; none: not reported
 };
 
-// Reads files, some twenty of them: ask once, not for every request. `root` is put before every path, for tests.
+// Reads some twenty files, so call it once, not per request. `root` is prefixed to every path, for tests.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
-// The groups of this process that limit its memory, to be asked again and again what is in them: two or three small
-// files a group.
+// The groups that limit this process's memory, for repeated queries of their usage. A query reads two or three small
+// files per group.
 //
 // Threads: every call from any thread.
 class MemoryGroups {
  public:
   explicit MemoryGroups(const std::string& root = "");
   bool any() const noexcept { return !folders_.empty(); }
-  // What the machine has, or what a group allowed when this was made where that is less.
+  // The machine's memory, or a group's limit at construction time if that is smaller.
   std::uint64_t memory_limit_bytes() const noexcept { return memory_limit_bytes_; }
 
   struct PageCache {
-    std::uint64_t room_bytes = 0;    // what the limit leaves for it, and for what is free
-    std::uint64_t mapped_bytes = 0;  // of it, mapped by whatever process of the group: what devices reach, and more
+    std::uint64_t room_bytes = 0;    // what the limit leaves for page cache and free memory
+    std::uint64_t mapped_bytes = 0;  // the part mapped by any process of the group: what devices can read, and more
   };
-  // One for each that tells.
+  // One entry per group that reports its usage.
   std::vector<PageCache> page_cache() const;
 
  private:
@@ -51,21 +51,21 @@ class MemoryGroups {
   std::uint64_t memory_limit_bytes_ = 0;
 };
 
-// Which group of a process belongs to `controller` ("memory"), from the text of /proc/PID/cgroup. Version 1 groups are
-// preferred, as the kernel has a controller in one hierarchy only.
+// The group of a process for `controller` ("memory"), from the text of /proc/PID/cgroup. Version 1 groups take
+// precedence, as the kernel attaches a controller to one hierarchy only.
 struct CgroupMembership {
   int version = 0;
   std::string path;
 };
 std::optional<CgroupMembership> parse_cgroup_membership(std::string_view text, std::string_view controller);
 
-// Folders that hold the group's files, innermost first, up to where its hierarchy is mounted.
+// Folders with the group's files, innermost first, up to the mount point of its hierarchy.
 std::vector<std::string> cgroup_folders(const std::vector<Mount>& mounts, const CgroupMembership& membership,
                                         std::string_view controller);
 
 // memory.max or memory.limit_in_bytes; nothing for "max" and for version 1's largest number.
 std::optional<std::uint64_t> parse_memory_limit(std::string_view text);
-// cpu.max, "200000 100000": CPUs' worth of time; nothing for "max".
+// cpu.max, such as "200000 100000", as a number of CPUs; nothing for "max".
 std::optional<double> parse_cpu_quota(std::string_view text);
 
 }  // namespace headrace::os

@@ -12,9 +12,9 @@
 namespace headrace::os {
 namespace {
 
-// More would only make programs slow that close all descriptors there can be.
+// A higher limit would only slow down programs that close every possible descriptor.
 constexpr std::uint64_t kHighestLimit = 65536;
-constexpr std::uint64_t kTable = 8192;  // made large at once: open() stands still each time it grows
+constexpr std::uint64_t kTable = 8192;  // allocated at once, since open() stalls each time the table grows
 
 std::int64_t share_of_limit() noexcept {
   const std::uint64_t limit = open_files_limit().value_or(kHighestLimit);
@@ -43,7 +43,7 @@ bool Descriptors::make_room() noexcept {
   return true;
 }
 
-// Once: the program may have reasons to lower it again.
+// Done once only: the program may have reasons to lower the limit again.
 void Descriptors::raise_limit() noexcept {
   if (raised_) return;
   raised_ = true;
@@ -54,14 +54,14 @@ void Descriptors::raise_limit() noexcept {
     limit.rlim_cur = wanted;
     std::int64_t result = HEADRACE_FAULT("base.setrlimit", 0);
     if (result == 0 && ::setrlimit(RLIMIT_NOFILE, &limit) != 0) result = -errno;
-    if (result != 0) return;  // it stays as it is
+    if (result != 0) return;  // the limit stays as it is
     reserve_open_files(kTable);
     raises_.fetch_add(1);
   }
   share_ = share_of_limit();
 }
 
-// Of what is kept for later, what has not been used for longest; only if that was before.
+// Closes the least recently used idle file, if it was last used before `before_ns`.
 bool Descriptors::close_longest(std::uint64_t before_ns, bool in_kept_half) noexcept {
   for (;;) {
     DescriptorKeeper* longest = nullptr;
@@ -74,21 +74,22 @@ bool Descriptors::close_longest(std::uint64_t before_ns, bool in_kept_half) noex
       longest = keeper;
     }
     if (longest == nullptr) return false;
-    if (longest->close_oldest()) return true;  // else it has been taken into use meanwhile
+    if (longest->close_oldest()) return true;  // otherwise it has come into use meanwhile
   }
 }
 
-// The program itself has more open than was left to it: what the library has must do, until all of that is closed.
+// The program itself has more files open than its half. The library's share shrinks until the library
+// has closed its own.
 bool Descriptors::refused(std::uint64_t raises) noexcept {
   const std::lock_guard lock(mutex_);
-  if (raises != raises_.load()) return true;  // by another thread meanwhile
+  if (raises != raises_.load()) return true;  // another thread has raised the limit meanwhile
   if (!raised_) {
     raise_limit();
     return true;
   }
   if (close_one_kept()) return true;
   if (!some_will_close()) return false;
-  // Less than there are, for what is opened without being counted.
+  // Slightly fewer than are open now, to leave room for descriptors that are not counted.
   share_ = std::max<std::int64_t>(1, std::min(share_.load(), open_.load() - 2));
   lessened_ = true;
   return true;
@@ -98,7 +99,7 @@ void Descriptors::closed() noexcept {
   closings_.fetch_add(1, std::memory_order_relaxed);
   const std::int64_t before = open_.fetch_sub(1);
   if (before <= 0) {
-    open_.fetch_add(1);  // inherited by a forked child, which has not counted it
+    open_.fetch_add(1);  // it was inherited by a forked child, which has not counted it
   } else if (before - 1 <= kept_.load() && lessened_.exchange(false)) {
     share_ = share_of_limit();
   }
@@ -152,7 +153,7 @@ void Descriptors::call_when_closed(std::weak_ptr<DescriptorWaiter> waiter) {
     waiters_.push_back(waiter);
     waiting_ = waiters_.size();
   }
-  // One may have been closed before the waiter was on the list.
+  // A file may have been closed before the waiter was on the list.
   if (!room()) return;
   if (const auto self = waiter.lock()) self->descriptor_closed();
 }

@@ -1,13 +1,13 @@
-// Descriptors: how many files the library keeps open in this process, of all contexts together.
+// Descriptors: limits how many files the library keeps open in this process, across all contexts.
 //
 // A process may have few descriptors (ulimit -n: often 1,024), the program needs some itself, and a read opens a file
-// for each chunk or shard. Half of the limit is the library's. When that is used up, the limit is raised as far as the
-// process may; then what is kept for later is closed, longest unused first; then whoever wants one more waits until
-// another is closed.
+// per chunk or shard. The library's share is half of the limit. When it is used up, the library first raises the
+// limit as far as the process may, then closes idle files in least-recently-used order, and then makes callers wait
+// until a file is closed.
 //
-// Nobody waits for ever: what is in use is closed as soon as its bytes are read, by somebody who needs no further
-// descriptor for it. What cannot promise that (files open until a device has copied from their mappings) holds at most
-// a quarter of the library's share, and goes other ways where that is used up.
+// Nobody waits forever: a file in use is closed as soon as its bytes are read, and reading them needs no further
+// descriptor. Files that cannot promise this (open until a device has copied from their mappings) take at most a
+// quarter of the library's share; beyond that, reads use other paths.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace headrace::os {
 
-// Cannot go on before a descriptor is free. Called with locks of others held: it only takes note.
+// Waits for a free descriptor. Called with other locks held, so the implementation must only set a flag.
 class DescriptorWaiter {
  public:
   virtual void descriptor_closed() noexcept = 0;
@@ -33,13 +33,13 @@ class DescriptorWaiter {
   ~DescriptorWaiter() = default;
 };
 
-// Keeps files open that are not in use, because they may be used again.
+// Keeps idle files open for reuse.
 class DescriptorKeeper {
  public:
   static constexpr std::uint64_t kNothing = ~std::uint64_t{0};
-  virtual std::uint64_t oldest_ns() noexcept = 0;  // when what it has not used for longest was used last, or kNothing
+  virtual std::uint64_t oldest_ns() noexcept = 0;  // time of last use of its least recently used idle file, or kNothing
   virtual bool close_oldest() noexcept = 0;
-  virtual bool in_kept_half() const noexcept { return false; }  // what it has open is there by Descriptors::keep()
+  virtual bool in_kept_half() const noexcept { return false; }  // its files are counted by Descriptors::keep()
 
  protected:
   ~DescriptorKeeper() = default;
@@ -50,34 +50,34 @@ class Descriptors {
   static Descriptors& of_process();
   Descriptors() noexcept;
 
-  // Whether one more may be opened. Else call_when_closed().
+  // Whether one more may be opened. If not, use call_when_closed().
   bool room() noexcept;
   void opened() noexcept { open_.fetch_add(1); }
   void closed() noexcept;
-  // What a keeper has open is out of use, and may be closed for those who wait.
+  // A keeper's file became idle, and may be closed for those who wait.
   void idle() noexcept;
-  // open(2) has given EMFILE or ENFILE, which room() did not foresee. True: it may be tried again, after a while.
-  // `raises`: of before it was called.
+  // Call after open(2) failed with EMFILE or ENFILE although room() was true. Returns whether to retry after a while.
+  // `raises` is the value of raises() before that open().
   bool refused(std::uint64_t raises) noexcept;
-  std::uint64_t raises() const noexcept { return raises_.load(); }  // of the limit, so far
-  // Whether some are in use that will be closed without anybody getting another one first.
+  std::uint64_t raises() const noexcept { return raises_.load(); }  // times the limit was raised
+  // Whether some files in use will be closed without their user needing another descriptor first.
   bool some_will_close() const noexcept { return open_.load() > held_.load(); }
 
-  // One of those that are open is not closed before its user has got more of them. False: too many are.
+  // Marks one open file as held: its user needs more descriptors before it closes this one. False: too many are held.
   bool hold() noexcept;
   void end_hold() noexcept;
 
-  // One of those that are open stays open for later, in use or not, until end_keep(). What is kept so is at most half
-  // of the library's share, for which the limit is raised, and what of it was not used for `rest_ns` is closed. False:
-  // else it would be more.
+  // Marks one open file as kept open for later, in use or idle, until end_keep(). At most half of the library's
+  // share is kept. To stay within that, the limit is raised and kept files unused for `rest_ns` are closed. False:
+  // the half is used up.
   bool keep(std::uint64_t rest_ns) noexcept;
   void end_keep() noexcept;
 
-  // Once, as soon as one is closed; at once if there is room. Throws std::bad_alloc.
+  // Calls the waiter once, when a file is closed, or at once if there is room. Throws std::bad_alloc.
   void call_when_closed(std::weak_ptr<DescriptorWaiter> waiter);
 
   void add(DescriptorKeeper& keeper);              // throws std::bad_alloc
-  void remove(DescriptorKeeper& keeper) noexcept;  // also of one that was never added
+  void remove(DescriptorKeeper& keeper) noexcept;  // no-op for a keeper that was never added
 
   std::uint64_t closings() const noexcept { return closings_.load(std::memory_order_relaxed); }  // so far
   std::int64_t open_now() const noexcept { return open_.load(std::memory_order_relaxed); }
@@ -90,7 +90,7 @@ class Descriptors {
 
   std::atomic<std::uint64_t> closings_{0}, raises_{0};
   std::atomic<std::int64_t> open_{0}, held_{0}, kept_{0}, share_;
-  std::atomic<bool> lessened_{false};  // share_, by refused()
+  std::atomic<bool> lessened_{false};  // share_ was reduced by refused()
   std::atomic<std::size_t> waiting_{0};
   std::mutex mutex_;
   bool raised_ = false;                                   // guarded by mutex_
@@ -101,8 +101,8 @@ class Descriptors {
 
 inline bool is_shortage(int error) noexcept { return error == EMFILE || error == ENFILE; }
 
-// What `open` gives, a descriptor or -errno; where there are none left it is called again as long as others close some,
-// and for a third of a second after the last: the caller may be the one who should close something.
+// Returns what `open` returns, a descriptor or -errno. If descriptors have run out, it retries while others close some,
+// and for a third of a second after the last close, since the caller itself may be the one to close something.
 template <class Open>
 int open_patiently(Open&& open) {
   constexpr int kTries = 300;

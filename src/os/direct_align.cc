@@ -8,7 +8,7 @@
 namespace headrace::os {
 namespace {
 
-// Not in the struct statx of older C libraries, which keeps the space: mask bit and offset of the two fields.
+// Older C libraries lack these fields of struct statx but reserve the space: mask bit and offset of the two fields.
 constexpr unsigned kStatxDioAlign = 0x2000;
 constexpr std::size_t kDioFields = 0x98;
 static_assert(sizeof(struct statx) >= kDioFields + 2 * sizeof(std::uint32_t));

@@ -1,4 +1,4 @@
-// What O_DIRECT demands of a descriptor, and ranges widened to it.
+// Alignment that O_DIRECT requires of a descriptor, and widening of ranges to it.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@ namespace headrace::os {
 
 struct DirectAlignment {
   std::uint32_t memory_bytes = 4096;
-  std::uint32_t offset_bytes = 4096;  // also of lengths
-  bool known = false;                 // the kernel said so; otherwise 4096, which every file system here accepts
+  std::uint32_t offset_bytes = 4096;  // also for lengths
+  bool known = false;                 // reported by the kernel; otherwise 4096, which every file system here accepts
 };
 
-// Asks the kernel (STATX_DIOALIGN, Linux 6.1). Offsets the file system cannot do directly at all (0) count as unknown.
+// Asks the kernel (STATX_DIOALIGN, Linux 6.1). An answer of 0 (no direct I/O at all) counts as unknown.
 DirectAlignment direct_alignment(int fd) noexcept;
 
-// [offset, offset + length) and as much around it as makes both ends multiples of `unit`.
+// [offset, offset + length) widened so that both ends are multiples of `unit`.
 struct WidenedRange {
   std::uint64_t offset_bytes = 0;
   std::uint64_t length_bytes = 0;
-  std::uint64_t lead_bytes = 0;  // where the wanted bytes start within it
+  std::uint64_t lead_bytes = 0;  // offset of the wanted bytes within it
 };
 
 // REQUIRES: unit is a power of two; offset + length + unit does not wrap.

@@ -27,7 +27,7 @@ constexpr std::int64_t kRecentNs = 100'000'000;
 
 std::int64_t to_ns(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-// Whole seconds may be every second one (FAT).
+// A whole second may mean a granularity of two seconds (FAT).
 std::int64_t grain_ns(std::int64_t stamp_ns) {
   if (stamp_ns % kSecondNs == 0) return 2 * kSecondNs;
   std::int64_t grain = 1;
@@ -35,7 +35,7 @@ std::int64_t grain_ns(std::int64_t stamp_ns) {
   return grain;
 }
 
-// From 6.13 on Linux gives a file that has been asked for its stamps one of its own at the next change.
+// From Linux 6.13 on, after a file's stamps have been queried, its next change gets a distinct stamp.
 bool stamps_tell_apart(const FilesystemKind& kind) {
   static const bool kernel_does = [] {
     utsname name{};
@@ -47,8 +47,8 @@ bool stamps_tell_apart(const FilesystemKind& kind) {
   return kernel_does && (fs == "ext4" || fs == "xfs" || fs == "btrfs" || fs == "tmpfs");
 }
 
-// Until then a change may leave the identity as it is. The time of the last change of anything cannot be set and is
-// enough, but for file systems that keep none.
+// Until this time a change may leave the identity unchanged. The change time alone suffices, as it cannot be set,
+// except on file systems that do not keep it.
 std::int64_t settled_at_ns(const FileIdentity& identity) {
   const std::int64_t changed = identity.changed_ns + grain_ns(identity.changed_ns);
   return identity.changed_ns >= identity.modified_ns
@@ -108,11 +108,11 @@ bool identify(const char* path, FileIdentity& out, int& error) noexcept {
 std::int64_t unsettled_ns(int fd, const FileIdentity& identity) noexcept {
   constexpr std::int64_t kCoarseNs = 1'000'000;
   timespec now;
-  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);  // which files are stamped with
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);  // the clock that stamps files
   const std::int64_t left_ns = settled_at_ns(identity) - to_ns(now);
   if (left_ns <= -kRecentNs) return 0;
   const FilesystemKind kind = filesystem_kind(fd);
-  if (kind.is_network || kind.is_fuse) return left_ns + kRecentNs;  // a server's clock may be so far behind
+  if (kind.is_network || kind.is_fuse) return left_ns + kRecentNs;  // a server's clock may lag by that much
   if (left_ns <= 0 || (grain_ns(identity.changed_ns) < kCoarseNs && stamps_tell_apart(kind))) return 0;
   timespec tick;
   ::clock_getres(CLOCK_REALTIME_COARSE, &tick);
@@ -214,10 +214,10 @@ FileHandle::~FileHandle() {
 }
 
 void FileHandle::end_claim() noexcept {
-  // The keepers of a forked child's Descriptors do not know what it inherited.
+  // In a forked child, the keepers of its Descriptors do not know the files it inherited.
   if (claims_.fetch_sub(1, std::memory_order_acq_rel) != 1 || fork_generation_ != base::fork_generation()) return;
   Descriptors& all = Descriptors::of_process();
-  (void)all.room();  // where the library's share is used up, what is kept for longer is closed for it
+  (void)all.room();  // if the library's share is used up, files kept longer are closed first
   counted_ = direct_fd_.load(std::memory_order_relaxed) >= 0 ? 2 : 1;
   for (int i = 0; i < counted_; ++i) all.opened();
   all.idle();
@@ -232,14 +232,14 @@ int FileHandle::direct_fd() noexcept {
   if (direct != kNotTried) return direct;
   direct = -1;
   if (!in_memory_) {
-    // The descriptor's own link in /proc names the file even where its path has been given to another.
+    // The descriptor's own link in /proc names the file even if its path leads to another file by now.
     char link[48];
     std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd_);
     direct = open_patiently([&] {
       const int opened = ::open(link, access_mode() | O_DIRECT | O_CLOEXEC);
       return opened < 0 ? -errno : opened;
     });
-    if (direct == -EMFILE || direct == -ENFILE) return -1;  // asked again the next time
+    if (direct == -EMFILE || direct == -ENFILE) return -1;  // retried at the next call
     if (direct < 0) direct = -1;
   }
   if (direct >= 0) alignment_ = os::direct_alignment(direct);
@@ -248,7 +248,7 @@ int FileHandle::direct_fd() noexcept {
 }
 
 Status FileHandle::size(std::uint64_t& bytes) const {
-  // Not lseek(): the position may be that of somebody's descriptor.
+  // Not lseek(): the file position may be shared with the caller's descriptor.
   struct stat st;
   bool known = ::fstat(fd_, &st) == 0;
   bytes = known ? static_cast<std::uint64_t>(st.st_size) : 0;

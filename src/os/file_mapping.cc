@@ -33,7 +33,7 @@ std::byte* reserve_addresses(std::size_t bytes) noexcept {
 int map_file_at(std::byte* address, std::size_t bytes, int fd, std::uint64_t offset) noexcept {
   std::int64_t result = HEADRACE_FAULT("base.map_file", 0);
   if (result < 0) return static_cast<int>(-result);
-  // Never inherited by fork: a child's copy would keep nothing but would count as a mapping.
+  // Excluded from fork: a child's copy would be useless but would count as a mapping.
   void* base = ::mmap(address, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(offset));
   return base == MAP_FAILED ? errno : 0;
 }

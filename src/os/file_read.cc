@@ -48,7 +48,7 @@ CachedRead read_cached(int fd, std::uint64_t offset, std::span<std::byte> out, s
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
   const auto cached = ask_cachestat(fd, offset, length);
   if (!cached.has_value()) return Residency::kUnknown;
-  // The inode of a file on an overlay has no pages; the one underneath has.
+  // On an overlay the file's own inode has no pages; the underlying one has.
   if (*cached == 0) return filesystem_kind(fd).is_overlay ? Residency::kUnknown : Residency::kNotCached;
   const std::uint64_t pages = base::ceil_div<std::uint64_t>(offset + length, page_bytes()) - offset / page_bytes();
   return nearly_cached(*cached, pages) ? Residency::kCached : Residency::kPartly;
@@ -80,7 +80,7 @@ Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out, std:
 }
 
 Status read_file_start(const char* path, std::span<std::byte> out) {
-  // Pipes, which would wait for a writer, are refused by pread.
+  // O_NONBLOCK: opening a pipe must not wait for a writer. pread then refuses the pipe.
   const int fd = open_patiently([path] {
     const std::int64_t fault = HEADRACE_FAULT("base.open", 0);
     if (fault != 0) return static_cast<int>(fault);

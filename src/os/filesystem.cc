@@ -18,8 +18,8 @@ struct Row {
   unsigned traits;
 };
 
-// Direct: accepted, and the reads really go past the page cache. tmpfs accepts the flag since Linux 6.6 and copies from
-// the page cache all the same; ZFS before 2.3 accepts and ignores it, so it has to be tried.
+// kDirect: O_DIRECT is accepted and reads bypass the page cache. tmpfs accepts the flag since Linux 6.6 but still
+// copies from the page cache; ZFS before 2.3 accepts and ignores it, so it has to be tested.
 constexpr Row kRows[] = {
     {0x0000ef53, "ext4", kDirect},  // also ext2 and ext3
     {0x58465342, "xfs", kDirect},
@@ -55,7 +55,7 @@ constexpr Row kRows[] = {
     {0x5346414f, "afs", kNetwork},
     {0x73757245, "coda", kNetwork},
     {0x786f4256, "vboxsf", kNetwork},
-    {0x7461636f, "ocfs2", kDirect},  // shared by machines, but each reads the block device itself
+    {0x7461636f, "ocfs2", kDirect},  // shared by several machines, but each reads the block device itself
     {0x01161970, "gfs2", kDirect},
     {0x00009fa0, "proc", kNone},
     {0x62656572, "sysfs", kNone},
@@ -66,7 +66,7 @@ constexpr Row kRows[] = {
     {0x00001cd1, "devpts", kNone},
 };
 
-// Spaces, tabs, newlines and backslashes in names are written as a backslash and three octal digits.
+// Spaces, tabs, newlines and backslashes in names are escaped as a backslash and three octal digits.
 std::string unescaped(std::string_view text) {
   const auto octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string out;
@@ -130,7 +130,7 @@ std::vector<Mount> parse_mountinfo(std::string_view text) {
     mount.root = unescaped(next_word(line));
     mount.mount_point = unescaped(next_word(line));
     mount.options = next_word(line);
-    // Any number of optional fields, then a dash.
+    // Any number of optional fields, terminated by a dash.
     std::string_view field = next_word(line);
     while (!field.empty() && field != "-") field = next_word(line);
     mount.type = unescaped(next_word(line));
@@ -143,7 +143,7 @@ std::vector<Mount> parse_mountinfo(std::string_view text) {
 }
 
 std::optional<Mount> mount_of(int fd) {
-  // The id is exact where comparing names would have to guess: bind mounts, mounts on top of each other.
+  // The mount id is exact. Comparing names would have to guess with bind mounts and stacked mounts.
   const auto info = read_text_file("/proc/self/fdinfo/" + std::to_string(fd));
   const auto id = info ? labelled_number(*info, "mnt_id") : std::nullopt;
   const auto text = read_text_file("/proc/self/mountinfo");

@@ -1,4 +1,4 @@
-// Which file system a descriptor is on, and where that is mounted from.
+// The file system that a descriptor is on, and its mount.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -13,27 +13,27 @@
 
 namespace headrace::os {
 
-// What a file system's magic number tells. No allocation, so that it may be asked for every file that is opened.
+// What a file system's magic number implies. Allocates nothing, so it is cheap enough for every file opened.
 struct FilesystemKind {
   const char* name = "unknown";  // "ext4", "nfs", "tmpfs"
   std::uint64_t magic = 0;       // f_type of statfs(2)
-  bool known = false;            // the magic number is in our table
+  bool known = false;            // the magic number is in the table
   bool is_network = false;       // other machines hold the bytes: NFS, SMB, Lustre, Ceph, ...
-  bool is_memory = false;        // the page cache holds the bytes for good: there is nothing to read from
-  bool is_fuse = false;          // a program answers for the kernel (also virtiofs); it may use a network
+  bool is_memory = false;        // the bytes exist only in the page cache; there is no backing storage
+  bool is_fuse = false;          // a user-space program serves it (also virtiofs), possibly over a network
   bool is_overlay = false;       // another file system underneath holds the bytes
   bool direct_likely = false;    // O_DIRECT is usually accepted and really bypasses the page cache
 };
 
-// Everything unknown and false where the kernel does not answer.
+// Everything unknown and false if the kernel does not answer.
 FilesystemKind filesystem_kind(int fd) noexcept;
 FilesystemKind filesystem_kind_of(std::uint64_t magic) noexcept;
 
 // One line of /proc/PID/mountinfo. Octal escapes in names are resolved.
 struct Mount {
   std::uint64_t id = 0;
-  unsigned major = 0, minor = 0;  // device number; major 0 where no block device is behind it
-  std::string root;               // which part of the file system is mounted: "/" for all of it
+  unsigned major = 0, minor = 0;  // device number; major 0 without a block device
+  std::string root;               // the part of the file system that is mounted: "/" for all of it
   std::string mount_point;
   std::string options;        // of this mount: "ro,nosuid"
   std::string type;           // "ext4", "nfs4", "fuse.sshfs"
@@ -41,10 +41,10 @@ struct Mount {
   std::string super_options;  // of the file system: "rw,vers=4.2"
 };
 
-// Lines that are not of the documented form are left out.
+// Skips lines that do not have the documented form.
 std::vector<Mount> parse_mountinfo(std::string_view text);
 
-// The mount through which `fd` was opened; nothing where /proc is not there to ask.
+// The mount through which `fd` was opened; nothing if /proc is not available.
 std::optional<Mount> mount_of(int fd);
 
 }  // namespace headrace::os

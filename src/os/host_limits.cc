@@ -64,7 +64,7 @@ void reserve_open_files(std::uint64_t most) noexcept {
   if (count == 0) return;
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;
-  // A descriptor of that number makes the table as large.
+  // Duplicating a descriptor to this number enlarges the table.
   const int last = ::fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(count - 1));
   if (last >= 0) ::close(last);
   ::close(fd);
@@ -89,7 +89,8 @@ std::string shared_library_path(const char* name) {
 std::string_view parse_nvidia_driver(std::string_view text) noexcept {
   std::string_view line;
   if (!next_line(text, line)) return {};
-  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep ...": the first word of digits and points.
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep ...": takes the first word of
+  // digits and points.
   for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
     if (word.find('.') != std::string_view::npos && word.find_first_not_of("0123456789.") == std::string_view::npos) {
       return word;

@@ -12,8 +12,7 @@
 namespace headrace::os {
 namespace {
 
-// More than any kernel has, and the smallest that thread_cpus() needs: a set that is shorter than the kernel's is an
-// error.
+// More CPUs than any kernel supports: sched_getaffinity fails if the mask is shorter than the kernel's.
 constexpr std::size_t kMostCpus = 65536;
 constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
 using Mask = std::array<unsigned long, kMostCpus / kWordBits>;

@@ -1,4 +1,4 @@
-// Where memory lies and threads run on a machine of several NUMA nodes.
+// Placement of memory and threads on machines with several NUMA nodes.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace headrace::os {
 
-// Asks for pages of `node` for a mapping whose pages do not exist yet; where that is refused they come from anywhere.
-// The system call itself: libnuma writes to stderr when a container refuses it, and its static form has no
-// position-independent code.
+// Prefers pages of `node` for a mapping that has no pages yet; if that is refused, pages come from any node. A raw
+// system call, since libnuma writes to stderr if a container refuses it, and its static library is not
+// position-independent.
 inline void prefer_numa_node(void* begin, std::size_t bytes, int node) noexcept {
   std::array<unsigned long, 16> mask{};
   constexpr std::size_t kBits = 8 * sizeof(unsigned long);
@@ -27,20 +27,20 @@ inline void prefer_numa_node(void* begin, std::size_t bytes, int node) noexcept 
   (void)::syscall(SYS_mbind, begin, bytes, MPOL_PREFERRED, mask.data(), mask.size() * kBits, 0);
 }
 
-// The CPUs that the calling thread may run on, ascending; what a cpuset leaves of them. Nothing where the kernel does
-// not tell.
+// The CPUs that the calling thread may run on, ascending, within its cpuset. Nothing if the kernel does
+// not report them.
 std::optional<std::vector<unsigned>> thread_cpus();
-// Lets the calling thread run on these CPUs only. errno; EINVAL where it may use none of them.
+// Restricts the calling thread to these CPUs. Returns errno: EINVAL if it may use none of them.
 int set_thread_cpus(const std::vector<unsigned>& cpus) noexcept;
 
-// Those of some CPUs that are near a device.
+// The CPUs near a device, out of those allowed.
 struct NearCpus {
-  std::vector<unsigned> cpus;  // ascending; empty: none, or not known which
-  std::string why_not;         // why threads gain nothing from being kept on them; empty: they do
+  std::vector<unsigned> cpus;  // ascending; empty: none, or unknown
+  std::string why_not;         // why binding threads to them would not help; empty: it would
 };
 
-// `node`: the device's, -1 if not known. `allowed`: ascending. What /sys tells is not trusted to make sense; `root` is
-// the tree it lies in, for tests.
+// `node`: the device's, -1 if unknown. `allowed`: ascending. The content of /sys is validated; `root` is its parent
+// tree, for tests.
 NearCpus near_cpus(int node, const std::vector<unsigned>& allowed, const std::string& root = "");
 
 }  // namespace headrace::os

@@ -1,4 +1,4 @@
-// OwnedDescriptor: a file descriptor that is closed at its end.
+// OwnedDescriptor: a file descriptor that its destructor closes.
 #pragma once
 
 #include <utility>
@@ -7,10 +7,10 @@
 
 namespace headrace::os {
 
-// Threads: one at a time, as an int.
+// Threads: one at a time.
 class OwnedDescriptor {
  public:
-  // A descriptor, or -errno, or -1: none.
+  // A descriptor, or -errno, or -1 for none.
   explicit OwnedDescriptor(int fd = -1) noexcept : fd_(fd) {}
   OwnedDescriptor(OwnedDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
@@ -21,7 +21,7 @@ class OwnedDescriptor {
 
   explicit operator bool() const noexcept { return fd_ >= 0; }
   int get() const noexcept { return fd_; }
-  int error() const noexcept { return -fd_; }  // errno, where that is what it was made from
+  int error() const noexcept { return -fd_; }  // errno, if constructed from -errno
   void close() noexcept { *this = OwnedDescriptor(); }
   int release() noexcept { return std::exchange(fd_, -1); }
 

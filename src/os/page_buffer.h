@@ -1,4 +1,4 @@
-// PageBuffer: page-aligned memory that keeps its pages between uses; grows, never shrinks.
+// PageBuffer: page-aligned memory that keeps its pages between uses. It grows but never shrinks.
 //
 // Threads: one at a time.
 #pragma once
@@ -15,7 +15,7 @@ class PageBuffer {
   PageBuffer(const PageBuffer&) = delete;
   PageBuffer& operator=(const PageBuffer&) = delete;
   ~PageBuffer();
-  // `bytes` bytes, contents undefined; its data() is null when memory is short.
+  // Returns `bytes` bytes with undefined content; data() is null if memory runs out.
   std::span<std::byte> reserve(std::size_t bytes) noexcept;
   std::byte* data() const noexcept { return data_; }
   std::size_t capacity() const noexcept { return capacity_; }

@@ -47,7 +47,7 @@ std::optional<std::uint64_t> ask_mincore(int fd, std::uint64_t offset, std::uint
   std::uint64_t resident = 0;
   for (std::uint64_t at = base::align_down(offset, page_bytes()); at < offset + length; at += window) {
     const auto bytes = static_cast<std::size_t>(std::min(window, offset + length - at));
-    // The mapping is never touched: a file that shrinks meanwhile raises no SIGBUS.
+    // The mapping is never accessed, so a file that shrinks meanwhile raises no SIGBUS.
     void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(at));
     if (memory == MAP_FAILED) return std::nullopt;
     const int result = ::mincore(memory, bytes, present);
@@ -97,8 +97,8 @@ PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t leng
   if (length == 0) return {};
   PageCacheShare out;
   out.pages = base::ceil_div(offset + length, page_bytes()) - offset / page_bytes();
-  // On an overlay cachestat answers 0, whatever is cached: the descriptor's own inode has no pages, the one underneath
-  // has. A mapping is made of that one.
+  // On an overlay cachestat always answers 0: the descriptor's own inode has no pages, only the underlying one. A
+  // mapping refers to the underlying inode.
   if (!filesystem_kind(fd).is_overlay) {
     if (const auto resident = ask_cachestat(fd, offset, length)) {
       out.witness = CacheWitness::kCachestat;

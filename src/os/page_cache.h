@@ -8,14 +8,14 @@
 
 namespace headrace::os {
 
-// Who answered. The kernel tells owners and those who may write a file; for others mincore(2) says that everything is
-// there, so it is not asked, and pages are tried one by one instead.
-// Whether a range of which so many pages are there counts as cached: 15 of 16. Kernels drop single pages of files that
-// rest, and whoever reads the range through the cache brings them back.
+// Whether a range counts as cached, given its resident pages: at least 15 of 16. Kernels drop single pages of idle
+// files, and a reader that goes through the page cache brings them back.
 constexpr bool nearly_cached(std::uint64_t resident_pages, std::uint64_t pages) noexcept {
   return resident_pages + (pages >> 4) >= pages;
 }
 
+// Who answered. cachestat serves owners and those who may write the file. For others mincore(2) claims that everything
+// is cached, so it is not used and pages are sampled instead.
 enum class CacheWitness : std::uint8_t { kNone, kCachestat, kMincore, kSampled };
 
 struct PageCacheShare {
@@ -27,17 +27,17 @@ struct PageCacheShare {
   }
 };
 
-// The pages of [offset, offset + length) of a file opened for reading; REQUIRES that the file is that long. Nothing is
-// read, except that sampling (16 pages at most) starts read-ahead where a page is missing; POSIX_FADV_RANDOM on `fd`
-// keeps that small.
+// Counts the cached pages of [offset, offset + length) of a file opened for reading. REQUIRES: the file is that long.
+// Reads nothing, except that sampling (at most 16 pages) starts read-ahead at missing pages; POSIX_FADV_RANDOM on
+// `fd` limits that.
 PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
-// Pages of a range in the cache, as cachestat(2) counts them: 0 on an overlay, whatever is there. nullopt where the
-// kernel does not tell.
+// Cached pages of a range as cachestat(2) counts them, always 0 on an overlay. nullopt if the kernel
+// does not report it.
 std::optional<std::uint64_t> ask_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
-// Whether cachestat(2) answers for `fd`: Linux 6.5, not forbidden by a sandbox, and a file the caller owns or may
-// write.
+// Whether cachestat(2) works for `fd`: Linux 6.5, not blocked by a sandbox, and a file that the caller
+// owns or may write.
 bool cachestat_answers(int fd) noexcept;
 
 }  // namespace headrace::os

@@ -28,8 +28,8 @@ Status failure(const std::string& path, const char* what, int error) {
 
 Result<ProbeFile> ProbeFile::open(const std::string& path, bool direct) {
   ProbeFile file;
-  // O_NONBLOCK keeps the open from waiting for a FIFO's writer; it is cleared again, since io_uring takes it as
-  // "do not wait for the disk".
+  // O_NONBLOCK keeps the open from waiting for a FIFO's writer. It is cleared afterwards, since io_uring takes it to
+  // mean "do not wait for the disk".
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (direct ? O_DIRECT : 0));
   if (file.fd_ < 0) return failure(path, "cannot open", errno);
   struct stat info {};
@@ -79,7 +79,7 @@ struct Found {
   std::uint64_t bytes = 0;
 };
 
-// Regular files that can be read among the first `most` entries; visit() says whether to go on.
+// Visits readable regular files among the first `most` entries until visit() returns false.
 template <class Visit>
 void for_each_file(const std::string& directory, std::size_t most, Visit&& visit) {
   namespace fs = std::filesystem;
@@ -162,7 +162,7 @@ DirectSupport probe_direct(const std::string& path) {
     probe.why_not = failure(path, "a direct read failed", static_cast<int>(-got)).to_string();
     return probe;
   }
-  // Memory: the smallest of the usual that works, with the length that does.
+  // Finds the memory alignment: the smallest usual one that works with the length found above.
   got = -EINVAL;
   for (std::uint32_t unit = 512; unit <= kLargest && got == -EINVAL; unit *= 2) {
     probe.memory_alignment_bytes = unit;

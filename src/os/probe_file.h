@@ -1,6 +1,6 @@
-// Files opened to find out what can be done with them.
+// Files opened to test what I/O they support.
 //
-// Threads: one at a time each.
+// Threads: one at a time per object.
 #pragma once
 
 #include <headrace/status.h>
@@ -18,8 +18,8 @@ namespace headrace::os {
 // Owns: the descriptor.
 class ProbeFile {
  public:
-  // kNotFound, kPermission, kUnsupported (a device, FIFO or socket), kIo. With `direct`, O_DIRECT is part of the flags
-  // and EINVAL means that the file system refuses it.
+  // kNotFound, kPermission, kUnsupported (a device, FIFO or socket), kIo. With `direct`, the file is opened with
+  // O_DIRECT, and EINVAL means that the file system refuses it.
   static Result<ProbeFile> open(const std::string& path, bool direct = false);
   ProbeFile(ProbeFile&& other) noexcept;
   ProbeFile& operator=(ProbeFile&& other) = delete;
@@ -31,7 +31,7 @@ class ProbeFile {
 
   // Bytes read at `offset`, or -errno.
   std::int64_t read(std::byte* buffer, std::size_t bytes, std::uint64_t offset) const noexcept;
-  // The next reads are told to be random (no read-ahead), or as ever.
+  // Tells the kernel to expect random access (no read-ahead) or normal access.
   void expect_random(bool random) const noexcept;
   // Drops clean pages of [0, bytes) from the page cache.
   void evict(std::uint64_t bytes) const noexcept;
@@ -43,12 +43,12 @@ class ProbeFile {
   std::uint64_t size_bytes_ = 0;
 };
 
-// The largest regular file that can be read among the first `most` entries beneath a directory, or the first that has
-// `enough_bytes`; empty if there is none. Links are not followed.
+// The largest readable regular file among the first `most` entries below a directory, or the first with `enough_bytes`;
+// empty if there is none. Links are not followed.
 std::string find_sample_file(const std::string& directory, std::size_t most, std::uint64_t enough_bytes);
 
-// The largest regular files that can be read among the first `most` entries beneath a directory, largest first: as many
-// as have `enough_bytes` together, `most_files` of them at most.
+// The largest readable regular files among the first `most` entries below a directory, largest first: enough to have
+// `enough_bytes` together, at most `most_files`.
 std::vector<std::string> find_sample_files(const std::string& directory, std::size_t most, std::uint64_t enough_bytes,
                                            std::size_t most_files);
 
@@ -56,7 +56,7 @@ struct DirectSupport {
   bool works = false;
   std::string why_not;
   std::uint32_t memory_alignment_bytes = 0, offset_alignment_bytes = 0;
-  bool told_by_kernel = false;  // statx; else found by reading
+  bool told_by_kernel = false;  // by statx; otherwise found by reading
 };
 
 // Opens a regular file with O_DIRECT and reads from it once.

@@ -17,7 +17,7 @@ bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 }  // namespace
 
 std::optional<std::string> read_text_file(const std::string& path) {
-  // O_NONBLOCK: a path that turns out to be a FIFO must not be waited for.
+  // O_NONBLOCK: opening a path that turns out to be a FIFO must not block.
   struct Descriptor {
     const int number;
     ~Descriptor() {
@@ -110,7 +110,8 @@ std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
     const auto first = parse_number(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_number(part.substr(dash + 1));
     if (!first || !last || *first > *last || *last >= kMaxCpus) return std::nullopt;
-    // Ascending and apart, as the kernel writes them: so a hostile text cannot ask for more than kMaxCpus numbers.
+    // Numbers must ascend without overlap, as the kernel writes them, so hostile text cannot produce
+    // more than kMaxCpus.
     if (!cpus.empty() && *first <= cpus.back()) return std::nullopt;
     for (std::uint64_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<unsigned>(cpu));
     if (comma == std::string_view::npos) break;

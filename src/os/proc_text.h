@@ -1,4 +1,4 @@
-// Reading what the kernel tells in small text files: /proc, /sys, control groups.
+// Parsing of the kernel's small text files: /proc, /sys, control groups.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -12,27 +12,27 @@
 
 namespace headrace::os {
 
-// The file's text, at most 4 MiB of it; nothing where it cannot be opened or read.
+// The file's text, at most 4 MiB; nothing if it cannot be opened or read.
 std::optional<std::string> read_text_file(const std::string& path);
-// Its first line without the newline and surrounding blanks.
+// Its first line, trimmed.
 std::optional<std::string> read_first_line(const std::string& path);
 // Its first line as an unsigned decimal number.
 std::optional<std::uint64_t> read_number(const std::string& path);
 
-// Cuts the next line off `text`, without its newline; false at the end.
+// Moves the next line from `text` to `line`, without its newline; false at the end.
 bool next_line(std::string_view& text, std::string_view& line) noexcept;
-// Cuts the next word off `line`; empty at the end. Words stand between blanks.
+// Removes the next blank-separated word from `line`; empty at the end.
 std::string_view next_word(std::string_view& line) noexcept;
 std::string_view trimmed(std::string_view text) noexcept;
-// The whole of `text` as an unsigned decimal number.
+// All of `text` as an unsigned decimal number.
 std::optional<std::uint64_t> parse_number(std::string_view text) noexcept;
-// The number after `label` in lines of the form "label: 12 kB" or "label 12": /proc/meminfo, memory.stat, fdinfo.
+// The number after `label` in lines like "label: 12 kB" or "label 12": /proc/meminfo, memory.stat, fdinfo.
 std::optional<std::uint64_t> labelled_number(std::string_view text, std::string_view label) noexcept;
-// Whether `word` is one of `list`, which commas separate.
+// Whether `word` is an item of the comma-separated `list`.
 bool lists_word(std::string_view list, std::string_view word) noexcept;
 
-// "0-3,8" as the kernel writes sets of CPUs and nodes: 0 1 2 3 8. Nothing where the text is anything else, or names a
-// number of 65,536 or more. Empty text is the empty set.
+// A set of CPUs or nodes as the kernel writes it: "0-3,8" is 0 1 2 3 8. Empty text is the empty set. Nothing for any
+// other text, or for numbers of 65,536 and above.
 std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text);
 
 }  // namespace headrace::os

@@ -1,4 +1,4 @@
-// Writing a whole file so that nobody ever sees half of it.
+// Atomic replacement of whole files: readers never see a partial one.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace headrace::os {
 
-// kPrivate: only this user may read and write it, whatever the umask says.
+// kPrivate: only this user may read and write it, regardless of the umask.
 enum class FileAccess : std::uint8_t { kByUmask, kPrivate };
 
-// A new file of `bytes` takes the name `path`, whatever had it before. Until it is complete it has another name in the
-// same folder, and nothing that has that name is written to: the folder may be one that others can write to. Not
-// synced: after a crash of the machine either file may be there, or an empty one. kPermission, kNotFound,
-// kResourceExhausted (disk or quota full), kIo; nothing is left behind then.
+// Writes `bytes` to a new file and renames it to `path`, replacing any file there. Until complete, it has a temporary
+// name in the same folder, created exclusively, since others may be able to write to the folder. Not synced: after a
+// machine crash, the old file, the new file or an empty one may be there. kPermission, kNotFound, kResourceExhausted
+// (disk or quota full), kIo; on failure nothing is left behind.
 Status replace_file(const std::string& path, std::span<const std::byte> bytes,
                     FileAccess access = FileAccess::kByUmask);
 

@@ -1,8 +1,8 @@
-// SignalsBlocked: the calling thread takes no signals as long as it lives, and a thread that it makes meanwhile never
-// does. Signals are the program's; and one for a connection that was closed, or a file that grows beyond a limit, is an
-// error of its system call then and ends no program.
+// SignalsBlocked: blocks all signals for the calling thread during its lifetime; threads created meanwhile inherit the
+// mask forever. Signals belong to the program. With SIGPIPE and SIGXFSZ blocked, writing to a closed connection or past
+// a file size limit is an error of the system call and does not kill the program.
 //
-// Threads: made and destroyed by the same one.
+// Threads: created and destroyed by the same thread.
 #pragma once
 
 #include <csignal>

@@ -38,7 +38,7 @@ std::optional<fs::path> disk_folder(unsigned major, unsigned minor) {
   std::error_code error;
   fs::path folder = fs::canonical("/sys/dev/block/" + std::to_string(major) + ":" + std::to_string(minor), error);
   if (error) return std::nullopt;
-  // What is known of a disk is known of its partitions, and stands one folder up.
+  // A partition's attributes are those of its disk, one folder up.
   if (fs::exists(folder / "partition", error)) folder = folder.parent_path();
   return folder;
 }
@@ -66,7 +66,7 @@ std::string_view active_scheduler(std::string_view text) noexcept {
 std::optional<BlockDevice> block_device_of(const Mount& mount) {
   auto folder = disk_folder(mount.major, mount.minor);
   struct stat info {};
-  // btrfs and others have a device number of their own; where they lie is their source.
+  // btrfs and others have device numbers of their own; their mount source names the block device.
   if (!folder && mount.source.rfind("/dev/", 0) == 0 && ::stat(mount.source.c_str(), &info) == 0 &&
       S_ISBLK(info.st_mode)) {
     folder = disk_folder(major(info.st_rdev), minor(info.st_rdev));
@@ -108,7 +108,7 @@ std::vector<std::uint64_t> parse_pci_regions(std::string_view text) {
 std::optional<PciDevice> pci_device(std::string_view address) {
   PciDevice device;
   device.address = address;
-  // CUDA writes the letters large.
+  // CUDA writes the digits in upper case.
   std::transform(device.address.begin(), device.address.end(), device.address.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::string folder = kPciFolder + device.address;
@@ -117,7 +117,7 @@ std::optional<PciDevice> pci_device(std::string_view address) {
   if (const fs::path driver = fs::read_symlink(folder + "/driver", error); !error) {
     device.driver = driver.filename().string();
   }
-  // "-1" on machines of one node is no number here.
+  // "-1" on single-node machines does not parse as a number.
   if (const auto node = read_number(folder + "/numa_node"); node && *node < 65536) {
     device.numa_node = static_cast<int>(*node);
   }
@@ -136,7 +136,7 @@ std::vector<PciDevice> pci_gpus(std::uint32_t vendor) {
   for (fs::directory_iterator at(kPciFolder, error), end; !error && at != end; at.increment(error)) {
     const std::string folder = at->path().string();
     if (hexadecimal(read_first_line(folder + "/vendor").value_or("")) != vendor) continue;
-    // Class 0x03: display controllers, which data-centre GPUs are too; 0x12: processing accelerators.
+    // Class 0x03: display controllers, which include data-centre GPUs; 0x12: processing accelerators.
     const std::uint32_t kind = hexadecimal(read_first_line(folder + "/class").value_or("")) >> 16;
     if (kind != 0x03 && kind != 0x12) continue;
     if (auto device = pci_device(at->path().filename().string())) gpus.push_back(std::move(*device));

@@ -15,10 +15,10 @@
 namespace headrace::os {
 namespace {
 
-constexpr unsigned kMostLinks = 40;  // as many as Linux follows
+constexpr unsigned kMostLinks = 40;  // Linux's own limit
 
 bool is_trusted_owner(uid_t owner) {
-  // Whoever owns the root folder is root, under another number where user namespaces are nested.
+  // The owner of the root folder is root, under another number in nested user namespaces.
   static const uid_t root = [] {
     struct stat about {};
     return ::lstat("/", &about) == 0 ? about.st_uid : 0;
@@ -53,7 +53,8 @@ std::string own_code_path() {
       map == nullptr) {
     return {};
   }
-  // What dladdr calls the program is argv[0], which the caller of execve() chose: the loader itself has no name for it.
+  // For the main program dladdr returns argv[0], which the caller of execve() chooses; the loader's name
+  // for it is empty.
   if (map->l_name != nullptr && map->l_name[0] != '\0') return map->l_name[0] == '/' ? map->l_name : "";
   char program[PATH_MAX];
   const ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
@@ -63,7 +64,7 @@ std::string own_code_path() {
 
 std::string why_others_can_write(const struct stat& about, bool sticky_allowed) {
   if (!is_trusted_owner(about.st_uid)) return "belongs to user " + std::to_string(about.st_uid);
-  if (S_ISLNK(about.st_mode)) return {};  // a link's mode means nothing
+  if (S_ISLNK(about.st_mode)) return {};  // the mode of a link is meaningless
   if (S_ISDIR(about.st_mode) && sticky_allowed && (about.st_mode & S_ISVTX) != 0) return {};
   const uid_t user = ::geteuid();
   const bool private_group = user != 0 && about.st_gid == user && about.st_gid == ::getegid();
@@ -84,7 +85,7 @@ Result<std::string> resolve_trusted(const std::string& path) {
     int result = ::lstat(here.c_str(), &about) == 0 ? 0 : -errno;
     result = static_cast<int>(HEADRACE_FAULT("base.lstat", result));
     if (result < 0) return failed(here, -result);
-    rest.erase(0, rest.find_first_not_of('/'));  // all of it where nothing but slashes is left
+    rest.erase(0, rest.find_first_not_of('/'));  // removes everything if only slashes are left
     const std::size_t end = std::min(rest.find('/'), rest.size());
     const bool last = rest.find_first_not_of('/', end) == std::string::npos;
     if (const std::string why = why_others_can_write(about, !last); !why.empty()) {

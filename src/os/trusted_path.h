@@ -1,8 +1,8 @@
-// Places that others cannot write to: nothing is loaded or configured from any other.
+// Trusted places: paths that others cannot write to. The library loads code and configuration from nowhere else.
 //
-// Others are all but root, the user this process runs as, and the owner of the file that holds this code (who can
-// change what runs here anyway). What they can write to: files and folders of theirs, and those that group or world
-// may write to. The user's private group, whose number is the user's own, is not others.
+// "Others" are all users but root, the user this process runs as, and the owner of the file that contains this code
+// (who can change what runs here anyway). They can write to their own files and folders, and to those writable by group
+// or world. The user's private group, whose number equals the user's, does not count as others.
 //
 // Threads: every call from any thread.
 #pragma once
@@ -14,16 +14,17 @@
 
 namespace headrace::os {
 
-// The library or program that holds this code; empty where the system tells no absolute path (a library that was
-// loaded by a relative one).
+// The library or program that contains this code. Empty if the system reports no absolute path, as for a library loaded
+// by a relative one.
 std::string own_code_path();
 
-// Why others can write to what `about` describes, or replace it if it is a folder's name; empty if they cannot.
-// `sticky_allowed`: a folder like /tmp counts as safe for what is in it, since there only owners remove and rename.
+// Why others can write to the file or folder that `about` describes, or replace entries in the folder; empty if
+// they cannot. `sticky_allowed`: a sticky folder like /tmp counts as safe, since only owners can remove and
+// rename entries there.
 std::string why_others_can_write(const struct stat& about, bool sticky_allowed);
 
-// `path` without links, after a look at every folder, link and file on the way. kInvalidArgument: not absolute;
-// kNotFound: not there; kPermission: others can write to the folder or file that the message names; kIo.
+// Resolves the links of `path` and checks every folder, link and file on the way. kInvalidArgument: not absolute;
+// kNotFound; kPermission: others can write to the folder or file that the message names; kIo.
 Result<std::string> resolve_trusted(const std::string& path);
 
 }  // namespace headrace::os

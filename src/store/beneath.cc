@@ -17,11 +17,11 @@
 namespace headrace::store {
 namespace {
 
-constexpr int kMaxLinks = 40;                   // as the kernel
+constexpr int kMaxLinks = 40;                   // the kernel's limit
 constexpr std::uint64_t kResolveCached = 0x20;  // RESOLVE_CACHED, which older headers lack
-constexpr int kTries = 32;                      // openat2 gives EAGAIN when a rename races with its check
+constexpr int kTries = 32;                      // openat2 gives EAGAIN if a rename races with its check
 
-// Descriptors from the root down to where the walk stands. The root's own is the caller's.
+// Descriptors from the root down to the current position of the walk. The root's own belongs to the caller.
 class DescriptorPath {
  public:
   explicit DescriptorPath(int root) : root_(root) {}
@@ -57,7 +57,7 @@ int open_entry(int directory, const char* name, int flags) {
 
 Beneath::Beneath(int root_fd, bool kernel_resolves) : root_fd_(root_fd), kernel_resolves_(kernel_resolves) {
   if (!kernel_resolves) return;
-  // Sandboxes answer ENOSYS or, for calls their authors had not heard of, EPERM.
+  // Sandboxes answer ENOSYS or, for calls unknown to their authors, EPERM.
   const int fd = open_by_kernel(".", O_PATH | O_DIRECTORY, Links::kFollow);
   if (fd >= 0) ::close(fd);
   kernel_resolves_ = fd != -ENOSYS && fd != -EPERM;
@@ -110,7 +110,7 @@ int Beneath::open_by_walking(const char* path, int flags, Links links) const {
       rest = last ? "." : after;
       continue;
     }
-    // Looked at first: a descriptor stays what it is, whatever the name comes to mean meanwhile.
+    // Inspected before use: a descriptor keeps its meaning, whatever the name refers to later.
     const int seen = open_entry(at.top(), name.c_str(), O_PATH);
     if (seen == -EINTR && ++tries < kTries) continue;
     if (seen < 0) return seen;
@@ -140,7 +140,7 @@ int Beneath::open_by_walking(const char* path, int flags, Links links) const {
     }
     ::close(seen);
     const int fd = open_entry(at.top(), name.c_str(), flags);
-    // A link now, or no directory any more: it was exchanged since we looked.
+    // It is now a link, or no longer a directory: it was exchanged since the check.
     const bool changed = (fd == -ELOOP && !S_ISLNK(st.st_mode)) || (fd == -ENOTDIR && S_ISDIR(st.st_mode));
     if ((changed || fd == -EINTR) && ++tries < kTries) continue;
     return changed ? -EAGAIN : fd;

@@ -1,7 +1,7 @@
-// Beneath: opens paths that cannot lead outside a root directory, whatever symbolic links lie on the way.
+// Beneath: opens paths that cannot escape a root directory, whatever symbolic links they contain.
 //
-// The kernel does it in one call (openat2, RESOLVE_BENEATH). Where that is missing or forbidden the path is walked one
-// component at a time, never following a link but reading it and walking its text: the same answers, more system calls.
+// The kernel does this in one call (openat2, RESOLVE_BENEATH). If that is missing or forbidden, the path is walked
+// component by component; links are read and their text walked, never followed. Same results, more system calls.
 //
 // Threads: any.
 // Owns:    the root's descriptor.
@@ -16,19 +16,19 @@ namespace headrace::store {
 
 class Beneath {
  public:
-  // Takes over `root_fd` (O_PATH | O_DIRECTORY). `kernel_resolves` false skips the trial of openat2.
+  // Takes ownership of `root_fd` (O_PATH | O_DIRECTORY). `kernel_resolves` false skips the attempt to use openat2.
   explicit Beneath(int root_fd, bool kernel_resolves = true);
   ~Beneath();
   Beneath(const Beneath&) = delete;
   Beneath& operator=(const Beneath&) = delete;
 
-  enum class Links { kFollow, kRefuse };  // kRefuse: ELOOP where any component is a symbolic link
+  enum class Links { kFollow, kRefuse };  // kRefuse: ELOOP if any component is a symbolic link
 
-  // A descriptor or -errno. EXDEV: the path leads outside the root. `path` is relative, "." is the root.
+  // Returns a descriptor or -errno. EXDEV: the path leads outside the root. `path` is relative; "." is the root.
   // `flags` as for open(2), without O_CREAT; O_CLOEXEC is implied.
   int open(const char* path, int flags, Links links = Links::kFollow) const;
-  // The same without waiting for a disk or a network: EAGAIN where a name on the way is not in memory, ENOSYS where the
-  // kernel cannot tell (before Linux 5.12).
+  // The same without waiting for a disk or network: EAGAIN if a name on the way is not in memory, ENOSYS if the kernel
+  // cannot do this (before Linux 5.12).
   int open_remembered(const char* path, int flags) const;
 
   int root() const noexcept { return root_fd_; }

@@ -84,7 +84,7 @@ void ByteSource::offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) no
 }
 
 void ByteSource::replace_descriptor(int other) noexcept {
-  os::Descriptors::of_process().opened();  // first: nobody is to take the place
+  os::Descriptors::of_process().opened();  // counted first, so that nobody takes the slot
   close_own();
   offer_ = Offer::kFile;
   file_.fd = other;
@@ -122,7 +122,7 @@ Status ByteSource::read(std::uint64_t offset, std::span<std::byte> out, RangeCac
   }
   if (!offers(Offer::kRanges)) return os::read_exactly(file_.fd, offset, out, file_.begin);
   RangeRead read = read_of(ranges_, offset, out);
-  (void)read_range(*ranges_.store, read);  // check_part() says what came of it
+  (void)read_range(*ranges_.store, read);  // check_part() evaluates the result
   if (cache != nullptr) *cache = read.cache;
   return check_part(read);
 }

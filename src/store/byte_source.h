@@ -1,9 +1,9 @@
-// ByteSource: an opened object. It says what it offers, and what is known of it.
+// ByteSource: an opened object, how its bytes can be obtained, and what is known about it.
 //
 // Threads: const calls from any thread.
-// Owns:    its descriptor unless that is lent or kept open by the store; memory and lent descriptors live as long as
-// the store, which outlives a source that uses a kept one. Of ranges, key and version are whoever's who opened it.
-// Allocates nothing.
+// Owns:    its descriptor, unless the store lends it or keeps it open. Memory and lent descriptors live as long as the
+//          store, which outlives sources that use a kept file. For ranges, key and version belong to whoever opened the
+//          source. Allocates nothing.
 #pragma once
 
 #include <headrace/status.h>
@@ -25,27 +25,27 @@ enum class RangeCache : std::uint8_t;
 
 namespace headrace::store {
 
-// Where an object's bytes can be had from.
+// How an object's bytes can be obtained.
 enum class Offer : unsigned char {
   kNone = 0,
   kFile = 1,    // a range of a file, by descriptor: for the page cache, engines and mapping
-  kMemory = 2,  // all of them are in memory
-  kWhole = 4,   // only by Store::unpack(), all of them at once
-  kRanges = 8,  // ranges, from a ByteStore; neither size nor existence need be known before one of them has ended
+  kMemory = 2,  // entirely in memory
+  kWhole = 4,   // only whole, by Store::unpack()
+  kRanges = 8,  // ranges from a ByteStore; size and existence may be unknown until one of them has ended
 };
 
 class ByteSource {
  public:
   struct File {
     int fd = -1;        // buffered descriptor of a regular file
-    bool lent = false;  // the store's: not closed with the source
-    // Where in the file the object begins, of any alignment. Of an object of which the file has no more than a part it
-    // may begin before the file: modulo 2^64.
+    bool lent = false;  // owned by the store: not closed with the source
+    // Offset in the file where the object begins, of any alignment. If the file has only a part of the object, it may
+    // be negative: modulo 2^64.
     std::uint64_t begin = 0;
     const char* path = nullptr;  // of a file that the store's own names do not lead to
   };
 
-  // The object `key` (NUL-terminated) of a user's store; where `version` is not empty, that content of it.
+  // The object `key` (NUL-terminated) of a user's store, in the content named by `version` if that is not empty.
   struct Ranges {
     ByteStore* store = nullptr;
     std::string_view key, version;
@@ -63,55 +63,54 @@ class ByteSource {
   ~ByteSource() { close(); }
   void close() noexcept;
 
-  // For stores, each on a closed source. A descriptor that is not lent is taken over, and counts among
+  // For stores, on a closed source. A descriptor that is not lent becomes the source's, and counts among
   // os::Descriptors until the source is closed.
   void offer_file(const File& file, std::uint64_t size_bytes) noexcept;
   void offer_memory(std::span<const std::byte> whole) noexcept;
-  // `packed_bytes`: that the store reads for it.
+  // `packed_bytes`: bytes that the store reads to unpack it.
   void offer_whole(std::uint64_t entry, std::uint64_t size_bytes, std::uint64_t packed_bytes) noexcept;
   void offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) noexcept;  // kUnknown: not known yet
   void set_checksum(std::uint32_t crc32_of_whole) noexcept { crc32_ = crc32_of_whole; }
-  // The store keeps the descriptor: it is lent from now on. REQUIRES: offers(kFile).
+  // The store takes the descriptor, which is lent from then on. REQUIRES: offers(kFile).
   void lend() noexcept { file_.lent = true; }
-  // A file that is kept open: in use until the source is closed. `file` is unchanged since its identity was taken.
+  // A kept file, in use until the source is closed. `file` is unchanged since its identity was taken.
   void offer_kept(KeptFiles& keeper, KeptFiles::File& file) noexcept;
-  // A part of an object that lies in a file of somebody else's: `holder` keeps its descriptor and path as long as the
-  // source is open. `identity`: what the file is, just now.
+  // A part of an object inside a file owned elsewhere: `holder` keeps its descriptor and path valid while the source is
+  // open. `identity`: the file's, taken just now.
   void offer_held(const File& file, std::uint64_t size_bytes, const os::FileIdentity& identity,
                   std::shared_ptr<const void> holder) noexcept;
-  // Of a file that was opened for this source, by its name and just now.
+  // The identity of a file that was just opened by name for this source.
   void set_identity(const os::FileIdentity& identity) noexcept { identity_ = identity; }
-  // Takes over another descriptor of the same file in the place of the one it has, if it has one.
+  // Replaces the descriptor, if there is one, by another descriptor of the same file, which the source then owns.
   void replace_descriptor(int other) noexcept;
 
   bool is_open() const noexcept { return offer_ != Offer::kNone; }
   bool offers(Offer offer) const noexcept { return offer_ == offer; }
-  std::uint64_t size_bytes() const noexcept { return size_bytes_; }      // kUnknown: of ranges only
+  std::uint64_t size_bytes() const noexcept { return size_bytes_; }      // may be kUnknown for ranges
   const File& file() const noexcept { return file_; }                    // fd -1 unless offers(kFile)
-  const std::byte* memory() const noexcept { return memory_; }           // null unless offers(kMemory), then never
-  std::uint64_t entry() const noexcept { return entry_; }                // the store's own, for kWhole
+  const std::byte* memory() const noexcept { return memory_; }           // not null if and only if offers(kMemory)
+  std::uint64_t entry() const noexcept { return entry_; }                // chosen by the store, for kWhole
   std::uint64_t packed_bytes() const noexcept { return packed_bytes_; }  // likewise
   const Ranges& ranges() const noexcept { return ranges_; }              // store null unless offers(kRanges)
-  // What the file was when the store opened it for this source, or looked at it; null where the store does not say.
+  // The file's identity when the store opened or checked it for this source; null if the store does not provide it.
   const os::FileIdentity* identity() const noexcept { return identity_ ? &*identity_ : nullptr; }
-  bool has_checksum() const noexcept { return crc32_.has_value(); }  // of the whole object
+  bool has_checksum() const noexcept { return crc32_.has_value(); }  // for the whole object
 
-  // OK where the object has all of [offset, offset + length); kShort names where it ends.
+  // OK if the object has all of [offset, offset + length); kShort says where it ends.
   Status check_range(std::uint64_t offset, std::uint64_t length) const;
-  // Bytes [offset, offset + out.size()) of the object: kShort where the file ends first, kIo; both name the place in
-  // the object. Of ranges it waits for the store; one that is gone meanwhile is kAgainExhausted. REQUIRES: not
-  // offers(kWhole).
-  // `cache`: what became of ranges in a cache.
+  // Reads bytes [offset, offset + out.size()) of the object. kShort if the file ends first, kIo; both name the place in
+  // the object. For ranges it waits for the store, and an object that has vanished is kAgainExhausted. `cache` receives
+  // how a cache handled the range. REQUIRES: not offers(kWhole).
   Status read(std::uint64_t offset, std::span<std::byte> out, RangeCache* cache = nullptr) const;
-  // Of ranges: as many of them as the object has, and kNotFound where there is none. REQUIRES: offers(kRanges).
+  // Reads as much of a range as the object has; kNotFound if there is no object. REQUIRES: offers(kRanges).
   Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> out) const;
-  // Asks for a size that is not known yet: kNotFound where there is no such object. REQUIRES: offers(kRanges).
+  // Queries a size that is not known yet; kNotFound if there is no object. REQUIRES: offers(kRanges).
   Status measure();
-  // The same of an object in memory, where it lies. REQUIRES: offers(kMemory).
+  // As read(), without a copy, for an object in memory. REQUIRES: offers(kMemory).
   Result<std::span<const std::byte>> view(std::uint64_t offset, std::uint64_t length) const;
-  // kCorrupt if a checksum is known and `whole`, all of the object's bytes, has another.
+  // kCorrupt if a checksum is known and does not match `whole`, the object's complete bytes.
   Status check_whole(std::span<const std::byte> whole) const;
-  // The same of what was read from `offset` on, if that is all of the object; OK of a part.
+  // The same for bytes read from `offset`, if they are the whole object; OK for a part.
   Status check_read(std::uint64_t offset, std::span<const std::byte> data) const {
     return has_checksum() && offset == 0 && data.size() == size_bytes_ ? check_whole(data) : Status();
   }
@@ -139,10 +138,10 @@ class ByteSource {
   Ranges ranges_;
   std::uint64_t entry_ = 0, packed_bytes_ = 0, size_bytes_ = 0;
   std::optional<std::uint32_t> crc32_;
-  KeptFiles* keeper_ = nullptr;  // of the descriptor, which it lends as long as the source uses kept_
+  KeptFiles* keeper_ = nullptr;  // owner of the descriptor, which it lends while the source uses kept_
   KeptFiles::File* kept_ = nullptr;
   std::optional<os::FileIdentity> identity_;
-  std::shared_ptr<const void> holder_;  // of a descriptor that is lent
+  std::shared_ptr<const void> holder_;  // of a lent descriptor
 };
 
 }  // namespace headrace::store

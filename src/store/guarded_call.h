@@ -1,4 +1,4 @@
-// Calls into code of the user's, whose exceptions end here.
+// Calls into the user's code that catch its exceptions.
 #pragma once
 
 #include <headrace/status.h>
@@ -8,7 +8,7 @@
 
 namespace headrace::store {
 
-// What `call`, which gives a Status, gives; an exception is kIo with its text.
+// Returns the Status of `call`; an exception becomes kIo with its text.
 template <class Call>
 Status guarded(Call&& call) noexcept {
   try {

@@ -10,23 +10,24 @@
 namespace headrace::store {
 namespace {
 
-// Bits of a file's state. None of them: the way is free.
-constexpr std::uint32_t kKept = 1u << 31;     // may be found
-constexpr std::uint32_t kDropped = 1u << 30;  // may not, and is closed when its last user gives it back
-constexpr std::uint32_t kBusy = 1u << 29;     // one thread makes it something else
+// State bits of a file. If none is set, the way is free.
+constexpr std::uint32_t kKept = 1u << 31;     // can be found
+constexpr std::uint32_t kDropped = 1u << 30;  // cannot be found; closed when its last user gives it back
+constexpr std::uint32_t kBusy = 1u << 29;     // one thread is changing its state
 constexpr std::uint32_t kUsers = kBusy - 1;
 
-constexpr std::uint64_t kRestNs = 10'000'000'000;       // unused for so long, a file gives way to another
-constexpr std::uint64_t kForgottenNs = 60'000'000'000;  // and for so long, it is closed as others come
-constexpr std::uint64_t kFullNs = 100'000'000;          // until it is looked again whether one does
-constexpr std::size_t kSample = 64;                     // files of which the oldest is looked for
-constexpr std::uint64_t kPlenty = 16;                   // so many times what a table takes must be left of the budget
+constexpr std::uint64_t kRestNs = 10'000'000'000;       // unused for this long, a file can be replaced by another
+constexpr std::uint64_t kForgottenNs = 60'000'000'000;  // unused for this long, it is closed when others arrive
+constexpr std::uint64_t kFullNs = 100'000'000;          // pause before checking again whether one can be replaced
+constexpr std::size_t kSample = 64;                     // number of files inspected to find the oldest
+constexpr std::uint64_t kPlenty = 16;                   // a table may take at most the budget's free memory
+                                                        // divided by this
 
 }  // namespace
 
 std::uint64_t KeptFiles::tag_of(std::string_view key) noexcept { return std::hash<std::string_view>()(key) | 1; }
 
-// One more user, if it may be found.
+// Adds a user, if the file can be found.
 bool KeptFiles::use(File& file) noexcept {
   std::uint32_t state = file.state_.load(std::memory_order_relaxed);
   while ((state & kKept) != 0) {
@@ -48,7 +49,7 @@ KeptFiles::File* KeptFiles::find(std::uint64_t tag) noexcept {
         file.used_ns_.store(base::now_ns(), std::memory_order_relaxed);
         return &file;
       }
-      give_back(file);  // another has taken its place meanwhile
+      give_back(file);  // another file has taken its place meanwhile
     }
   }
   return nullptr;
@@ -84,7 +85,7 @@ KeptFiles::File* KeptFiles::keep(std::uint64_t tag, int fd, const os::FileIdenti
   return file;
 }
 
-// A free way of the tag's sets, which is busy from now on.
+// A free way in the tag's sets, marked busy.
 KeptFiles::File* KeptFiles::claim_free(std::uint64_t tag, std::size_t first_table) noexcept {
   const std::size_t tables = table_count_.load(std::memory_order_acquire);
   for (std::size_t t = first_table; t < tables; ++t) {
@@ -100,7 +101,7 @@ KeptFiles::File* KeptFiles::claim_free(std::uint64_t tag, std::size_t first_tabl
   return nullptr;
 }
 
-// The way of a file that nobody has used for a while, which is closed.
+// The way of a file unused for a while, which is closed.
 KeptFiles::File* KeptFiles::claim_rested(std::uint64_t tag) noexcept {
   const std::uint64_t now_ns = base::now_ns();
   const std::size_t tables = table_count_.load(std::memory_order_acquire);
@@ -118,7 +119,7 @@ KeptFiles::File* KeptFiles::claim_rested(std::uint64_t tag) noexcept {
   return nullptr;
 }
 
-// One set after the other: what was not used for long is closed.
+// Visits one set per call and closes files unused for long.
 void KeptFiles::sweep(std::uint64_t now_ns) noexcept {
   const std::size_t tables = table_count_.load(std::memory_order_acquire);
   for (File& file : set_at(hand_.fetch_add(1, std::memory_order_relaxed), tables).files) {
@@ -126,10 +127,10 @@ void KeptFiles::sweep(std::uint64_t now_ns) noexcept {
   }
 }
 
-// One table more than `tables`. False: there is no memory for it, or no place.
+// Adds a table beyond `tables`. False: no memory, or the maximum is reached.
 bool KeptFiles::grow(std::size_t tables) noexcept {
   const std::lock_guard lock(mutex_);
-  if (table_count_.load(std::memory_order_relaxed) > tables) return true;  // another thread's
+  if (table_count_.load(std::memory_order_relaxed) > tables) return true;  // added by another thread
   if (tables == kTables) return false;
   std::size_t sets = kFirstSets;
   for (std::size_t i = 0; i < tables; ++i) sets *= kGrowth;
@@ -161,7 +162,7 @@ void KeptFiles::give_back(File& file) noexcept {
     file.state_.store(0, std::memory_order_release);
     return;
   }
-  // It may be closed now for whoever waits for a descriptor.
+  // The file may now be closed for a thread that waits for a descriptor.
   if (fork_generation_ == base::fork_generation()) os::Descriptors::of_process().idle();
 }
 
@@ -177,7 +178,7 @@ void KeptFiles::drop(File& file) noexcept {
 void KeptFiles::close(File& file) noexcept {
   file.tag_->store(0, std::memory_order_relaxed);
   os::close_descriptor(std::exchange(file.fd_, -1));
-  if (fork_generation_ != base::fork_generation()) return;  // which a child has not counted
+  if (fork_generation_ != base::fork_generation()) return;  // a child has not counted it
   os::Descriptors& all = os::Descriptors::of_process();
   all.end_keep();
   all.closed();
@@ -191,21 +192,21 @@ bool KeptFiles::close_idle(File& file) noexcept {
   return true;
 }
 
-// Of the first so many tables.
+// In the first `tables` tables.
 std::size_t KeptFiles::sets_of(std::size_t tables) const noexcept {
   std::size_t sets = 0;
   for (std::size_t t = 0; t < tables; ++t) sets += tables_[t].set_count;
   return sets;
 }
 
-// REQUIRES: there is a table.
+// REQUIRES: there is at least one table.
 KeptFiles::Set& KeptFiles::set_at(std::size_t number, std::size_t tables) const noexcept {
   std::size_t at = number % sets_of(tables), t = 0;
   while (at >= tables_[t].set_count) at -= tables_[t++].set_count;
   return tables_[t].sets[at];
 }
 
-// Of some that nobody uses, the one that was used longest ago; null: all are in use.
+// The least recently used of some idle files; null: all are in use.
 KeptFiles::File* KeptFiles::look_for_oldest() noexcept {
   const std::size_t tables = table_count_.load(std::memory_order_acquire);
   const std::size_t hand = hand_.load(std::memory_order_relaxed), sets = sets_of(tables);

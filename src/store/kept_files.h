@@ -1,19 +1,19 @@
-// KeptFiles: chunk files of a store that stay open between reads, because reads of an array come back to them.
+// KeptFiles: chunk files of a store that stay open between reads, since reads of an array often return to them.
 //
-// A kept descriptor says nothing of what its name leads to by now. Who takes one out asks that, and compares the answer
-// with the identity that the file had when it was opened: equal, it is that very file, unchanged, its permissions
-// included, and nothing has to be opened. Keys are therefore known by a hash alone: where two have the same, the wrong
-// file's identity gives it away.
+// A kept descriptor says nothing about what its name leads to now. So a user looks the name up and compares the result
+// with the identity the file had when it was opened. If they are equal, it is the same unchanged file (permissions
+// included), and nothing needs to be opened. Keys are therefore stored only as hashes: on a collision, the identity
+// exposes the wrong file.
 //
-// The files count among the library's descriptors, of which all KeptFiles have half. One that has been used within the
-// last seconds is not closed for another file: reads of more files than there is room for would keep none of them. As
-// long as new files come, those that were not used for a minute are closed: they may have been removed since, and then
-// take up their place on the disk until they are.
+// The files count among the library's descriptors; all KeptFiles together have half of them. A file used within the
+// last seconds is not evicted for another: otherwise reads of more files than there is room for would keep none.
+// While new files arrive, files unused for a minute are closed, since they may have been deleted and would keep
+// occupying the disk.
 //
-// Threads: every call from any thread, without locks but where the table grows.
+// Threads: every call from any thread; lock-free except when the table grows.
 // Owns:    the descriptors of its files, closed on destruction; until then they may be in use.
-// Fails:   never: where there is no room, memory or descriptor, a file is not kept. Nor is one in a forked child, which
-//          has its own copies of the descriptors, closes them on destruction and uses none of them.
+// Fails:   never: without room, memory or descriptor, a file is simply not kept. A forked child keeps no files: it has
+//          its own copies of the descriptors, closes them on destruction and uses none of them.
 #pragma once
 
 #include <array>
@@ -34,13 +34,13 @@ namespace headrace::store {
 
 class KeptFiles final : public os::DescriptorKeeper {
  public:
-  // Of `budget`, which may be null, it takes memory while most of it is unused.
+  // Takes memory from `budget` (may be null) only while most of it is unused.
   explicit KeptFiles(std::shared_ptr<base::MemoryBudget> budget) noexcept : memory_(std::move(budget)) {}
   KeptFiles(const KeptFiles&) = delete;
   KeptFiles& operator=(const KeptFiles&) = delete;
   ~KeptFiles();
 
-  // What is kept of one file. Its descriptor and identity do not change while somebody uses it.
+  // One kept file. Its descriptor and identity do not change while it is in use.
   class File {
    public:
     int fd() const noexcept { return fd_; }
@@ -48,21 +48,21 @@ class KeptFiles final : public os::DescriptorKeeper {
 
    private:
     friend class KeptFiles;
-    std::atomic<std::uint32_t> state_{0};  // kKept or kDropped, or kBusy, and by how many it is used
+    std::atomic<std::uint32_t> state_{0};  // kKept, kDropped or kBusy, and the number of users
     int fd_ = -1;
     os::FileIdentity identity_;
     std::atomic<std::uint64_t> used_ns_{0};
-    std::atomic<std::uint64_t>* tag_ = nullptr;  // of its way
+    std::atomic<std::uint64_t>* tag_ = nullptr;  // tag of its way
   };
 
   static std::uint64_t tag_of(std::string_view key) noexcept;  // never 0
-  // In use until give_back(); null: nothing is kept by that tag.
+  // In use until give_back(). Null: no file is kept under that tag.
   File* find(std::uint64_t tag) noexcept;
-  // Takes over a descriptor, in use until give_back(). Null: it is not kept, and stays the caller's.
+  // Takes ownership of a descriptor; in use until give_back(). Null: it is not kept and stays the caller's.
   File* keep(std::uint64_t tag, int fd, const os::FileIdentity& identity) noexcept;
   void give_back(File& file) noexcept;
-  // Its name leads elsewhere, or the file has changed: it is not found any more, and closed once nobody uses it.
-  // REQUIRES: the caller uses it.
+  // For a file that has changed, or whose name leads elsewhere: it is no longer found, and is closed once nobody uses
+  // it. REQUIRES: the caller uses it.
   void drop(File& file) noexcept;
 
   std::uint64_t oldest_ns() noexcept override;
@@ -70,13 +70,13 @@ class KeptFiles final : public os::DescriptorKeeper {
   bool in_kept_half() const noexcept override { return true; }
 
  private:
-  // A file is in one of the ways of a set, which its tag chooses. Tags of a set are one cache line.
+  // A set-associative table: the tag chooses a set, and a file is in one of its ways. A set's tags are one cache line.
   static constexpr std::size_t kWays = 8;
   struct alignas(64) Set {
     std::array<std::atomic<std::uint64_t>, kWays> tags{};
     std::array<File, kWays> files;
   };
-  // Where the ways of a tag are all taken, the next table is made. Those before stay, so that nothing ever moves.
+  // When all ways of a tag are taken, a further table is added. Earlier tables stay, so nothing ever moves.
   struct Table {
     std::unique_ptr<Set[]> sets;
     std::size_t set_count = 0;
@@ -98,10 +98,10 @@ class KeptFiles final : public os::DescriptorKeeper {
   const std::uint64_t fork_generation_ = base::fork_generation();
   std::array<Table, kTables> tables_;
   std::atomic<std::size_t> table_count_{0};
-  std::atomic<std::size_t> hand_{0};             // the set where the next search for old files begins
-  std::atomic<std::uint64_t> full_until_ns_{0};  // as far as is known no descriptor is to be had before
-  std::mutex mutex_;                             // of what grows
-  bool listed_ = false;                          // guarded by mutex_: as a keeper
+  std::atomic<std::size_t> hand_{0};             // set at which the next search for old files starts
+  std::atomic<std::uint64_t> full_until_ns_{0};  // until then no descriptor is expected to be available
+  std::mutex mutex_;                             // for the tables' growth
+  bool listed_ = false;                          // guarded by mutex_: registered as a keeper
   base::Charge memory_;                          // guarded by mutex_
 };
 

@@ -95,7 +95,7 @@ Result<std::vector<Entry>> NameIndex::list(std::string_view prefix, base::Charge
     if (slash == std::string_view::npos) {
       ++it;
     } else {
-      // Past everything below that folder: '0' follows '/'.
+      // Skips everything below that folder: '0' is the character after '/'.
       it = from(it, std::string(text.substr(0, start.size() + slash)) + '0');
     }
   }

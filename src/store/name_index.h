@@ -1,9 +1,9 @@
-// NameIndex: the names of a store that is one file, such as an archive: looked up without allocating, listed by folder.
+// NameIndex: the names in a single-file store such as an archive, with allocation-free lookup and listing by folder.
 //
-// Names may come from strangers: the hash is keyed by a secret of the process, so that no set of names collides on
-// purpose. Lookups compare bytes; nothing is decoded or normalised.
+// Names may be untrusted, so the hash is keyed with a per-process secret that prevents deliberate collisions. Lookups
+// compare bytes; nothing is decoded or normalised.
 //
-// Threads: add() by one thread, before anything is listed or another thread looks; the rest from any thread.
+// Threads: add() by one thread, before any listing and any lookup by another thread; the rest from any thread.
 // Owns:    the names.
 #pragma once
 
@@ -31,13 +31,13 @@ class NameIndex {
 
   NameIndex();
 
-  // The number of `name`, which is its position in the order of first additions; `is_new` false: it was there. A name
-  // that ends in '/' is an empty directory. kNone: there are too many names. Throws std::bad_alloc.
+  // Returns the number of `name`, which counts names in the order they were first added; `is_new` false: it existed. A
+  // name that ends in '/' is an empty directory. kNone: too many names. Throws std::bad_alloc.
   std::uint32_t add(std::string_view name, bool& is_new);
 
-  // Memory for so many names of so many bytes in all. Throws std::bad_alloc.
+  // Reserves memory for that many names with that many bytes in total. Throws std::bad_alloc.
   void reserve(std::uint64_t names, std::uint64_t bytes);
-  // What names take, the sorted list included, with reserve() for them. Of names that are added one by one, twice that.
+  // Memory for names added after reserve(), including the sorted list. Names added without it may take twice that.
   static constexpr std::uint64_t bytes_of(std::uint64_t names, std::uint64_t bytes) noexcept {
     return bytes + names * (sizeof(Name) + 5 * sizeof(std::uint32_t));
   }
@@ -47,7 +47,7 @@ class NameIndex {
   std::string_view name(std::uint32_t number) const noexcept;
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(names_.size()); }
 
-  // Direct children of the folder `prefix` ("" = root), sorted; kNotFound where no name lies below it.
+  // Direct children of the folder `prefix` ("" = root), sorted; kNotFound if no name lies below it.
   Result<std::vector<Entry>> list(std::string_view prefix, base::Charge* charge = nullptr) const;
 
  private:
@@ -57,9 +57,9 @@ class NameIndex {
   std::uint64_t key_[2];
   std::vector<char> text_;
   std::vector<Name> names_;
-  std::vector<std::uint32_t> slots_;  // hash table, open addressing; kNone: free
+  std::vector<std::uint32_t> slots_;  // open-addressing hash table; kNone: free
   mutable std::once_flag sorting_;
-  mutable std::vector<std::uint32_t> sorted_;  // made when first listed
+  mutable std::vector<std::uint32_t> sorted_;  // built at the first listing
 };
 
 }  // namespace headrace::store

@@ -1,4 +1,4 @@
-// Names are found as they were added and listed as folders.
+// Tests that names are found as they were added, and listed as folders.
 #include "store/name_index.h"
 
 #include <gtest/gtest.h>

@@ -75,7 +75,7 @@ Status open_regular(const Beneath& root, const char* path, std::string_view name
     return Status(Code::kIo, Layer::kStore, std::string("the file is ") + kind_of(st.st_mode) + ", not a regular file")
         .with_key(name);
   }
-  // Left on, io_uring would give EAGAIN for a regular file of a file system that cannot read without blocking.
+  // With O_NONBLOCK left on, io_uring gives EAGAIN for files on file systems that cannot read without blocking.
   rc = HEADRACE_FAULT("store.fcntl", 0);
   if (rc == 0 && ::fcntl(opened.get(), F_SETFL, 0) != 0) rc = -errno;
   if (rc < 0) return system_failure(static_cast<int>(-rc), name, "cannot set the descriptor's flags");
@@ -91,7 +91,7 @@ Status split_at_file(std::string_view location, const std::string& what, std::st
   if (path.empty() || path.find('\0') != std::string::npos) {
     return Status(Code::kInvalidArgument, Layer::kStore, "not a path").with_key(path);
   }
-  // The last component that exists is the file.
+  // The last component that exists must be the file.
   for (;;) {
     struct stat st {};
     if (::stat(path.c_str(), &st) == 0) {

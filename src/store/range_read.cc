@@ -80,7 +80,7 @@ Status PendingRange::wait() {
 void PendingRange::done(std::span<RangeRead* const>) noexcept {
   std::lock_guard lock(mutex_);
   done_ = true;
-  came_.notify_one();  // with the lock: whoever waits frees this once it is gone
+  came_.notify_one();  // under the lock: the waiter frees this object once it wakes
 }
 
 Status read_range(ByteStore& store, RangeRead& read) {
@@ -94,7 +94,7 @@ Status read_range(ByteStore& store, RangeRead& read) {
 
 Result<std::uint64_t> measure(ByteStore& store, std::string_view key) {
   std::array<std::byte, 1024> bytes;
-  // Whether the object has bytes from `offset` on; `size` is set where it is known by that.
+  // Whether the object has bytes from `offset` on. Sets `size` if the answer reveals it.
   std::uint64_t size = RangeRead::kUnknown;
   const auto reaches = [&](std::uint64_t offset, std::size_t count) -> Result<bool> {
     RangeRead read;

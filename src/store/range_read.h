@@ -1,7 +1,7 @@
-// Reads of a ByteStore: what its answers are worth, and waiting for one of them.
+// Reads of a ByteStore: validating its answers, and waiting for one.
 //
 // Threads: every call from any thread.
-// Fails:   failures name the key and the range; whatever a store answers, nothing beyond `out` is looked at.
+// Fails:   failures name the key and the range. Whatever a store answers, nothing outside `out` is accessed.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -15,19 +15,19 @@
 
 namespace headrace::store {
 
-// Starts reads, which the store then has; false: it has none of them, and `failure` says why.
+// Starts reads, which the store then has. False: it started none, and `failure` says why.
 bool start_reads(ByteStore& store, std::span<RangeRead* const> reads, Status& failure) noexcept;
 
-// Of a read that has ended: its status, or what is wrong with the answer. OK: `bytes` bytes of `out` are good, and if
-// they do not fill it the object ends there.
+// For a read that has ended: its status, or what is wrong with the answer. If OK, `bytes` bytes of `out` are valid, and
+// if they do not fill it, the object ends there.
 Status check_answer(const RangeRead& read);
-// The same of a range that the object has to have: kAgainExhausted where the object is gone, kShort where it ends.
+// The same for a range that must exist: kAgainExhausted if the object has vanished, kShort if it ends early.
 Status check_part(const RangeRead& read);
 
-// A read that somebody waits for later. Fill in `read` before start(); neither it nor its memory moves until it has
-// ended, for which the destructor waits.
+// A read to be waited for later. Fill in `read` before start(). Neither it nor its buffer may move until it has ended;
+// the destructor waits for that.
 //
-// Threads: one, but for done().
+// Threads: one, except for done().
 class PendingRange final : private RangeListener {
  public:
   PendingRange() = default;
@@ -35,7 +35,7 @@ class PendingRange final : private RangeListener {
   PendingRange& operator=(const PendingRange&) = delete;
   ~PendingRange();
   void start(ByteStore& store);
-  Status wait();  // check_answer()'s verdict
+  Status wait();  // returns check_answer()
 
   RangeRead read;
 
@@ -48,10 +48,10 @@ class PendingRange final : private RangeListener {
   bool done_ = false;  // guarded by mutex_
 };
 
-// Starts one read and waits until it has ended. For those who cannot go on without.
+// Starts one read and blocks until it has ended.
 Status read_range(ByteStore& store, RangeRead& read);
 
-// The size of an object, by as many requests as it takes: one where the store tells sizes.
+// Determines the size of an object, with as many requests as needed: one if the store reports sizes.
 Result<std::uint64_t> measure(ByteStore& store, std::string_view key);
 
 }  // namespace headrace::store

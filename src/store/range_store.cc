@@ -51,7 +51,7 @@ bool RangeStore::open_local(std::string_view key, std::string_view version, std:
                             ByteSource& out) noexcept {
   cache::LocalRange found;
   if (local_ == nullptr || !local_->find_local(key, version, offset, length, found)) return false;
-  // Of a range that the object ends in, or begins behind, the store says what that means.
+  // If the range crosses or lies past the object's end, the store decides what that means.
   if (offset > found.object_bytes || found.bytes != std::min(length, found.object_bytes - offset)) return false;
   out.close();
   out.offer_held({.fd = found.fd, .begin = found.at - offset, .path = found.path}, found.object_bytes, found.identity,
@@ -68,7 +68,8 @@ Result<Bytes> RangeStore::get(std::string_view key, std::uint64_t limit, base::C
   }
 }
 
-// What fits the first request, which metadata do, takes one; where the store tells sizes, anything else takes two.
+// An object that fits the first request, as metadata does, takes one request; others take two if the
+// store reports sizes.
 Result<Bytes> RangeStore::get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge) {
   constexpr std::uint64_t kFirst = 64 << 10, kTimes = 8;
   const auto above_limit = [&](const std::string& size) {
@@ -76,7 +77,7 @@ Result<Bytes> RangeStore::get_checked(const std::string& key, std::uint64_t limi
                   "object of " + size + " bytes is above the limit of " + std::to_string(limit))
         .with_key(key);
   };
-  // One byte more than there may be: what fills the room is too long.
+  // One byte more than allowed: if it is filled, the object is too long.
   const std::uint64_t most = base::checked_add(limit, std::uint64_t{1}).value_or(limit);
   for (std::uint64_t room = std::min(kFirst, most);;) {
     base::Charge reading(charge != nullptr ? charge->budget() : nullptr);
@@ -109,7 +110,7 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
                  }).with_key(prefix));
     std::vector<Entry> entries;
     for (ListedName& listed : names) {
-      // Whatever else a bucket holds: nothing can be opened by such a name.
+      // Other entries of a bucket are skipped, since no such name can be opened.
       if (!valid_key(listed.name) || listed.name.find('/') != std::string::npos) continue;
       if (charge != nullptr) HEADRACE_TRY(charge->take(listed_bytes(listed.name), "a listing").with_key(prefix));
       entries.push_back({std::move(listed.name), listed.is_directory});

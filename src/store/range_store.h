@@ -1,4 +1,4 @@
-// RangeStore: a ByteStore as a Store. Its objects offer ranges and nothing else; opening one asks nobody.
+// RangeStore: a ByteStore as a Store. Its objects offer only ranges; opening one sends no request.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -13,8 +13,8 @@ namespace headrace::store {
 
 class RangeStore final : public Store {
  public:
-  // `behind` is not null. `shaper`: what says how it is asked; null: its own advice(). `steady`: as ReadShaper has it;
-  // of a cache always.
+  // `behind` is not null. `shaper` decides how it is read; null: its own advice(). `steady`: see ReadShaper; always
+  // on with a cache.
   explicit RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper = nullptr,
                       bool steady = false) noexcept;
 
@@ -35,16 +35,16 @@ class RangeStore final : public Store {
  private:
   Result<Bytes> get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge);
   const std::shared_ptr<ByteStore> behind_;
-  cache::LocalRanges* const local_;  // behind_ as a cache; null: it is none
+  cache::LocalRanges* const local_;  // behind_ as a cache; null: it is not one
   const std::shared_ptr<const base::ReadShaper> shaper_;
   const bool steady_;
-  std::atomic<bool> tells_versions_{false};  // as documents showed
+  std::atomic<bool> tells_versions_{false};  // learned from documents
 };
 
-// The store of a remote service, with the cache on disk that the options or the environment ask for. `identity`: of its
-// objects, endpoint and prefix included, for that cache; may hold secrets, as only its hash is kept. Where `behind` is
-// a base::ReadShaper as well, that says how ranges are asked for; with a cache, which knows ranges by where they begin
-// and how long they are, the same way each time.
+// The store of a remote service, with the disk cache that the options or the environment ask for. `identity` names its
+// objects for that cache, including endpoint and prefix; it may contain secrets, as only its hash is kept. If `behind`
+// is also a base::ReadShaper, that decides how ranges are requested. With a cache, which identifies ranges by offset
+// and length, requests are split the same way each time.
 Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> behind, std::string_view identity,
                                                  const StoreOptions& options);
 

@@ -34,7 +34,7 @@ void fill_near_cpus(DeviceReport& report) {
   report.binds_threads_why_not = std::move(near.why_not);
 }
 
-// Tried with the first page of this program's own file, which is in the page cache.
+// Tests with the first page of this program's own file, which is in the page cache.
 void try_mapping(device::Device& device, DeviceReport& report) {
   report.registers_file_mappings = false;
   os::FileHandle file;
@@ -74,7 +74,7 @@ DeviceReport inspect(device::Device& device, bool measure) {
       }
     }
   }
-  // After the copies: a GPU that has nothing to do trains its link down to save power.
+  // After the copies, since an idle GPU trains its link down to save power.
   fill_pcie(report);
   return report;
 }

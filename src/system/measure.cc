@@ -26,7 +26,7 @@ double median(std::array<double, kRounds>& values) {
   return values[kRounds / 2];
 }
 
-// Pages exist before the clock runs.
+// Touches all pages before the clock starts.
 std::byte* touched(os::PageBuffer& buffer, std::size_t bytes) {
   std::byte* memory = buffer.reserve(bytes).data();
   if (memory != nullptr) std::memset(memory, 1, bytes);
@@ -60,7 +60,7 @@ std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes) {
       }
       rate = static_cast<double>(part * threads) / seconds_since(start);
     }
-  } catch (const std::system_error&) {  // no more threads may be made
+  } catch (const std::system_error&) {  // no more threads can be created
     return std::nullopt;
   }
   return median(rates);
@@ -79,7 +79,7 @@ Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint
   const std::span<std::byte> slab(buffer, kDepth * kPiece);
   HEADRACE_TRY(engine->register_buffers({&slab, 1}));
 
-  // Whole pieces, as their beginnings are aligned then; the file's end makes the last one shorter.
+  // Whole pieces, so that their offsets are aligned; the end of the file shortens the last one.
   const auto first_of = [](const Stretch& stretch) { return stretch.begin / kPiece * kPiece; };
   auto stretch = stretches.begin();
   std::uint64_t next = stretches.empty() ? 0 : first_of(*stretch), bytes = 0;
@@ -137,7 +137,7 @@ Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, s
 
 namespace {
 
-// Device and pinned memory for as long as they are needed.
+// Owns the device and pinned memory of a measurement.
 class BusBuffers {
  public:
   BusBuffers(device::Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {}
@@ -164,7 +164,7 @@ Result<double> copy_rate(device::Device& device, const device::Piece& piece, boo
   HEADRACE_TRY_ASSIGN(auto stream, device.create_stream());
   HEADRACE_TRY_ASSIGN(auto event, device.create_event());
   std::array<double, kRounds> rates{};
-  for (int round = -1; round < kRounds; ++round) {  // the first one wakes the bus up
+  for (int round = -1; round < kRounds; ++round) {  // the first round only wakes up the bus
     const auto start = Clock::now();
     HEADRACE_TRY(to_device ? device.copy_to_device({&piece, 1}, *stream) : device.copy_to_host({&piece, 1}, *stream));
     HEADRACE_TRY(device.record(*event, *stream));
@@ -183,7 +183,7 @@ Result<BusRates> measure_bus(device::Device& device, std::size_t bytes) {
   BusRates rates;
   HEADRACE_TRY_ASSIGN(rates.pinned_to_device, copy_rate(device, {buffers.pinned, buffers.on_device, bytes}, true));
   HEADRACE_TRY_ASSIGN(rates.device_to_pinned, copy_rate(device, {buffers.on_device, buffers.pinned, bytes}, false));
-  // Less of it: it is slow, and a single piece of ordinary memory may be copied.
+  // A smaller copy, since it is slow and a single piece of pageable memory may be copied first.
   const std::size_t some = bytes / 4;
   os::PageBuffer ordinary;
   const std::byte* pageable = touched(ordinary, some);

@@ -1,6 +1,6 @@
-// Short measurements: long enough to be right within some per cent, short enough that nobody waits for them.
+// Short measurements: long enough to be accurate within a few per cent, short enough not to annoy a user.
 //
-// Threads: one at a time, or each gets less.
+// Threads: one at a time; concurrent measurements lower each other's rates.
 #pragma once
 
 #include <chrono>
@@ -16,31 +16,30 @@
 
 namespace headrace::system {
 
-// Bytes a second at which `threads` threads copy memory, each byte counted once; nothing without memory.
-// REQUIRES: buffer_bytes is what source and target have each, all threads together.
+// Rate in bytes per second at which `threads` threads copy memory, each byte counted once; nothing if memory runs out.
+// REQUIRES: buffer_bytes is the size of source and target each, over all threads.
 std::optional<double> measure_copy(unsigned threads, std::size_t buffer_bytes);
 
-// Part of an open file.
+// A range of an open file.
 struct Stretch {
   const os::ProbeFile* file = nullptr;
   std::uint64_t begin = 0, end = 0;
 };
 
-// Bytes a second of reads at depth 16 in pieces of 1 MiB through O_DIRECT descriptors, of one stretch after the other,
-// for at most `limit`. `engine` gets the name of the engine used.
+// Rate in bytes per second of O_DIRECT reads at depth 16 in pieces of 1 MiB, stretch after stretch, for at most
+// `limit`. `engine` receives the name of the engine used.
 Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint32_t alignment_bytes,
                                    std::chrono::milliseconds limit, std::string& engine);
 
-// Bytes a second of reads by one thread in pieces of 1 MiB, of one stretch after the other, `most_bytes` of them, for
-// at most `limit`.
+// Rate of reads by one thread in pieces of 1 MiB, stretch after stretch, at most `most_bytes` and for at most `limit`.
 struct BufferedRead {
   double bytes_per_second = 0;
-  std::uint64_t bytes = 0;  // from the first stretch's beginning
+  std::uint64_t bytes = 0;  // read so far, from the beginning of the first stretch
 };
 Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t most_bytes,
                                            std::chrono::milliseconds limit);
 
-// Rates over the bus of `bytes` at once, the median of five.
+// Rates of copying `bytes` over the bus at once, in bytes per second; the median of five.
 struct BusRates {
   double pinned_to_device = 0, device_to_pinned = 0, pageable_to_device = 0;
 };

@@ -22,7 +22,7 @@ namespace system {
 namespace {
 
 constexpr double kMostlyCached = 0.5;
-constexpr double kWorthSaying = 1.1;  // a way that is faster by less is not named
+constexpr double kWorthSaying = 1.1;  // smaller speed-ups are not mentioned
 
 std::string scaled_text(double value, const char* const* units, int count) {
   int unit = 0;
@@ -42,7 +42,7 @@ std::string bytes_text(double bytes) {
 
 std::string percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
-// The smallest of what is known; nothing where one is not.
+// The minimum; nothing if any rate is unknown.
 std::optional<double> slowest(std::initializer_list<std::optional<double>> rates) {
   std::optional<double> out;
   for (const auto& rate : rates) {
@@ -75,13 +75,13 @@ class Adviser {
   }
 
  private:
-  // What the bus takes; a device that the CPU can address has no bus.
+  // The rate of the bus; a device that the CPU can address has none.
   std::optional<double> bus() const {
     if (device_.host_addressable) return HUGE_VAL;
     return device_.pinned_to_device_bytes_per_second;
   }
 
-  // Several threads copy; on a busy or small machine they may do no better than one.
+  // Several threads copy; on a busy or small machine they may be no faster than one.
   std::optional<double> memory_copy() const {
     const HostReport& host = system_.host;
     if (!host.copy_one_core_bytes_per_second || !host.copy_all_cores_bytes_per_second) return std::nullopt;

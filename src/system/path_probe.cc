@@ -12,11 +12,12 @@
 namespace headrace::system {
 namespace {
 
-constexpr std::uint64_t kEnoughBytes = std::uint64_t{64} << 20;     // to measure with
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;      // that measuring reads into the page cache
-constexpr std::size_t kMostEntries = 1000;                          // looked at beneath a directory
-constexpr std::size_t kMostFiles = 256;                             // open at a time, and as many with O_DIRECT
-constexpr std::uint64_t kReadAheadBytes = std::uint64_t{32} << 20;  // that the kernel may read beyond
+constexpr std::uint64_t kEnoughBytes = std::uint64_t{64} << 20;     // needed for a measurement
+constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;      // maximum that measuring reads into the page cache
+constexpr std::size_t kMostEntries = 1000;                          // maximum entries visited below a directory
+constexpr std::size_t kMostFiles = 256;                             // maximum open at a time, plus as
+                                                                    // many with O_DIRECT
+constexpr std::uint64_t kReadAheadBytes = std::uint64_t{32} << 20;  // maximum that the kernel may read ahead
 constexpr double kMostlyCold = 0.5;
 
 const char* witness_name(os::CacheWitness witness) {
@@ -42,7 +43,7 @@ void describe_filesystem(int fd, PathReport& report) {
   report.is_overlay = kind.is_overlay;
   const auto mount = os::mount_of(fd);
   if (!mount) return;
-  report.filesystem = mount->type;  // tells more: nfs4, ext3, fuse.sshfs
+  report.filesystem = mount->type;  // more specific: nfs4, ext3, fuse.sshfs
   report.mount_point = mount->mount_point;
   report.mount_source = mount->source;
   report.mount_options = mount->options;
@@ -74,7 +75,7 @@ void probe_sample(const os::ProbeFile& file, PathReport& report) {
   report.residency_source = witness_name(cached.witness);
 }
 
-// The files that are measured with: `largest`, or some of those beneath the directory where it is too small alone.
+// The files to measure: `largest`, or several files below the directory if that one is too small.
 struct Sample {
   std::string path;
   os::ProbeFile file;
@@ -92,7 +93,7 @@ std::vector<Sample> files_to_measure(const PathReport& report) {
   return files;
 }
 
-// Bytes [begin, end) of all files, one behind the other.
+// Bytes [begin, end) of the concatenation of all files.
 std::vector<Stretch> stretches_of(const std::vector<Sample>& files, std::uint64_t begin, std::uint64_t end) {
   std::vector<Stretch> out;
   std::uint64_t at = 0;
@@ -104,7 +105,7 @@ std::vector<Stretch> stretches_of(const std::vector<Sample>& files, std::uint64_
   return out;
 }
 
-// What lies from byte `begin` on, past the page cache; a file is left out where it cannot be opened so.
+// Measures direct reads from byte `begin` on. Files that cannot be opened with O_DIRECT are left out.
 Result<double> measure_direct(const std::vector<Sample>& files, std::uint64_t begin, const PathReport& report,
                               std::chrono::milliseconds limit, std::string& engine) {
   std::vector<os::ProbeFile> direct;
@@ -135,7 +136,8 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
   }
   report.measured_files = files.size();
   report.measured_bytes = bytes;
-  // Two parts of the files, as a cache below this machine (a hypervisor's, a server's) would have what was read first.
+  // Uses different parts of the files, since a cache below this machine (a hypervisor's, a server's) would hold the
+  // part read first.
   const std::uint64_t range = std::min(bytes / 2, kMostBytes);
   if (report.direct_works.value_or(false) && !report.is_memory) {
     const auto rate = measure_direct(files, range, report, limit, report.direct_read_engine);
@@ -143,7 +145,7 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
     if (!rate.ok()) report.warnings.push_back("direct reads could not be measured: " + rate.status().to_string());
   }
   const std::vector<Stretch> first = stretches_of(files, 0, range);
-  std::vector<const os::ProbeFile*> cold;  // that are to leave the page cache again
+  std::vector<const os::ProbeFile*> cold;  // to be evicted from the page cache again
   for (const Stretch& stretch : first) {
     const os::PageCacheShare before = os::page_cache_share(
         stretch.file->fd(), 0, std::min(stretch.file->size_bytes(), stretch.end + kReadAheadBytes));
@@ -197,7 +199,7 @@ PathReport probe_path(const std::string& path, const PathProbeOptions& options) 
       probe_sample(*sample, report);
       if (options.measure) measure(options.limit, report);
     } else {
-      report.sample_file.clear();  // removed meanwhile
+      report.sample_file.clear();  // it was removed meanwhile
     }
   }
   add_warnings(report);

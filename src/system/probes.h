@@ -9,7 +9,7 @@
 
 namespace headrace::system {
 
-// `name` "auto": the host and every GPU, or why there is none; else that device. kInvalidArgument: no such kind.
+// `name` "auto": the host and every GPU, or why there is none; otherwise that device. kInvalidArgument: no such kind.
 Result<std::vector<DeviceReport>> probe_devices(const std::string& name, bool measure);
 
 struct PathProbeOptions {
@@ -18,7 +18,7 @@ struct PathProbeOptions {
 };
 PathReport probe_path(const std::string& path, const PathProbeOptions& options);
 
-// What will happen to reads of `path` into `device`, and what would make it faster. Pure: everything is in the reports.
+// The path that reads of `path` into `device` will take, and what would make it faster. Uses only the reports.
 PathAdvice advise(const PathReport& path, const DeviceReport& device, const SystemReport& report);
 
 // "3.1 GB/s", "42 MB/s".

@@ -17,7 +17,7 @@ using http::RangeAsked;
 using http::ServiceAnswer;
 using http::ServiceKind;
 
-constexpr std::uint64_t kRequestNs = 20'000'000'000;  // of one request: who asks the doctor waits for it
+constexpr std::uint64_t kRequestNs = 20'000'000'000;  // per request: `headrace doctor` waits for it
 constexpr std::size_t kMostDocumentBytes = std::size_t{8} << 20;
 constexpr std::size_t kMostPages = 24, kMostSamples = 12, kMostDepth = 8;
 constexpr std::uint32_t kLatencyRequests = 12;
@@ -69,7 +69,7 @@ class RemoteExamination {
     const std::uint64_t begun = base::now_ns();
     auto probe = http::ServiceProbe::make(std::move(service).value(), kRequestNs);
     if (!probe.ok()) {
-      // What there is of this build is not the credentials' fault.
+      // Limitations of this build are not a problem of the credentials.
       const bool build =
           probe.status().code() == Code::kUnsupported || probe.status().code() == Code::kResourceExhausted;
       return fail(build ? RemoteProblem::kOther : RemoteProblem::kNoCredentials, std::move(probe).status());
@@ -92,7 +92,7 @@ class RemoteExamination {
     if (options_.measure) measure();
   }
 
-  // Of the first answer that came at all.
+  // Facts from the first answer received.
   void note(const ServiceAnswer& answer) {
     if (noted_ || !connected(answer)) return;
     noted_ = true;
@@ -123,7 +123,7 @@ class RemoteExamination {
     return answer;
   }
 
-  // Nothing more is to be asked: false.
+  // Returns false if no further request makes sense.
   bool is_usable(const ServiceAnswer& answer) {
     const bool absent = answer.status.code() == Code::kNotFound;
     if (answer.status.ok() || absent) return true;
@@ -132,7 +132,7 @@ class RemoteExamination {
       return true;
     }
     const RemoteProblem problem = problem_of(answer);
-    // A key that may not be read, or a bucket that may not be listed, says nothing of others.
+    // An unreadable key, or a bucket that may not be listed, says nothing about other requests.
     if (problem == RemoteProblem::kDenied) {
       if (!denied_) denied_ = answer.status;
       return true;
@@ -149,7 +149,7 @@ class RemoteExamination {
     samples_.push_back({std::string(key), answer.object_bytes});
   }
 
-  // Documents at the URL, what it names itself, what it lists, and what the documents speak of.
+  // Tries documents at the URL, the object the URL names, listings, and chunks that the documents describe.
   bool find_sample() {
     constexpr std::uint64_t kSome = 1 << 16;
     std::vector<std::string> chunks;
@@ -198,7 +198,7 @@ class RemoteExamination {
       }
       return false;
     }
-    // Parts of small documents are no measure.
+    // Small documents are poor samples.
     std::stable_sort(samples_.begin(), samples_.end(),
                      [](const RemoteObject& a, const RemoteObject& b) { return a.bytes > b.bytes; });
     report_.sample = samples_.empty() ? *any_ : samples_[0].key;
@@ -206,7 +206,7 @@ class RemoteExamination {
     return true;
   }
 
-  // Goes down the first folders until it has seen some objects that are no documents.
+  // Descends into the first folders until it has found some objects that are not documents.
   bool list(std::vector<std::string>& chunks) {
     if (report_.service == "http") return true;
     std::vector<std::string> folders = {""};
@@ -245,7 +245,7 @@ class RemoteExamination {
     const ServiceAnswer first = ask(key, {two ? 1u : 0u, 1, false, {}});
     if (!is_usable(first)) return false;
     const bool part = first.status.ok() && (first.http_status == 206 || !first.head.content_range.empty());
-    // All of an object of one byte looks like a part.
+    // A one-byte object returned whole is indistinguishable from a part.
     report_.ranges = part || (first.status.ok() && first.object_bytes <= 1);
     const std::string etag(http::strong_etag(first.head.etag));
     report_.tells_version = !etag.empty();
@@ -287,7 +287,7 @@ class RemoteExamination {
       report_.first_byte_median_seconds = times[times.size() / 2];
     }
     if (samples_.empty()) return;
-    // The largest ones: those of a tenth of its size would be another measure.
+    // Only the largest objects: much smaller ones would give different rates.
     std::vector<RemoteObject> objects;
     for (const RemoteObject& object : samples_) {
       if (object.bytes >= samples_[0].bytes / 10) objects.push_back(object);
@@ -328,9 +328,9 @@ class RemoteExamination {
   std::uint32_t connections_ = 1;
   bool noted_ = false;
   std::optional<Status> denied_, unsupported_;  // the first of each
-  const char* no_document_ = nullptr;           // a name for which something else came
+  const char* no_document_ = nullptr;           // a name that returned something other than a document
   std::vector<RemoteObject> samples_;
-  std::optional<std::string> any_;  // an object that is empty, or does not tell its size
+  std::optional<std::string> any_;  // an object that is empty or does not report its size
 };
 
 // "0/0/0" for three dimensions.
@@ -370,7 +370,7 @@ std::vector<std::string> first_chunks(std::string_view name, std::string_view do
   std::vector<std::string> found;
   auto parsed = base::parse_json(document, {.max_bytes = kMostDocumentBytes});
   if (!parsed.ok() || !parsed->is_object()) return found;
-  // A field of another type than it should be throws, and is as good as absent.
+  // A field of the wrong type throws, and is treated as absent.
   const auto add = [&](const base::Json& node, const std::string& path, auto&& one) {
     if (found.size() >= kMostSamples || !node.is_object()) return;
     try {

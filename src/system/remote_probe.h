@@ -1,6 +1,6 @@
-// What a URL's service offers to reads: the parts of a RemoteReport.
+// What a URL's service offers to reads: the steps that fill in a RemoteReport.
 //
-// Threads: pure, but for probe_remote() and measure_ranges(), which ask the service and block.
+// Threads: pure functions, except probe_remote() and measure_ranges(), which send requests and block.
 #pragma once
 
 #include <headrace/open_options.h>
@@ -20,13 +20,13 @@ struct RemoteProbeOptions {
 };
 RemoteReport probe_remote(const std::string& url, const RemoteProbeOptions& options);
 
-// What keeps everything from being read, of an answer that no read could use.
+// The problem behind an answer that prevents all reads.
 RemoteProblem problem_of(const http::ServiceAnswer& answer);
-// Sets `verdict` and `what_to_do` from all the rest.
+// Sets `verdict` and `what_to_do` from the other fields.
 void judge_remote(RemoteReport& report);
 
-// Names of objects, one of each array, that documents of Zarr's speak of: first chunks, whether they are there or not.
-// `document`: of "zarr.json", ".zarray" or ".zmetadata", whatever it holds.
+// Keys of first chunks, one per array that a Zarr document describes, whether or not they exist. `document` is the
+// untrusted text of "zarr.json", ".zarray" or ".zmetadata".
 std::vector<std::string> first_chunks(std::string_view name, std::string_view document);
 
 // Object and size in bytes.
@@ -35,16 +35,16 @@ struct RemoteObject {
   std::uint64_t bytes = 0;
 };
 struct RangeRates {
-  double one = 0, all = 0;  // bytes a second
+  double one = 0, all = 0;  // bytes per second
   std::uint64_t bytes = 0, range_bytes = 0;
   std::uint32_t connections = 0;
   double cpu_seconds_per_gigabyte = 0, cores = 0;  // over all connections
   bool throttled = false;
 };
-// Ranges of these objects, which are not empty, read by a store of that URL: one connection first, then all of them.
+// Reads ranges of these non-empty objects through a store of that URL: over one connection, then over all of them.
 Result<RangeRates> measure_ranges(const std::string& url, std::span<const StorageOption> storage,
                                   std::span<const RemoteObject> objects, std::uint32_t connections);
-// What bounds such rates, and its sentence.
+// Determines what limits such rates, with a sentence.
 void find_bound(const RangeRates& rates, RemoteReport& report);
 
 }  // namespace headrace::system

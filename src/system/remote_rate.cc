@@ -28,7 +28,7 @@ double process_cpu_seconds() {
   return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9;
 }
 
-// As the user's, but for the number of connections; no cache, which would be what is measured.
+// The user's options, with another number of connections and without a cache, which would otherwise be measured.
 std::vector<StorageOption> with_connections(std::span<const StorageOption> given, std::uint32_t count) {
   std::vector<StorageOption> options;
   for (const StorageOption& option : given) {
@@ -40,7 +40,7 @@ std::vector<StorageOption> with_connections(std::span<const StorageOption> given
   return options;
 }
 
-// Ranges of the objects in turn, from the start of each to its end.
+// Iterates over ranges of the objects in turn, each from start to end.
 class Walk {
  public:
   explicit Walk(std::span<const RemoteObject> objects) : objects_(objects) {}
@@ -67,7 +67,7 @@ struct Run {
   std::uint64_t bytes = 0, range_bytes = 0;
 };
 
-// Keeps so many ranges under way. What is not there when twice the time has passed is not waited for.
+// Keeps that many ranges in flight. Ranges that are not done after twice the time are abandoned.
 class RangeRun final : private RangeListener {
  public:
   RangeRun(ByteStore& store, std::span<const RemoteObject> objects, std::uint32_t connections, std::uint64_t most_range)
@@ -76,7 +76,7 @@ class RangeRun final : private RangeListener {
     for (Pull& pull : pulls_) pull.memory = std::make_unique<std::byte[]>(static_cast<std::size_t>(most_range));
   }
 
-  // Ranges begin with so many bytes, and are twice as long while they take less than a fifth of a second.
+  // Starts with ranges of `range_bytes` and doubles them while each takes less than a fifth of a second.
   Result<Run> run(std::uint64_t range_bytes, double seconds, std::uint64_t most_bytes) {
     range_ = std::min(range_bytes, most_range_);
     begun_ = base::now_ns();
@@ -138,7 +138,7 @@ class RangeRun final : private RangeListener {
   };
 
   double elapsed() const { return static_cast<double>(base::now_ns() - begun_) * 1e-9; }
-  // Of one that has ended; nothing when the time is over.
+  // The index of a read that has ended; nothing on timeout.
   std::optional<std::size_t> wait(double seconds) {
     std::unique_lock lock(mutex_);
     if (!came_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return !ended_.empty(); })) return {};
@@ -149,12 +149,12 @@ class RangeRun final : private RangeListener {
   void cancel_all() noexcept {
     for (Pull& pull : pulls_) {
       RangeRead* const one[] = {&pull.read};
-      store_.cancel(one);  // those that have ended are passed over
+      store_.cancel(one);  // ignores those that have ended
     }
   }
   void done(std::span<RangeRead* const> reads) noexcept override {
     std::lock_guard lock(mutex_);
-    for (const RangeRead* read : reads) ended_.push_back(static_cast<std::size_t>(read->user));  // has room
+    for (const RangeRead* read : reads) ended_.push_back(static_cast<std::size_t>(read->user));  // capacity is reserved
     came_.notify_one();
   }
 
@@ -182,7 +182,7 @@ Result<RangeRates> measure_ranges(const std::string& url, std::span<const Storag
     HEADRACE_TRY_ASSIGN(const auto store, store::open_store(url, {.memory = nullptr, .storage = options}));
     ByteStore* const ranges = store->ranges();
     if (ranges == nullptr) return Status(Code::kInternal, Layer::kStore, "a remote store without ranges");
-    // The handshake is not what is measured.
+    // Excludes the handshake from the measurement.
     std::byte memory{};
     RangeRead first;
     first.key = objects[0].key;
@@ -190,7 +190,7 @@ Result<RangeRates> measure_ranges(const std::string& url, std::span<const Storag
     HEADRACE_TRY(store::read_range(*ranges, first));
     RangeRun runner(*ranges, objects, all ? connections : 1,
                     std::min({kMostRange, kMostMemory / connections, largest}));
-    // As if all together were no faster than one is: some have ended then when the time is over.
+    // Assumes that all connections together are no faster than one, so that some ranges end within the time.
     const std::uint64_t share = static_cast<std::uint64_t>(rates.one) / connections;
     auto ran = runner.run(all ? std::max(kFirstRange, share) : kFirstRange, all ? kSecondsOverAll : kSecondsOverOne,
                           all ? kMostOverAll : kMostOverOne);
@@ -223,13 +223,13 @@ void find_bound(const RangeRates& rates, RemoteReport& report) {
   }
   if (rates.one <= 0 || rates.all <= 0) return;
   const double times = rates.all / rates.one;
-  // One thread receives.
+  // A single thread receives.
   if (rates.cores >= 0.85) {
     std::snprintf(text, sizeof text, "the processor: %.2f cores are busy receiving, %.2f CPU seconds a GB", rates.cores,
                   rates.cpu_seconds_per_gigabyte);
     return say(RemoteBound::kProcessor, text);
   }
-  const double whole = static_cast<double>(rates.range_bytes) / rates.one;  // seconds of a range over one connection
+  const double whole = static_cast<double>(rates.range_bytes) / rates.one;  // seconds per range on one connection
   const double wait = report.first_byte_median_seconds.value_or(0);
   if (times < 0.6 * rates.connections) {
     std::snprintf(text, sizeof text, "the network or the server: %u connections bring %.1f times what one does",

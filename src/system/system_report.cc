@@ -19,7 +19,7 @@ namespace system {
 namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{128} << 20;
-constexpr unsigned kMostCopyThreads = 8;  // as many as memory bandwidth needs on the machines we know
+constexpr unsigned kMostCopyThreads = 8;  // enough for the memory bandwidth of the machines we know
 constexpr std::size_t kRegisteredBytes = std::size_t{16} << 20;
 constexpr auto kPathTime = std::chrono::milliseconds(1800);  // for all paths together
 constexpr std::uint64_t kLittleMemory = std::uint64_t{1} << 30;
@@ -46,7 +46,7 @@ HostReport probe_host(bool measure) {
   host.nvidia_driver = os::nvidia_driver_version();
   if (!measure) return host;
   host.copy_threads = std::min(host.cpus, kMostCopyThreads);
-  // Beyond the caches, but not so much that a small container is killed for it.
+  // Larger than the CPU caches, but not so large that a small container is killed for it.
   const std::uint64_t room = std::min(memory.available_bytes, cgroup.memory_available_bytes.value_or(UINT64_MAX));
   const std::size_t bytes = static_cast<std::size_t>(std::min<std::uint64_t>(kCopyBytes, room / 8));
   if (bytes < host.copy_threads) return host;
@@ -65,7 +65,7 @@ std::vector<EngineReport> probe_engines() {
     report.name = row.name;
     auto engine = row.make({.one_thread = true});
     if (engine.ok() && buffer != nullptr) {
-      // What the memory limits allow shows only when they are met.
+      // The effect of memory limits shows only when memory is actually registered.
       const std::span<std::byte> slab(buffer, kRegisteredBytes);
       report.status = (*engine)->register_buffers({&slab, 1});
     }
@@ -115,7 +115,7 @@ void add_warnings(SystemReport& report) {
   const auto warn = [&](std::string text) { report.warnings.push_back(std::move(text)); };
   const HostReport& host = report.host;
   for (const EngineReport& engine : report.engines) {
-    // What is not installed is not missed.
+    // An engine that is not installed is no cause for a warning.
     if (!engine.status.ok() && engine.status.code() != Code::kNotFound)
       warn(engine.name + " cannot be used: " + engine.status.message());
     if (engine.features.find("RLIMIT_MEMLOCK") != std::string::npos) {
@@ -148,7 +148,7 @@ void add_warnings(SystemReport& report) {
     }
     const PcieLink& link = device.pcie;
     const bool narrow = link.lanes < link.max_lanes;
-    // Only a link that has just been used is trained up.
+    // The link is trained up only after recent use.
     const bool used = device.pinned_to_device_bytes_per_second.has_value();
     const bool slow = used && link.gigatransfers_per_second < link.max_gigatransfers_per_second;
     if (link.lanes != 0 && (narrow || slow)) {
@@ -163,7 +163,7 @@ void add_warnings(SystemReport& report) {
 
 Result<SystemReport> inspect(const SystemReportOptions& options) {
   SystemReport report;
-  // Devices first, as a wrong name ends it all.
+  // Devices first, since an unknown device name fails the whole call.
   HEADRACE_TRY_ASSIGN(report.devices, probe_devices(options.device, options.measure));
   report.host = probe_host(options.measure);
   report.engines = probe_engines();
