@@ -1,5 +1,4 @@
-// adler32 as numcodecs has it: the Adler-32 of zlib, four bytes little-endian, before the bytes it is of (or behind
-// them).
+// numcodecs' adler32: zlib's Adler-32, four bytes little-endian, before (or after) the bytes that it covers.
 #include <libdeflate.h>
 
 #include "codec/checksum_codec.h"

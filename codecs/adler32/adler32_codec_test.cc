@@ -1,4 +1,4 @@
-// The checksum of zlib's function of the same name, before the bytes or behind them.
+// The checksum equals that of zlib's adler32(), before or after the bytes.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

@@ -1,4 +1,4 @@
-// The v2 configuration with which a seed of this codec is decoded.
+// The v2 configuration that decodes a seed of this codec.
 #pragma once
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-// astype as numcodecs has it: elements of one of NumPy's types stored as another.
+// numcodecs' astype: elements of one of NumPy's types stored as another.
 #include "base/json.h"
 #include "codec/config_reader.h"
 #include "codec/element_codec.h"

@@ -1,4 +1,4 @@
-// What numcodecs gives for every pair of types is in tests/unit/filter_vectors_test.cc; here are configurations.
+// Tests configurations; tests/unit/filter_vectors_test.cc compares each pair of types with numcodecs.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

@@ -1,8 +1,8 @@
-// Filters that decode each element by itself, on the GPU: astype, cast_value, quantize and the two scales.
+// Elementwise filters on the GPU: astype, cast_value, quantize and the two scales.
 //
-// Included by element_stage.cu, and by tests that run it on the CPU. What is done to an element is src/codec's
-// ElementFilter, the same code on both processors. An element that cannot be decoded is left to the CPU, whose message
-// names it.
+// Included by element_stage.cu, and by tests that run it on the CPU. src/codec's ElementFilter defines the operation on
+// an element; both processors run the same code. A chunk with an element that cannot be decoded is left to the CPU,
+// whose error message names the element.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace headrace::codec::gpu {
 
 constexpr unsigned kElementThreads = 256;
-constexpr std::uint64_t kElementTile = 16 * kElementThreads;  // elements of a thread block
+constexpr std::uint64_t kElementTile = 16 * kElementThreads;  // elements per thread block
 
 struct ElementJob {
   ElementFilter op;
@@ -43,7 +43,7 @@ __device__ inline void lower(std::uint64_t* outcome, std::uint64_t word) {
 #endif
 }
 
-// How many elements a stream has, by the rules of ValueCodec. kNone if they are right.
+// Computes how many elements a stream has. Checks sizes by the rules of ValueCodec and returns kNone if they are right.
 __device__ inline device::DecodeReason count(std::uint64_t src_bytes, unsigned from, unsigned to,
                                              std::uint64_t capacity_bytes, bool exact, std::uint64_t& elements) {
   elements = src_bytes / from;
@@ -77,7 +77,7 @@ __device__ inline void elements_body(const ElementJob& job) {
     const std::uint64_t end = (tile + 1) * kElementTile < count ? (tile + 1) * kElementTile : count;
     const unsigned char* const src = stream.src;
     unsigned char* const dst = stream.dst;
-    // Loads before the stores that might, for all the compiler knows, change what is loaded.
+    // Loads come before the stores, since the compiler must assume that a store changes what is loaded.
     constexpr unsigned kAhead = 4;
     for (std::uint64_t first = tile * kElementTile + threadIdx.x; first < end; first += kAhead * kElementThreads) {
       std::uint64_t bits[kAhead];

@@ -12,7 +12,7 @@ namespace {
 
 __global__ void __launch_bounds__(kElementThreads) decode_elements(ElementJob job) { elements_body(job); }
 
-// The same with what is common known to the compiler.
+// The same for common combinations, as compile-time constants.
 template <ElementFilter::Kind kKind, Number kStored, Number kDecoded>
 __global__ void __launch_bounds__(kElementThreads) decode_elements_as(ElementJob job) {
   job.op.kind = kKind;

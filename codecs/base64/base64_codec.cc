@@ -1,7 +1,7 @@
-// base64 as numcodecs has it: RFC 4648 section 4, with padding, without line breaks.
+// numcodecs' base64: RFC 4648 section 4, with padding, without line breaks.
 //
-// Python's decoder, which numcodecs uses, skips what is not of the alphabet and ignores left-over bits; no encoder
-// writes either, so here both are errors.
+// Python's decoder, which numcodecs uses, skips bytes outside the alphabet and ignores leftover bits. No encoder writes
+// either, so both are errors here.
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The vectors of RFC 4648; nothing but what an encoder writes is read.
+// Decodes the vectors of RFC 4648, and refuses everything that no encoder writes.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
@@ -32,7 +32,7 @@ TEST(Base64Codec, OtherCharactersArePointedAt) {
   EXPECT_EQ(decode(to_bytes("Zm9v\n"), 3).status.code(), Code::kCorrupt);
 }
 
-// Python ignores the bits that the padding leaves over; flipped, they are damage.
+// Python ignores the leftover bits before the padding; here, nonzero ones count as damage.
 TEST(Base64Codec, LeftOverBitsAreZero) {
   const auto codec = make("base64", "{}", 2);
   Decoder decode(*codec);

@@ -1,5 +1,5 @@
-// bitround: floats (in v3 integers too) rounded to some bits of their mantissa. Rounding is not undone, so a chain has
-// nothing to decode; the elements are the stored ones.
+// bitround: floats (in v3 also integers) rounded to some bits of their mantissa. Rounding is not undone, so there is
+// nothing to decode: the elements are the stored ones.
 #include "codec/config_reader.h"
 #include "codec/representation.h"
 #include "codec/stream_codec.h"

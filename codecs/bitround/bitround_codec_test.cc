@@ -1,4 +1,4 @@
-// What is stored is what is read.
+// Reads return the stored elements unchanged.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

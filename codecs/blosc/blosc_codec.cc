@@ -1,9 +1,8 @@
 // blosc: Blosc1 containers, decoded block by block without c-blosc.
 //
-// Going through the blocks here rather than calling c-blosc saves its allocation per container, keeps one zstd and one
-// deflate context for all blocks, and reads planes that did not compress straight from the container: c-blosc copies
-// them to its scratch block before un-shuffling. Type size and inner codec come from the container, never from
-// metadata.
+// Iterating over the blocks here saves c-blosc's allocation per container, keeps one zstd and one deflate context for
+// all blocks, and reads planes that did not compress directly from the container; c-blosc copies them to its scratch
+// block before un-shuffling. Type size and inner codec come from the container, never from metadata.
 #include <libdeflate.h>
 #include <lz4.h>
 #include <zstd.h>
@@ -29,7 +28,7 @@ constexpr std::uint32_t kZstdMagic = 0xFD2FB528;
 constexpr std::size_t kSizeBytes = 4;
 constexpr std::int64_t kMaxItemBytes = 255;
 
-// Grows and never shrinks; a block is at most as large as the chunk metadata promises.
+// Grows and never shrinks. A block is at most as large as the chunk's decoded size in the metadata.
 class Buffer {
  public:
   std::byte* at_least(std::size_t bytes) {
@@ -58,7 +57,7 @@ struct BloscScratch final : Scratch {
 
   Buffer block;               // filtered bytes of one block
   Buffer tile;                // for bit_unshuffle
-  ZSTD_DCtx* zstd = nullptr;  // both made when first met
+  ZSTD_DCtx* zstd = nullptr;  // both created on first use
   libdeflate_decompressor* inflater = nullptr;
 };
 
@@ -66,7 +65,7 @@ bool decode_zstd(BloscScratch& scratch, const std::byte* src, std::size_t src_by
                  std::size_t dst_bytes) {
   if (scratch.zstd == nullptr) scratch.zstd = ZSTD_createDCtx();
   if (scratch.zstd == nullptr) throw std::bad_alloc();
-  // One frame and nothing else: pre-1.0 formats and trailing bytes are not what any Blosc writes.
+  // Exactly one frame: no Blosc writes pre-1.0 formats or trailing bytes.
   if (src_bytes < kSizeBytes || blosc_u32(src) != kZstdMagic) return false;
   if (ZSTD_findFrameCompressedSize(src, src_bytes) != src_bytes) return false;
   return ZSTD_decompressDCtx(scratch.zstd, dst, dst_bytes, src, src_bytes) == dst_bytes;
@@ -82,7 +81,7 @@ bool decode_zlib(BloscScratch& scratch, const std::byte* src, std::size_t src_by
   return result == LIBDEFLATE_SUCCESS && in == src_bytes && out == dst_bytes;
 }
 
-// Sizes are those of one split and fit an int, as the header has been checked.
+// Sizes are those of one split; the header check guarantees that they fit an int.
 bool decode_inner(Inner inner, BloscScratch& scratch, const std::byte* src, std::size_t src_bytes, std::byte* dst,
                   std::size_t dst_bytes) {
   switch (inner) {
@@ -108,13 +107,13 @@ class BloscCodec final : public StreamCodec {
   std::string_view name() const noexcept override { return "blosc"; }
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<BloscScratch>(); }
   Result<std::unique_ptr<Encoder>> make_encoder() const override { return make_blosc_encoder(settings_); }
-  // c-blosc stores what does not shrink, with 16 bytes more. The general allowance for small chunks would be most of
-  // the memory that reads of them pin.
+  // c-blosc stores incompressible data, which adds 16 bytes. The default allowance for small chunks would dominate the
+  // memory that reads pin.
   EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     return {decoded_bytes + decoded_bytes / 4 + 4096};
   }
-  // A container says what is inside it. The configuration only tells what most of them hold, which is what a device
-  // makes room for.
+  // A container says which inner codec it uses. The configuration only says what most containers use, and the device
+  // reserves memory for that one.
   bool describe_for_device(device::DecodeStage& stage) const override {
     stage.codec = name();
     stage.parameters[0] = settings_.inner == Inner::kZstd ? 1 : settings_.inner == Inner::kZlib ? 2 : 0;
@@ -154,7 +153,7 @@ class BloscCodec final : public StreamCodec {
       return corrupt("blosc: block %u of %u bytes cannot be split into %u", index, bytes, splits);
     }
     dst += first;
-    // Shorter than one element: the filters have nothing to do.
+    // Less than one element: the filters do nothing.
     const Filter filter = bytes < header.item_bytes ? Filter::kNone : header.filter;
     std::byte* const decoded = filter == Filter::kNone ? dst : scratch.block.at_least(header.block_bytes);
     const std::byte* planes[BloscHeader::kMaxSplits];
@@ -194,14 +193,14 @@ class BloscCodec final : public StreamCodec {
     return {};
   }
 
-  BloscSettings settings_;  // decoding on the CPU needs none of it
+  BloscSettings settings_;  // not used for decoding on the CPU
 };
 
 int read_inner(ConfigReader& reader, Need need) {
   return reader.choice("cname", need, {"lz4", "zstd", "lz4hc", "blosclz", "zlib", "snappy"});
 }
 
-// `inner` is what read_inner() gives, `shuffle` numcodecs' number.
+// `inner` comes from read_inner(); `shuffle` is numcodecs' number.
 void set_inner_and_filter(int inner, std::int64_t shuffle, BloscSettings& settings) {
   settings.inner = inner == 1 ? Inner::kZstd : inner == 4 ? Inner::kZlib : Inner::kLz4;
   settings.filter = shuffle == 0 ? Filter::kNone : Filter::kShuffle;
@@ -215,7 +214,7 @@ BloscSettings read_v3_form(ConfigReader& reader) {
   settings.level = static_cast<int>(reader.integer("clevel", Need::kRequired, 0, 9));
   const int shuffle = reader.choice("shuffle", Need::kRequired, {"noshuffle", "shuffle", "bitshuffle"});
   set_inner_and_filter(inner, shuffle, settings);
-  // Not only up to 255: for wider elements the writer gives their width, and Blosc itself stores 1.
+  // May exceed 255: writers give the element's width even if it is larger, and Blosc itself then stores 1.
   const std::int64_t item =
       reader.integer("typesize", shuffle == 0 ? Need::kOptional : Need::kRequired, 1, INT32_MAX, 1);
   settings.item_bytes = item > kMaxItemBytes ? 1 : static_cast<std::uint32_t>(item);
@@ -223,7 +222,7 @@ BloscSettings read_v3_form(ConfigReader& reader) {
   return settings;
 }
 
-// numcodecs leaves out what has its default value, and takes the type size from the array.
+// numcodecs omits settings that have their default value, and takes the type size from the array.
 BloscSettings read_numcodecs_form(ConfigReader& reader, const CodecArgs& context) {
   BloscSettings settings;
   const int inner = read_inner(reader, Need::kOptional);

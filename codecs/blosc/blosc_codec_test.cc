@@ -1,4 +1,4 @@
-// Containers of c-blosc decode to the same bytes as c-blosc gives; everything else ends in a status.
+// c-blosc's containers decode to the same bytes as with c-blosc; all others fail with a status.
 #include <blosc.h>
 
 #include "tests/support/codec_testing.h"
@@ -21,7 +21,7 @@ Bytes compress(const Bytes& plain, const char* inner, int shuffle, std::size_t i
 
 MadeCodec blosc() { return make("numcodecs.blosc"); }
 
-// Decodes with c-blosc and with ours, and compares.
+// Decodes with c-blosc and with headrace, and compares.
 void expect_same(Decoder& decode, const Bytes& plain, const Bytes& container, const std::string& what) {
   Bytes reference(plain.size());
   ASSERT_EQ(blosc_decompress_ctx(container.data(), reference.data(), reference.size(), 1), int(plain.size())) << what;
@@ -100,7 +100,7 @@ TEST(BloscCodec, WiderTypesThanTheFormatKnowsAreBytes) {
   expect_same(decode, plain, container, "item 300");
 }
 
-// What our encoder writes is for every reader: c-blosc gives the same bytes, and sees the same layout.
+// Containers written by headrace decode with c-blosc to the same bytes, and c-blosc sees the same layout.
 TEST(BloscCodec, TheReferenceReadsWhatWeWrite) {
   for (const char* inner : {"lz4", "zstd"}) {
     for (const char* filter : {"noshuffle", "shuffle"}) {
@@ -162,7 +162,7 @@ TEST(BloscCodec, DamagedContainers) {
   damage(*codec, compress(sample(64, Content::kRandom), "lz4", BLOSC_SHUFFLE, 4), 64);
 }
 
-// Each rule of the header, one broken field at a time.
+// Tests each rule of the header with one broken field at a time.
 TEST(BloscCodec, HeaderRules) {
   const Bytes plain = sample(4096, Content::kSmooth);
   const Bytes good = compress(plain, "zstd", BLOSC_SHUFFLE, 4, 1024);
@@ -205,7 +205,7 @@ TEST(BloscCodec, HeaderRules) {
     EXPECT_EQ(got.status.code(), rule.code) << rule.word << ": " << got.status.to_string();
     EXPECT_NE(got.status.message().find(rule.word), std::string::npos) << got.status.message();
   }
-  // A start whose size word would end beyond the container.
+  // A block start whose size word would reach past the container's end.
   Bytes late = good;
   const auto start = static_cast<std::uint32_t>(good.size() - 3);
   std::memcpy(&late[16], &start, 4);

@@ -1,23 +1,25 @@
-// Device code of Blosc1 containers: everything around the inner decoders.
+// Device code for Blosc1 containers: everything around the inner decoders.
 //
-// A batch takes five steps; the host sees no stored byte and waits for nothing:
-//   parse     a thread a container: the header; how many blocks, streams and tiles it makes
+// A batch takes five steps. The host reads no stored bytes and waits for nothing:
+//   parse     one thread per container: the header; how many blocks, streams and tiles it has
 //   scan      where each container's share of the lists begins
-//   streams   a thread a block: its start and the sizes of its splits become Lz4Streams
-//   seal      a thread a stream: what belongs to a container found bad meanwhile is crossed out; streams for the others
-//             (of few containers, one thread block does all of this)
+//   streams   one thread per block: its start and the sizes of its splits become Lz4Streams
+//   seal      one thread per stream: drops streams of containers found bad meanwhile; fills the lists of zstd and
+//             deflate streams
+//             (for few containers, one thread block does all of this)
 //   (inner    enqueue_lz4 for lz4; blosc_inner_device.cuh for blosclz and snappy; or enqueue_zstd; or enqueue_deflate)
-//   epilogue  a thread block a tile: un-shuffles, and copies what is stored as it is; a launch for each UnshuffleWay,
-//   which
-//             ends at once where no container takes it
-// Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded into dst. Splits that did
-// not compress are read by the epilogue where they lie in the container.
+//   epilogue  one thread block per tile: un-shuffles, and copies what is stored unencoded; one launch per UnshuffleWay,
+//             which ends at once if no container uses it
+// Filtered containers are decoded into scratch and un-shuffled into dst; others are decoded directly into dst. The
+// epilogue reads splits that did not compress from the container itself.
 //
-// Accepts and refuses what blosc_header.cc and blosc_codec.cc do, save that these are left to the CPU (kHostOnly):
-// inner zstd and zlib, unless the array's configuration names it, and then all others; other inner codecs, inner
-// formats and Blosc2, which it refuses as unsupported; containers of more streams than Allowance, which is one for each
-// 512 decoded bytes and 32 besides, of zstd one for each 8 KiB and 8, of zlib one for each 4 KiB and 16; containers
-// whose streams overlap.
+// Accepts and refuses the same containers as blosc_header.cc and blosc_codec.cc, except that these are left to the CPU
+// (kHostOnly):
+//   inner zstd and zlib, unless the array's configuration names that codec; then all other inner codecs
+//   other inner codecs and inner formats, and Blosc2, which the CPU refuses as unsupported
+//   containers with more streams than Allowance: 32 plus one per 512 decoded bytes; zstd: 8 plus one per 8 KiB;
+//     zlib: 16 plus one per 4 KiB
+//   containers whose streams overlap
 #pragma once
 
 #include <cstdint>
@@ -43,7 +45,7 @@ constexpr unsigned kMaxSplits = 16, kMinSplitItems = 128;
 constexpr unsigned kMaxBlockBytes = (0x7fffffffu - 255 * 4) / 3;
 constexpr unsigned kInnerBlosclz = 0, kInnerLz4 = 1, kInnerSnappy = 2, kInnerZlib = 3, kInnerZstd = 4;
 
-// What is to be done with a stream besides its entry in the list for enqueue_lz4.
+// What remains to be done with a stream, besides its entry in the list for enqueue_lz4.
 enum class Tag : std::uint8_t {
   kDecoded,  // nothing: enqueue_lz4 decodes it, or its container is bad
   kInPlace,  // src is the decoded bytes
@@ -53,10 +55,10 @@ enum class Tag : std::uint8_t {
   kZlib,
 };
 
-// What the array's configuration names: streams of this inner codec are decoded here, and no other.
+// The inner codec in the array's configuration: the device decodes streams of it, and of no other.
 enum class Named : std::uint8_t { kOthers, kZstd, kZlib };
 
-// One container, as parsed.
+// A parsed container.
 struct Container {
   const Byte* src;
   Byte* dst;
@@ -64,14 +66,14 @@ struct Container {
   std::uint32_t block_bytes, block_count;  // a stored container is one block of one split
   std::uint32_t tiles_per_block;
   std::uint16_t item_bytes;
-  std::uint8_t splits;  // of a whole block; a short last one is not split
+  std::uint8_t splits;  // of a full block; a short last one is not split
   std::uint8_t inner;
   Filter filter;
   shuffle::UnshuffleWay path;
   std::uint32_t stored;
 };
 
-// Shares of the lists: counts after parse, places after scan.
+// Shares of the lists: counts after parse, offsets after scan.
 struct alignas(16) Shares {
   std::uint32_t streams, blocks, tiles, scratch;  // scratch in units of 16 bytes
 
@@ -84,13 +86,13 @@ struct alignas(16) Shares {
   }
 };
 
-// How many streams a container may have.
+// Upper bound on a container's streams.
 struct Allowance {
   std::uint32_t base = 32;
   std::uint32_t bytes_per_stream = 512;
   __host__ __device__ U64 of(U64 decoded_bytes) const { return base + decoded_bytes / bytes_per_stream; }
 };
-// These need more memory for a stream. Nobody splits blocks of zstd; those of zlib are split as lz4's are.
+// These need more memory per stream. No known writer splits blocks of zstd; those of zlib are split like lz4's.
 inline constexpr Allowance kZstdAllowance{8, 8192}, kZlibAllowance{16, 4096};
 __host__ __device__ constexpr Allowance allowance_for(Named named) {
   return named == Named::kZstd ? kZstdAllowance : named == Named::kZlib ? kZlibAllowance : Allowance{};
@@ -104,19 +106,19 @@ struct Job {
   Named named = Named::kOthers;
   unsigned stage = 0;
   Allowance allowance;
-  // In scratch: an entry for each container
+  // In scratch; one entry per container:
   Container* containers = nullptr;
   Shares* shares = nullptr;
-  U64* encoded_bytes = nullptr;  // of all its streams
-  // and for each stream.
+  U64* encoded_bytes = nullptr;  // sum over all its streams
+  // One entry per stream:
   Lz4Stream* streams = nullptr;
   Tag* tags = nullptr;
-  ZstdStream* zstd_streams = nullptr;        // if that is named
-  DeflateStream* deflate_streams = nullptr;  // if zlib is
+  ZstdStream* zstd_streams = nullptr;        // if zstd is named
+  DeflateStream* deflate_streams = nullptr;  // if zlib is named
   Shares* totals = nullptr;                  // one
   std::uint32_t* others = nullptr;           // one, zeroed before: streams that are neither lz4 nor in place
-  std::uint32_t* paths = nullptr;            // one, zeroed before: a bit for each UnshuffleWay that a container takes
-  std::uint32_t* ticket = nullptr;           // one, zeroed before: the inner decoder's
+  std::uint32_t* paths = nullptr;            // one, zeroed before: a bit for each UnshuffleWay that a container uses
+  std::uint32_t* ticket = nullptr;           // one, zeroed before: for the inner decoder
   Byte* decoded = nullptr;
 };
 
@@ -132,7 +134,7 @@ struct Verdict {
   unsigned at = 0;
 };
 
-// Fills in all but tiles_per_block. The rules, and their order, are those of parse_blosc_header().
+// Fills in all but tiles_per_block. Applies the rules of parse_blosc_header(), in the same order.
 __device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, Named named, Container& out) {
   if (chunk.src_bytes < kHeaderBytes) return {DecodeReason::kTruncated, 0};
   const Byte* h = chunk.src;
@@ -182,7 +184,7 @@ __device__ inline Verdict parse_header(const device::gpu::Chunk& chunk, Named na
   if (!decoded_here) return {DecodeReason::kHostOnly, 2};
   if ((flags & 0x10) == 0 && out.item_bytes <= kMaxSplits && out.block_bytes / out.item_bytes >= kMinSplitItems) {
     out.splits = static_cast<std::uint8_t>(out.item_bytes);
-    if (out.block_bytes % out.splits != 0) return {DecodeReason::kHeader, 8};  // block 0 is whole
+    if (out.block_bytes % out.splits != 0) return {DecodeReason::kHeader, 8};  // block 0 is full
   }
   return {};
 }
@@ -229,7 +231,7 @@ __device__ inline void parse_body(const Job& job) {
 
 // ---- scan ----
 
-// One thread block; `shared` has an entry for each thread.
+// Runs in one thread block; `shared` has an entry for each thread.
 __device__ inline void scan_body(const Job& job, Shares* shared) {
   const Shares all = lz77::scan_by_block(
       job.count, shared, [&job](std::uint32_t i) { return job.shares[i]; },
@@ -237,11 +239,11 @@ __device__ inline void scan_body(const Job& job, Shares* shared) {
   if (threadIdx.x == 0) *job.totals = all;
 }
 
-// The container whose share of `kMember` holds x: the last that begins at or before it. It is looked for from `low` on.
+// The container whose share of `kMember` contains x: the last one that begins at or before it. Searches from `low` on.
 // REQUIRES: x < the total; x is not before container `low`.
 template <std::uint32_t Shares::*kMember>
 __device__ inline unsigned find(const Shares* shares, unsigned count, std::uint32_t x, unsigned low = 0) {
-  unsigned high = low + 2 < count ? low + 2 : count;  // most often the next one
+  unsigned high = low + 2 < count ? low + 2 : count;  // usually the next one
   if (high < count && shares[high].*kMember <= x) {
     low = high;
     high = count;
@@ -322,7 +324,7 @@ __device__ inline Verdict list_block(const Job& job, unsigned i, const Container
     job.tags[place.stream + j] = tag;
     if (tag == Tag::kBlosclz || tag == Tag::kSnappy) atomicAdd(job.others, 1u);
   }
-  // Blocks that share bytes would make the list longer than the bounds that its decoders were given.
+  // Blocks that share bytes could make the streams' total size exceed the limits given to the inner decoders.
   if (encoded_sum > c.src_bytes || atomicAdd(&job.encoded_bytes[i], encoded_sum) + encoded_sum > c.src_bytes) {
     if (verdict.reason == DecodeReason::kNone) verdict = {DecodeReason::kHostOnly, 8};
   }
@@ -366,7 +368,7 @@ __device__ inline void seal_body(const Job& job) {
 
 // ---- epilogue ----
 
-// What a thread block keeps of the Blosc block it works on.
+// Shared state of a thread block for the Blosc block it works on.
 template <shuffle::UnshuffleWay kPath>
 struct EpilogueShared {
   const Byte* planes[kMaxSplits];
@@ -374,13 +376,13 @@ struct EpilogueShared {
   unsigned tile[shuffle::kSharedWords<kPath>];
 };
 
-// The tiles of those containers that take this path.
+// Processes the tiles of the containers that take this path.
 template <shuffle::UnshuffleWay kPath>
 __device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shared) {
   if ((*job.paths >> static_cast<unsigned>(kPath) & 1) == 0) return;
   const shuffle::Share share = shuffle::share_of(job.totals->tiles, blockIdx.x, gridDim.x);
   unsigned i = 0;
-  std::uint32_t end = 0;  // of container i's tiles
+  std::uint32_t end = 0;  // end of container i's tiles
   Container c{};
   Shares shares{};
   bool fine = false;
@@ -400,7 +402,7 @@ __device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shar
     const std::uint32_t b = (x - shares.tiles) / c.tiles_per_block;
     const std::uint32_t tile = x - shares.tiles - b * c.tiles_per_block;
     const Place place = place_of(c, shares, b);
-    __syncthreads();  // the block before is done
+    __syncthreads();  // the previous block is done
     if (threadIdx.x < place.splits) {
       const Lz4Stream stream = job.streams[place.stream + threadIdx.x];
       const bool in_place = job.tags[place.stream + threadIdx.x] == Tag::kInPlace;
@@ -426,11 +428,11 @@ __device__ inline void epilogue_body(const Job& job, EpilogueShared<kPath>& shar
 
 // ---- memory ----
 
-// Where things lie in the stage's scratch, from the limits alone.
+// Offsets of the arrays in the stage's scratch, derived from the limits alone.
 struct Layout {
   std::uint64_t containers = 0, shares = 0, encoded_bytes = 0, totals = 0, streams = 0, tags = 0, entropy_streams = 0,
                 decoded = 0, inner = 0;
-  std::uint64_t stream_count = 0;  // bound
+  std::uint64_t stream_count = 0;  // upper bound
 
   static constexpr std::uint64_t kTotalsBytes = sizeof(Shares) + 3 * sizeof(std::uint32_t);
 

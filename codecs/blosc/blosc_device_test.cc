@@ -1,5 +1,5 @@
-// Blosc's device code, run on the CPU between guard pages, against the CPU's codec and c-blosc: same verdicts, same
-// bytes. What it leaves to the CPU is asked for by name.
+// Blosc's device code, run on the CPU between guard pages and compared with the CPU codec and with c-blosc: verdicts
+// and bytes must be the same. Containers that are left to the CPU are listed explicitly.
 // clang-format off: gives the kernels their keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -40,7 +40,7 @@ class BloscDevice : public DeviceDecodeTest<BloscOnCpu> {
     return decode_(container, capacity, exact);
   }
   void choose_way(Flush, std::size_t) override {}
-  // There is one way.
+  // There is only one way to decode, so the words are equal.
   void expect_alike(const DecodeOutcome& first, const DecodeOutcome& second) override {
     EXPECT_EQ(first.word, second.word);
     EXPECT_TRUE(gpu_.within_limits);
@@ -50,7 +50,7 @@ class BloscDevice : public DeviceDecodeTest<BloscOnCpu> {
     ASSERT_TRUE(expect_decoded(container, plain.size(), what) == plain) << what;
   }
 
-  // Containers whose inner codec is `inner`, good and damaged; those with another one are left to the CPU.
+  // Tests good and damaged containers whose inner codec is `inner`; those with another one are left to the CPU.
   void expect_inner(const char* inner, const char* unnamed) {
     const SplitMode never(BLOSC_NEVER_SPLIT);
     for (const std::size_t bytes : {127, 1000, 10007, 70001}) {
@@ -119,7 +119,7 @@ TEST_F(BloscDevice, SameBytesAsTheReference) {
   EXPECT_GT(gpu_.other_streams, 1000u);
 }
 
-// c-blosc splits large blocks only; several of them here.
+// c-blosc splits only large blocks; this uses several of them.
 TEST_F(BloscDevice, SplitAndUnsplitBlocks) {
   const Bytes plain = sample(200'003, Content::kSmooth);
   for (const int mode : {BLOSC_ALWAYS_SPLIT, BLOSC_NEVER_SPLIT, BLOSC_FORWARD_COMPAT_SPLIT}) {
@@ -135,7 +135,7 @@ TEST_F(BloscDevice, SplitAndUnsplitBlocks) {
   }
 }
 
-// Ours splits blocks of any size.
+// headrace's encoder splits blocks of any size.
 TEST_F(BloscDevice, WhatOurEncoderWrites) {
   for (std::size_t item = 1; item <= 17; ++item) {
     for (const char* filter : {"noshuffle", "shuffle"}) {
@@ -152,7 +152,7 @@ TEST_F(BloscDevice, WhatOurEncoderWrites) {
           ASSERT_TRUE(got.ok());
           container.resize(*got);
           expect_container(plain, container, config);
-          // The same blocks said to be shuffled by bits: what comes out is the CPU codec's business.
+          // The same blocks with the bit shuffle flag set: the CPU codec defines the result.
           if ((std::to_integer<unsigned>(container[2]) & 2) == 0) {
             container[2] = (container[2] & std::byte{0xFE}) | std::byte{4};
             ASSERT_TRUE(same_verdict(container, bytes)) << config;
@@ -182,14 +182,14 @@ TEST_F(BloscDevice, StoredEmptyAndSmaller) {
   EXPECT_EQ(run(container, 4999, false, got).reason(), DecodeReason::kWrongSize);
 }
 
-// As for arrays whose configuration names it.
+// For arrays whose configuration names zstd.
 TEST_F(BloscDevice, InnerZstd) {
   gpu_.named = codec::gpu::blosc::Named::kZstd;
   expect_inner("zstd", "zlib");
   EXPECT_GT(gpu_.zstd_streams, 100u);
   if (HasFatalFailure()) return;
   const Bytes good = compress(sample(900, Content::kText), "zstd", 1, 4, 512);
-  // The stream is one frame: none that is skipped, and nothing behind it.
+  // The stream must be exactly one frame: no skippable frame, nothing after it.
   for (const bool before : {true, false}) {
     Bytes two = good;
     std::uint32_t start, encoded;
@@ -227,14 +227,14 @@ TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
   for (const char* inner : {"zstd", "zlib"}) {
     EXPECT_TRUE(run(compress(plain, inner, BLOSC_SHUFFLE, 4), 10'000, true, got).host_only()) << inner;
   }
-  // Blocks of 128 bytes make more streams than a container of this size is given.
+  // Blocks of 128 bytes make more streams than a container of this size may have.
   const SplitMode mode(BLOSC_NEVER_SPLIT);
   const Bytes many = compress(plain, "lz4", BLOSC_SHUFFLE, 4, 128);
   EXPECT_TRUE(run(many, 10'000, true, got).ok());
   gpu_.allowance = {};
   EXPECT_TRUE(run(many, 10'000, true, got).host_only());
   EXPECT_TRUE(run(compress(plain, "lz4", BLOSC_SHUFFLE, 4, 1024), 10'000, true, got).ok());
-  // Blocks that share bytes: the sum of the streams would be more than the decoders are told to expect.
+  // Blocks that share bytes: their total size would exceed the limits given to the inner decoders.
   Bytes shared = compress(sample(512, Content::kText), "lz4", BLOSC_NOSHUFFLE, 1, 512);
   const std::uint32_t first = 20, moved = 16 + 8 * 4, blocks = 8, decoded = blocks * 512;
   shared.insert(shared.begin() + first, moved - first, std::byte{0});
@@ -246,7 +246,7 @@ TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
   EXPECT_TRUE(run(shared, decoded, true, got).host_only());
 }
 
-// What a configuration says decides whether a device is asked at all.
+// The configuration decides whether a device is used at all.
 TEST_F(BloscDevice, Description) {
   for (const char* inner : {"lz4", "lz4hc", "blosclz", "snappy", "zlib", "zstd"}) {
     device::DecodeStage stage;
@@ -260,7 +260,7 @@ TEST_F(BloscDevice, SeedsLikeTheCodec) {
   for (const auto& [path, content, seed] : seeds) {
     const int before = host_only_;
     EXPECT_TRUE(same_verdict(seed.stream, seed.capacity, seed.exact)) << path;
-    // Nothing but inner zlib and zstd is left to the CPU.
+    // Only inner zlib and zstd are left to the CPU.
     if (host_only_ != before) {
       EXPECT_GT(std::to_integer<unsigned>(seed.stream[2]) >> 5, 2u) << path;
     }
@@ -275,7 +275,7 @@ TEST_F(BloscDevice, DamagedContainers) {
       ASSERT_TRUE(same_verdict(good, 700));
       for (std::size_t length = 0; length < good.size(); ++length) {
         ASSERT_TRUE(same_verdict({good.data(), length}, 700)) << inner << " cut to " << length;
-        Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));  // and with its size put right
+        Bytes patched(good.begin(), good.begin() + std::ptrdiff_t(length));  // truncated, with the size field corrected
         if (length < 16) continue;
         const auto bytes = static_cast<std::uint32_t>(length);
         std::memcpy(&patched[12], &bytes, 4);
@@ -318,7 +318,7 @@ TEST_F(BloscDevice, RandomDamage) {
   EXPECT_LT(host_only_, 300);
 }
 
-// A wave: good and bad containers of all kinds side by side, more than one thread block's worth.
+// One wave with good and bad containers of all kinds, more than one thread block handles.
 TEST_F(BloscDevice, OneBadContainerLeavesTheOthersExact) {
   constexpr std::size_t kCount = 90, kBytes = 3000;
   std::mt19937 rng(11);

@@ -20,8 +20,8 @@ constexpr unsigned kFlagShuffle = 0x01, kFlagStored = 0x02, kFlagNoSplit = 0x10;
 constexpr unsigned kInnerShift = 5;
 constexpr std::size_t kWordBytes = 4;
 constexpr std::size_t kMaxPlainBytes = INT_MAX - BloscHeader::kBytes;
-// Blocks are decoded in parallel and, split, each plane of four-byte elements is one full LZ4 window. c-blosc's own
-// choice for level 5 lies between this and twice as much.
+// Blocks are decoded in parallel, and a plane of a split block of four-byte elements is one full LZ4 window. c-blosc's
+// own choice for level 5 is between this and twice as much.
 constexpr std::uint32_t kBlockBytes = 256 << 10;
 
 void put_word(std::byte* at, std::size_t value) {
@@ -34,7 +34,7 @@ class BloscEncoder final : public Encoder {
     if (settings.inner == BloscHeader::Inner::kZstd) {
       zstd_ = ZSTD_createCCtx();
       if (zstd_ == nullptr) throw std::bad_alloc();
-      // The scale is c-blosc's.
+      // Uses c-blosc's mapping of levels.
       const int level = settings.level == 9   ? ZSTD_maxCLevel()
                         : settings.level == 8 ? ZSTD_maxCLevel() - 2
                                               : 2 * settings.level - 1;
@@ -46,7 +46,7 @@ class BloscEncoder final : public Encoder {
   BloscEncoder& operator=(const BloscEncoder&) = delete;
 
   std::size_t bound_bytes(std::size_t plain_bytes) const override {
-    // What does not shrink is stored as it is; while it is tried, each block has a start and each split a length.
+    // Incompressible data is stored. While compression is attempted, each block has a start and each split a length.
     const std::size_t blocks = plain_bytes / std::max<std::size_t>(block_bytes(plain_bytes), 1) + 1;
     return BloscHeader::kBytes + plain_bytes + blocks * kWordBytes * (1 + BloscHeader::kMaxSplits);
   }
@@ -69,7 +69,7 @@ class BloscEncoder final : public Encoder {
   }
 
  private:
-  // Whole elements, so that a block can be split into planes; what is left is a short block.
+  // A multiple of the element size, so that a block can be split into planes; the rest is a short block.
   std::size_t block_bytes(std::size_t plain_bytes) const {
     const std::size_t item = settings_.item_bytes;
     const std::size_t wanted = settings_.block_bytes != 0 ? settings_.block_bytes : kBlockBytes;
@@ -85,7 +85,7 @@ class BloscEncoder final : public Encoder {
     header.decoded_bytes = static_cast<std::uint32_t>(plain_bytes);
     header.block_bytes = static_cast<std::uint32_t>(block_bytes(plain_bytes));
     header.stored = settings_.level == 0 || plain_bytes == 0;
-    // Planes on their own suit lz4's short window; zstd gains from seeing all of them.
+    // lz4 benefits from separate planes because of its short window; zstd gains from seeing all of them.
     header.may_split = settings_.inner == BloscHeader::Inner::kLz4;
     return header;
   }
@@ -112,7 +112,7 @@ class BloscEncoder final : public Encoder {
         const std::byte* const split = block + j * split_bytes;
         std::byte* const stream = &out[at + kWordBytes];
         std::size_t stream_bytes = encode_split(split, split_bytes, stream);
-        if (stream_bytes == 0) {  // as long as its plain bytes means: these are they
+        if (stream_bytes == 0) {  // an encoded size equal to the plain size marks an unencoded split
           std::memcpy(stream, split, split_bytes);
           stream_bytes = split_bytes;
         }
@@ -123,7 +123,7 @@ class BloscEncoder final : public Encoder {
     return at;
   }
 
-  // 0: does not become shorter.
+  // Returns 0 if the result would not be shorter.
   std::size_t encode_split(const std::byte* plain, std::size_t plain_bytes, std::byte* out) {
     if (plain_bytes < 2) return 0;
     if (zstd_ != nullptr) {

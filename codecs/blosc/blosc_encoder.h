@@ -1,4 +1,4 @@
-// The encoder of Blosc1 containers: lz4 and zstd inside, byte shuffle or none.
+// Encoder of Blosc1 containers: inner codec lz4 or zstd, byte shuffle or no filter.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace headrace::codec {
 struct BloscSettings {
   BloscHeader::Inner inner = BloscHeader::Inner::kLz4;
   BloscHeader::Filter filter = BloscHeader::Filter::kShuffle;
-  int level = 5;                  // Blosc's: 0 stores, 9 is the best
+  int level = 5;                  // Blosc's scale: 0 stores, 9 compresses best
   std::uint32_t item_bytes = 1;   // 1..255
-  std::uint32_t block_bytes = 0;  // 0: chosen here
-  const char* refusal = nullptr;  // what there is no encoder for; null: all of it is supported
+  std::uint32_t block_bytes = 0;  // 0: chosen by the encoder
+  const char* refusal = nullptr;  // the setting that cannot be encoded; null if all are supported
 };
 
-// kUnsupported with the refusal.
+// Fails with kUnsupported and `settings.refusal` if that is set.
 Result<std::unique_ptr<Encoder>> make_blosc_encoder(const BloscSettings& settings);
 
 }  // namespace headrace::codec

@@ -1,4 +1,5 @@
-// Blosc containers and shuffled chunks on the GPU, through Device::make_decoder: the CPU codec's bytes and verdicts.
+// Blosc containers and shuffled chunks on the GPU, through Device::make_decoder: bytes and verdicts equal the CPU
+// codec's.
 #include <blosc.h>
 
 #include <cstdio>
@@ -24,7 +25,7 @@ Bytes compress(const Bytes& plain, const char* inner, int shuffle, std::size_t i
   return out;
 }
 
-// What came out of a batch; canaries between the results have been looked at.
+// Results of a batch, after checking the canaries between them.
 struct Results {
   std::vector<DecodeOutcome> outcomes;
   std::vector<Bytes> bytes;
@@ -40,7 +41,7 @@ class BloscGpu : public ::testing::Test {
     event_ = device_->create_event().value();
   }
 
-  // Decodes containers of one codec; sources and results begin `off` bytes behind an aligned address.
+  // Decodes containers of one codec; sources and results begin `off` bytes after an aligned address.
   void decode(const codec::StreamCoder& codec, const std::vector<Bytes>& encoded, std::size_t capacity, bool exact,
               std::size_t off, Results& results) {
     constexpr std::size_t kCanary = 64;
@@ -101,7 +102,8 @@ class BloscGpu : public ::testing::Test {
     device_->deallocate_pinned(in_host, in_bytes);
   }
 
-  // Verdicts and bytes must be the CPU codec's, save what is left to the CPU; returns how many of those.
+  // Verdicts and bytes must equal the CPU codec's, except for containers left to the CPU; returns how many of those
+  // there are.
   int compare(const codec::StreamCoder& codec, const std::vector<Bytes>& encoded, std::size_t capacity,
               std::size_t off) {
     Results got;
@@ -166,7 +168,7 @@ TEST_F(BloscGpu, SmallBlocks) {
   EXPECT_LE(compare(*codec, containers, 100'001, 0), 21);
 }
 
-// Thousands of containers, every eighth of them damaged: the others are exact.
+// Thousands of containers, every eighth of them damaged; the others must decode exactly.
 TEST_F(BloscGpu, DamagedAmongManyGoodOnes) {
   const auto codec = make("numcodecs.blosc");
   constexpr std::size_t kBytes = 4000;

@@ -77,7 +77,8 @@ Status parse_blosc_table(std::span<const std::byte> container, std::uint64_t byt
   if (header.block_count > body / kStartBytes) {
     return corrupt("blosc: container of %u bytes has no room for %u block starts", container_bytes, header.block_count);
   }
-  // Starts need not rise: threads write blocks as they finish. Blocks may share bytes, which does no harm here.
+  // Starts need not be in rising order: threads write blocks as they finish. Blocks may share bytes, which is harmless
+  // here.
   const std::uint32_t first = static_cast<std::uint32_t>(BloscHeader::kBytes) + kStartBytes * header.block_count;
   if (container.size() < first) {
     return corrupt("blosc: %zu bytes do not reach the end of %u block starts", container.size(), header.block_count);

@@ -1,7 +1,7 @@
-// BloscHeader: the checked header of a Blosc1 container.
+// BloscHeader: the validated header of a Blosc1 container.
 //
-// Everything that can be checked without decoding is checked here, before a byte of output is written: fields, the
-// container's own size, and that each block starts behind the table of starts and inside the container.
+// parse_blosc_header() checks all that can be checked before decoding: the fields, the container's own size, and that
+// each block starts after the table of starts and inside the container.
 #pragma once
 
 #include <headrace/status.h>
@@ -21,14 +21,14 @@ struct BloscHeader {
 
   Inner inner = Inner::kBlosclz;
   Filter filter = Filter::kNone;
-  bool stored = false;  // the decoded bytes follow the header as they are
+  bool stored = false;  // the decoded bytes follow the header unencoded
   bool may_split = false;
   std::uint32_t item_bytes = 1;
   std::uint32_t decoded_bytes = 0;
   std::uint32_t block_bytes = 0;  // > 0 unless decoded_bytes is 0
   std::uint32_t block_count = 0;  // 0 when stored
 
-  // Streams a block of `bytes` is made of: a short last block is never split.
+  // How many streams a block of `bytes` consists of. A short last block is never split.
   std::uint32_t splits(std::uint32_t bytes) const noexcept {
     const bool split =
         may_split && bytes == block_bytes && item_bytes <= kMaxSplits && block_bytes / item_bytes >= kMinSplitItems;
@@ -36,9 +36,9 @@ struct BloscHeader {
   }
 };
 
-// kCorrupt, or kUnsupported for Blosc2 containers and inner codecs without a number in Blosc1.
+// Fails with kCorrupt, or with kUnsupported for Blosc2 containers and inner codecs without a number in Blosc1.
 Status parse_blosc_header(std::span<const std::byte> container, BloscHeader& header) noexcept;
-// The same of a container of `bytes`, of which only the first ones are there; also kCorrupt where they end before the
+// The same for a container of `bytes`, given only its beginning. Also fails with kCorrupt if `table` ends before the
 // table of starts does.
 Status parse_blosc_table(std::span<const std::byte> table, std::uint64_t bytes, BloscHeader& header) noexcept;
 

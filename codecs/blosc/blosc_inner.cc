@@ -7,15 +7,15 @@ namespace {
 
 std::size_t byte_at(const std::byte* at) { return std::to_integer<std::size_t>(*at); }
 
-// Copies within the output, forward, so that a distance shorter than the length repeats.
-// REQUIRES: 0 < distance <= bytes written so far; length <= room, the bytes left in the output.
+// Copies forward within the output, so that a distance shorter than the length repeats the bytes. REQUIRES: 0 <
+// distance <= bytes written so far; length <= room, the bytes left in the output.
 inline void copy_match(std::byte* out, std::size_t distance, std::size_t length, std::size_t room) noexcept {
   if (distance == 1) {
     std::memset(out, std::to_integer<int>(*(out - 1)), length);
     return;
   }
   if (length > 64) {
-    // What is there is copied behind itself, twice as much each time: no copy waits for the bytes of the one before.
+    // Doubles the copied range each time, so that no copy depends on the bytes of the one just before.
     const std::byte* const from = out - distance;
     for (; length > distance; distance *= 2) {
       std::memcpy(out, from, distance);
@@ -25,7 +25,7 @@ inline void copy_match(std::byte* out, std::size_t distance, std::size_t length,
     std::memcpy(out, from, length);
     return;
   }
-  // Vectors may go beyond the match where the output has room: that is overwritten later.
+  // Vectors may overrun the match while the output has room; the excess is overwritten later.
   if (distance >= 16 && room - length >= 16) {
     const std::byte* from = out - distance;
     for (std::size_t i = 0; i < length; i += 16) std::memcpy(out + i, from + i, 16);
@@ -33,7 +33,8 @@ inline void copy_match(std::byte* out, std::size_t distance, std::size_t length,
   }
   std::size_t i = 0;
   if (room - length >= 8) {
-    // What repeats every `distance` bytes repeats every multiple of it too: once that is 8, whole words can be copied.
+    // A pattern of period `distance` also has every multiple of it as a period. From a multiple of at least 8 on, whole
+    // words can be copied.
     std::size_t period = distance;
     while (period < 8) period += distance;
     for (; i < period - distance && i < length; ++i) out[i] = *(out + i - distance);
@@ -43,7 +44,7 @@ inline void copy_match(std::byte* out, std::size_t distance, std::size_t length,
   for (; i < length; ++i) out[i] = *(out + i - distance);
 }
 
-// Same for bytes of the input. REQUIRES: length <= room, length <= left.
+// The same for literals from the input. REQUIRES: length <= room, length <= left.
 inline void copy_literals(std::byte* out, const std::byte* in, std::size_t length, std::size_t room,
                           std::size_t left) noexcept {
   if (length <= 32 && room >= 32 && left >= 32) {
@@ -55,9 +56,9 @@ inline void copy_literals(std::byte* out, const std::byte* in, std::size_t lengt
 
 }  // namespace
 
-// A control byte below 32 announces that many literals and one more. Otherwise its top three bits are the length and
-// its low five the high bits of the distance; a length of 7 goes on in bytes until one is not 255; both parts of the
-// distance at their largest mean that 16 more bits follow. The first control byte is always literals, and a stream ends
+// A control byte below 32 announces that many literals plus one. Otherwise its top three bits are the length and its
+// low five the high bits of the distance. A length of 7 continues in bytes until one is not 255. If both parts of the
+// distance have their maximum, 16 more bits follow. The first control byte always announces literals, and a stream ends
 // in literals.
 bool decode_blosclz(const std::byte* src, std::size_t src_bytes, std::byte* dst, std::size_t dst_bytes) noexcept {
   constexpr std::size_t kMaxNear = 8191;

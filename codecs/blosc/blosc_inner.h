@@ -1,7 +1,8 @@
-// The two inner formats of Blosc for which headrace has its own decoder: BloscLZ and raw Snappy.
+// Decoders for two inner formats of Blosc: BloscLZ and raw Snappy.
 //
-// c-blosc offers them only as a whole container, with an allocation each; these decode one stream of a block. Both
-// return false for anything but a well-formed stream of exactly dst_bytes, and never leave the two ranges.
+// c-blosc decodes these only within a whole container, with an allocation for each; these functions decode one stream
+// of a block. Both return false unless the stream is well-formed and decodes to exactly dst_bytes, and never access
+// memory outside the two ranges.
 #pragma once
 
 #include <cstddef>

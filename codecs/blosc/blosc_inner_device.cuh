@@ -1,19 +1,19 @@
-// Device code of Blosc's own inner formats: BloscLZ and raw Snappy, a warp a stream.
+// Device code for Blosc's own inner formats, BloscLZ and raw Snappy: one warp per stream.
 //
-// All lanes read the same control bytes and come to the same decisions; they share the copying. Accepts and refuses
-// what decode_blosclz() and decode_snappy() of blosc_inner.cc do; the formats are described there.
+// All lanes read the same control bytes and take the same branches; they share the copying. Accepts and refuses the
+// same streams as decode_blosclz() and decode_snappy() in blosc_inner.cc, which describes the formats.
 #pragma once
 
 #include "codecs/blosc/blosc_device.cuh"
 
 namespace headrace::codec::gpu::blosc {
 
-// The warp's lanes copy; what they write can be read by all of them afterwards.
+// Copies by all lanes of the warp; afterwards all lanes can read the result.
 __device__ inline void warp_literals(Byte* out, const Byte* in, U64 length, unsigned lane) {
   for (U64 i = lane; i < length; i += 32) out[i] = in[i];
   __syncwarp();
 }
-// A distance below the length repeats. REQUIRES: 0 < distance <= bytes before `out`.
+// A distance below the length repeats the bytes. REQUIRES: 0 < distance <= bytes before `out`.
 __device__ inline void warp_match(Byte* out, U64 distance, U64 length, unsigned lane) {
   const Byte* const from = out - distance;
   if (distance >= length) {
@@ -121,7 +121,7 @@ __device__ inline bool decode_snappy(const Byte* src, std::uint32_t src_bytes, B
   return out == dst_bytes;
 }
 
-// Streams with the tags of these two formats.
+// Decodes the streams tagged with these two formats.
 __device__ inline void inner_body(const Job& job) {
   if (*job.others == 0) return;
   const std::uint32_t total = job.totals->streams;

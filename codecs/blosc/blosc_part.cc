@@ -17,7 +17,7 @@ void put_u32(std::byte* at, std::uint64_t value) noexcept {
   for (int i = 0; i < 4; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
 }
 
-// The decoded bytes follow the header as they are.
+// Cuts a stored container, whose decoded bytes follow the header.
 bool cut_stored(const BloscHeader& header, std::uint64_t begin, std::uint64_t end, std::span<std::byte> head,
                 StreamPart& part) noexcept {
   part = {BloscHeader::kBytes, BloscHeader::kBytes + begin, end - begin, begin, end - begin};
@@ -40,13 +40,14 @@ bool cut_blosc(std::span<const std::byte> table, std::uint64_t stream_bytes, std
   if (count < 2 || count > kMostBlocks) return false;
   std::uint32_t first = static_cast<std::uint32_t>(begin / header.block_bytes);
   const std::uint32_t last = static_cast<std::uint32_t>((end - 1) / header.block_bytes);
-  // A short block alone would be a container of one block that is not short, which may be split.
+  // A short block alone would be a container with one full block, which may be split; so the part includes the block
+  // before.
   if (first == last && last + 1 == count && header.decoded_bytes % header.block_bytes != 0) --first;
   const std::uint32_t blocks = last - first + 1;
   part.head_bytes = BloscHeader::kBytes + kStartBytes * blocks;
   if (head.size() < part.head_bytes) return false;
 
-  // A block ends where the next one in the container starts, which need not be the next one of the chunk.
+  // A block ends at the next start in container order, which may differ from the chunk's order.
   std::array<std::uint32_t, kMostBlocks> starts;
   for (std::uint32_t i = 0; i < count; ++i) starts[i] = blosc_u32(&table[BloscHeader::kBytes + kStartBytes * i]);
   std::uint32_t from = starts[first], highest = starts[first];

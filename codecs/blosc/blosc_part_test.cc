@@ -1,5 +1,5 @@
-// A part of a container decodes to the bytes that were asked for, whoever wrote it and in whatever order its blocks
-// lie; of hostile tables nothing outside the container is asked for.
+// A part of a container decodes to the requested bytes, for every writer and every order of blocks. Hostile tables
+// never cause reads outside the container.
 #include "blosc_part.h"
 
 #include <blosc.h>
@@ -32,7 +32,7 @@ Bytes compress(const Bytes& plain, const Writer& writer) {
   return out;
 }
 
-// The same container as threads write it that end in another order.
+// The same container with its blocks in another order, as if its writer's threads had finished differently.
 Bytes reordered(const Bytes& container, std::mt19937& random) {
   BloscHeader header;
   EXPECT_TRUE(codec::parse_blosc_header(container, header).ok());
@@ -53,14 +53,14 @@ Bytes reordered(const Bytes& container, std::mt19937& random) {
   return out;
 }
 
-// The part as a container; empty: there is none.
+// The part as a container; empty if it cannot be cut.
 Bytes part_of(const Bytes& container, std::uint64_t begin, std::uint64_t end, StreamPart& part) {
   const std::span<const std::byte> table(container.data(), std::min(container.size(), codec::kBloscPartTableBytes));
   Bytes head(codec::kBloscPartTableBytes);
   if (!codec::cut_blosc(table, container.size(), begin, end, head, part)) return {};
   EXPECT_LE(part.begin + part.bytes, container.size());
   EXPECT_LE(part.head_bytes, head.size());
-  // What is not wanted has room for the head: readers put it there.
+  // The bytes before the part leave room for the head, since readers put it there.
   EXPECT_LE(part.head_bytes, part.begin);
   Bytes out(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(part.head_bytes));
   const auto from = container.begin() + static_cast<std::ptrdiff_t>(part.begin);
@@ -70,7 +70,7 @@ Bytes part_of(const Bytes& container, std::uint64_t begin, std::uint64_t end, St
 
 class Parts : public ::testing::Test {
  protected:
-  // Whether there was a part; what it decodes to is compared.
+  // Returns whether a part could be cut; compares what it decodes to.
   bool check(const Bytes& plain, const Bytes& container, std::uint64_t begin, std::uint64_t end) {
     StreamPart part;
     const Bytes cut = part_of(container, begin, end, part);
@@ -82,7 +82,7 @@ class Parts : public ::testing::Test {
     EXPECT_TRUE(got.status.ok()) << got.status.to_string();
     const auto from = plain.begin() + static_cast<std::ptrdiff_t>(part.decoded_begin);
     EXPECT_TRUE(std::equal(got.bytes.begin(), got.bytes.end(), from)) << begin << " to " << end;
-    // c-blosc takes it for a container, too.
+    // c-blosc must accept the part as a container, too.
     Bytes reference(static_cast<std::size_t>(part.decoded_bytes));
     EXPECT_EQ(blosc_decompress_ctx(cut.data(), reference.data(), reference.size(), 1), int(reference.size()));
     EXPECT_EQ(reference, got.bytes);
@@ -147,7 +147,7 @@ TEST_F(Parts, TakeOnlyTheBlocksThatAreAskedFor) {
   EXPECT_LT(part.bytes, 2 * container.size() / header.block_count);
 }
 
-// Each table is cut or refused; what is asked for lies in the container, and its decoding ends in a status.
+// Each damaged table is either cut or refused; the part lies in the container, and decoding it ends in a status.
 TEST_F(Parts, OfDamagedTablesStayInsideTheContainer) {
   const Bytes plain = sample(200'000, Content::kSmooth);
   const Bytes good = compress(plain, {.block = 4096});

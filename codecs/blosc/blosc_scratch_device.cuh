@@ -1,5 +1,5 @@
-// Scratch that Blosc's stage takes: its own lists, then what the decoder of its inner streams takes. From the limits
-// alone, for device and tests.
+// Scratch size of Blosc's stage: its own lists, then the scratch of the inner decoder. Depends on the limits alone, so
+// that device and tests agree.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace headrace::codec::gpu::blosc {
 
-// Of the inner streams of a batch; `Inner` is Lz4Limits or another codec's. A chunk has one stream at least.
+// Limits of a batch's inner streams; `Inner` is Lz4Limits or another codec's type. A chunk has at least one stream.
 template <class Inner>
 Inner inner_limits(const device::gpu::Limits& limits, const Layout& layout) noexcept {
   Inner out;

@@ -1,4 +1,4 @@
-// The v2 configuration with which a seed of this codec is decoded.
+// The v2 configuration that decodes a seed of this codec.
 #pragma once
 
 #include "base/json.h"
@@ -6,7 +6,7 @@
 namespace headrace::test {
 
 inline base::Json blosc_seed_config(unsigned choice) {
-  // For the encoder; a container says these things itself.
+  // Only the encoder uses this; a container is self-describing.
   return {{"cname", choice % 2 == 0 ? "lz4" : "zstd"},
           {"shuffle", choice / 2 % 2},
           {"typesize", 1 + choice / 4},

@@ -1,4 +1,4 @@
-// Blosc1 containers on the GPU: the launches around the inner decoders.
+// Blosc1 containers on the GPU: launches the steps around the inner decoders.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ using device::gpu::blocks_for;
 using device::gpu::wait_for_earlier;
 
 constexpr unsigned kListThreads = 128, kScanThreads = 512, kInnerThreads = 128;
-constexpr std::uint32_t kFewContainers = 16;  // whose streams one block lists before a second launch begins
+// For at most this many containers, one thread block lists the streams in a single launch.
+constexpr std::uint32_t kFewContainers = 16;
 
 __global__ void blosc_parse(blosc::Job job) {
   wait_for_earlier();
@@ -36,7 +37,7 @@ __global__ void blosc_seal(blosc::Job job) {
   wait_for_earlier();
   blosc::seal_body(job);
 }
-// The steps before the inner decoder, for few containers.
+// All steps before the inner decoder, for few containers.
 __global__ void __launch_bounds__(kScanThreads) blosc_list(blosc::Job job) {
   __shared__ blosc::Shares shared[kScanThreads];
   wait_for_earlier();
@@ -136,7 +137,7 @@ class BloscStage final : public device::gpu::GpuCodec {
     batch.marks.queued("blosc other inner codecs");
     return launch.error();
   }
-  // What the decoders of entropy-coded streams are told alike.
+  // Arguments common to the decoders of entropy-coded streams.
   template <class Inner, class Streams>
   static Inner entropy_job(const device::gpu::Batch& batch, const blosc::Layout& layout, const blosc::Job& job,
                            Streams* streams) noexcept {
@@ -170,7 +171,7 @@ class BloscStage final : public device::gpu::GpuCodec {
 
 }  // namespace
 
-// parameters[0]: a blosc::Named. A container says everything else itself.
+// parameters[0]: a blosc::Named. Everything else is in the container.
 std::unique_ptr<device::gpu::GpuCodec> make_blosc_stage(const device::DecodeStage& stage) {
   const auto named = stage.parameters[0] == 1   ? blosc::Named::kZstd
                      : stage.parameters[0] == 2 ? blosc::Named::kZlib

@@ -1,4 +1,4 @@
-// bytes: elements one after the other in C order. Decodes nothing; it says in which byte order the elements are.
+// bytes: elements in C order. Decodes nothing; it defines the byte order of the elements.
 #include "codec/config_reader.h"
 #include "codec/representation.h"
 
@@ -15,7 +15,7 @@ class BytesCodec final : public ArrayToBytes {
   Status enter(Representation& elements) const override {
     const DataType& dtype = elements.dtype();
     const bool has_order = dtype.uniform_swap_width() != 1;
-    // Only the legacy alias "structured" may lack the key and is then little-endian (registered extension "struct").
+    // Only the legacy alias "structured" may lack the key; it then means little-endian (registered extension "struct").
     if (has_order && endian_ == Endian::kNone && dtype.name != "structured") {
       return Status(Code::kCorrupt, Layer::kCodec,
                     "codec 'bytes': configuration key 'endian' is missing, and elements of type '" + dtype.name +

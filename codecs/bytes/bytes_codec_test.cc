@@ -1,4 +1,4 @@
-// bytes says in which order the bytes of an element are, and asks for it wherever that matters.
+// bytes defines the byte order of elements, and requires the setting wherever it matters.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

@@ -1,4 +1,4 @@
-// bz2: one or more bzip2 streams. Nothing may follow the last one.
+// bz2: one or more concatenated bzip2 streams. Nothing may follow the last one.
 #include <bzlib.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@ void* bz_take(void* memory, int count, int size) {
 }
 void bz_give(void* memory, void* data) { static_cast<LibraryMemory*>(memory)->give(data); }
 
-// A stream says how large its blocks are, but at most 900 kB, for which the library takes some 3.7 MB.
+// A stream declares its block size, at most 900 kB, for which the library allocates about 3.7 MB.
 struct Bz2Scratch final : Scratch {
   LibraryMemory memory;
 };
 
-// As many bytes as the library counts at a time.
+// Clamps to the library's counter type.
 unsigned some_of(std::size_t bytes) { return static_cast<unsigned>(std::min<std::size_t>(bytes, UINT_MAX)); }
 
 char* chars(const std::byte* data) { return const_cast<char*>(reinterpret_cast<const char*>(data)); }
@@ -30,7 +30,7 @@ class Bz2Encoder final : public Encoder {
  public:
   explicit Bz2Encoder(int level) : level_(level) {}
 
-  // The library's own promise: "1 % larger than the uncompressed data, plus six hundred extra bytes".
+  // Documented by the library: "1 % larger than the uncompressed data, plus six hundred extra bytes".
   std::size_t bound_bytes(std::size_t plain_bytes) const override { return plain_bytes + plain_bytes / 100 + 601; }
   Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
     bz_stream bz{};
@@ -84,13 +84,13 @@ class Bz2Codec final : public StreamCodec {
   }
 
  private:
-  // The stream at `at`, which becomes its end.
+  // Decodes the stream at `at` and moves `at` to its end.
   static Status decode_one(EncodedStream& stream, bz_stream& bz, std::size_t& at) {
     const std::size_t begin = at;
     for (;;) {
       const unsigned from = some_of(stream.src_bytes - at);
       const std::size_t room = stream.dst_capacity - stream.dst_bytes;
-      // The end of the stream may come without another byte; only one that does come is too many.
+      // With the output full, the stream may still end without another byte. Only an actual extra byte is an error.
       char one_too_many;
       const unsigned to = room == 0 ? 1 : some_of(room);
       bz.next_in = chars(stream.src + at);

@@ -1,4 +1,4 @@
-// One or more streams decode, as Python's bz2 module writes them; checksums are verified and nothing may follow.
+// Decodes one or more streams as written by Python's bz2 module; verifies checksums and refuses trailing bytes.
 #include <bzlib.h>
 
 #include "tests/support/codec_testing.h"
@@ -17,7 +17,7 @@ constexpr std::string_view kByPython =
 Bytes compress(const Bytes& plain, int level = 1) {
   Bytes out(plain.size() + plain.size() / 100 + 601);
   auto bytes = static_cast<unsigned>(out.size());
-  Bytes in = plain;  // the library takes neither const nor null
+  Bytes in = plain;  // the library's parameter is neither const nor null
   in.reserve(1);
   EXPECT_EQ(BZ2_bzBuffToBuffCompress(reinterpret_cast<char*>(out.data()), &bytes, reinterpret_cast<char*>(in.data()),
                                      static_cast<unsigned>(in.size()), level, 0, 0),
@@ -52,7 +52,7 @@ TEST(Bz2Codec, RoundTrips) {
   }
 }
 
-// As Python's bz2.decompress reads them, and bzip2 itself.
+// Like Python's bz2.decompress() and bzip2 itself.
 TEST(Bz2Codec, StreamsConcatenate) {
   const auto codec = make("bz2", "{}", 2);
   Decoder decode(*codec);

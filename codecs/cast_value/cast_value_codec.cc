@@ -1,7 +1,7 @@
 // cast_value, registered for Zarr v3: elements stored as another type that holds (about) the same values.
 //
 // A value that does not fit is corrupt unless `out_of_range` says otherwise; NaN never fits an integer. Values listed
-// in scalar_map.decode are looked up before anything else.
+// in scalar_map.decode are looked up first.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@ namespace {
 using ScalarMap = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 constexpr std::size_t kMaxMapEntries = 4096;
 
-// For few special values among many plain ones: a linear search for each element.
+// Searches the map linearly for each element: meant for few special values.
 class MappedCastCodec final : public ValueCodec {
  public:
   MappedCastCodec(const ElementFilter& op, ScalarMap map)
@@ -54,7 +54,7 @@ class MappedCastCodec final : public ValueCodec {
   }
 
  private:
-  // Equal as values: all NaNs are one, and so are the zeros.
+  // Equal as values: all NaNs are equal, and so are the two zeros.
   bool same(std::uint64_t a, std::uint64_t b) const {
     const Number type = stored().number;
     if (!is_float(type)) return a == b;
@@ -68,7 +68,7 @@ class MappedCastCodec final : public ValueCodec {
   ScalarMap map_;
 };
 
-// Whether every value of `from` is one of `to`, a float type.
+// Whether every value of `from` is exactly representable in `to`, a float type.
 bool always_exact(Number from, Number to) {
   if (is_float(from)) return width_bytes(from) <= width_bytes(to);
   return 8 * width_bytes(from) - (is_signed_integer(from) ? 1 : 0) <= numbers::mantissa_bits(to) + 1;

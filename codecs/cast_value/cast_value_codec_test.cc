@@ -1,4 +1,4 @@
-// Configurations; what it computes is in tests/unit/value_chain_test.cc.
+// Tests configurations; tests/unit/value_chain_test.cc tests the computation.
 #include "base/json.h"
 #include "tests/support/codec_testing.h"
 

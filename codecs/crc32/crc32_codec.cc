@@ -1,4 +1,4 @@
-// crc32 as numcodecs has it: the CRC-32 of gzip, four bytes little-endian, before the bytes it is of (or behind them).
+// numcodecs' crc32: gzip's CRC-32, four bytes little-endian, before (or after) the bytes that it covers.
 #include <libdeflate.h>
 
 #include "codec/checksum_codec.h"

@@ -1,13 +1,14 @@
-// Checksums of whole streams on the GPU: CRC-32C, CRC-32, Adler-32 and Fletcher-32, checked while the bytes are copied.
+// Checksums of whole streams on the GPU: CRC-32C, CRC-32, Adler-32 and Fletcher-32, verified while the bytes are
+// copied.
 //
-// Included by checksum_stage.cu, and by tests that run it on the CPU. A thread block takes a segment of a stream: its
-// threads read neighbouring words, row by row, and each keeps the sums of its own column. All four checksums are sums
-// of what each byte gives by itself, so columns are joined into segments and segments into streams afterwards: a CRC by
-// multiplying with a power of x (polynomials over GF(2) modulo the CRC's, bits reflected), the others by counting what
-// follows.
+// Included by checksum_stage.cu, and by tests that run it on the CPU. A thread block takes a segment of a stream. Its
+// threads read adjacent words, row by row, and each keeps the sums of its own column. All four checksums are sums of
+// independent contributions of each byte, so columns are combined into segments and segments into streams afterwards: a
+// CRC by multiplication with a power of x (polynomials over GF(2) modulo the CRC's, bits reflected), the others by
+// counting the bytes that follow.
 //
-// A CRC's register is moved on by tables of five of its bits each: 32 words, one in each bank of shared memory, so that
-// whatever lanes look up, a lookup takes one turn.
+// A CRC register is advanced with tables for five of its bits each: 32 words, one in each bank of shared memory, so
+// lookups have no bank conflicts.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ __host__ __device__ constexpr std::uint32_t multiply(std::uint32_t a, std::uint3
 
 constexpr unsigned kCrcPartBits = 5, kCrcParts = (32 + kCrcPartBits - 1) / kCrcPartBits;
 
-// A register moved on by some bytes: what each part of it gives.
+// Tables that advance a register by a number of bytes: the contribution of each part of it.
 using CrcAdvance = std::uint32_t[kCrcParts][1u << kCrcPartBits];
 
 struct CrcTables {
@@ -55,11 +56,11 @@ struct CrcTables {
 
 constexpr void make_crc_advance(CrcAdvance& out, std::uint32_t power, std::uint32_t polynomial) {
   for (unsigned k = 0; k < kCrcParts; ++k) {
-    // Bit by bit, then all sums of them.
+    // First the single bits, then all sums of them.
     for (unsigned part = 1; part < 1u << kCrcPartBits; ++part) {
       const unsigned low = part & (0u - part);
       if (part == low) {
-        const std::uint64_t bits = std::uint64_t{part} << (kCrcPartBits * k);  // the last part has fewer
+        const std::uint64_t bits = std::uint64_t{part} << (kCrcPartBits * k);  // the last part has fewer bits
         out[k][part] = multiply(static_cast<std::uint32_t>(bits), power, polynomial);
       } else {
         out[k][part] = out[k][low] ^ out[k][part ^ low];
@@ -103,7 +104,7 @@ struct ChecksumJob {
 };
 
 struct ChecksumShared {
-  CrcAdvance row, across;                                       // of the tables
+  CrcAdvance row, across;                                       // copies of the tables
   std::uint32_t states[kChecksumThreads];                       // of columns
   std::uint32_t first[kChecksumWarps], second[kChecksumWarps];  // sums of warps
 };
@@ -112,7 +113,7 @@ namespace checksum {
 
 constexpr std::uint32_t kAdlerModulus = 65521, kFletcherModulus = 65535;
 
-// Modulo 65535, where nothing but zero itself is 0.
+// Reduces modulo 65535 to 1 .. 65535; only zero itself becomes 0.
 __device__ inline std::uint32_t fletcher_fold(std::uint64_t sum) {
   return sum == 0 ? 0 : static_cast<std::uint32_t>((sum - 1) % kFletcherModulus + 1);
 }
@@ -164,7 +165,7 @@ __device__ inline std::uint32_t advance(const CrcAdvance& table, std::uint32_t s
   return more;
 }
 
-// ---- columns: what a thread keeps of its words, row by row ----
+// ---- columns: a thread's sums over its words, row by row ----
 
 struct CrcColumn {
   const CrcAdvance& row;
@@ -173,7 +174,8 @@ struct CrcColumn {
   __device__ void add(std::uint32_t word) { state = advance(row, state, word); }
 };
 
-// What a byte counts is how many follow, and itself: rows by adding up sums, and less its place in the row.
+// A byte's weight is one plus the number of bytes that follow: rows count by adding up running sums, minus the byte's
+// position in the row.
 struct AdlerColumn {
   std::uint32_t bytes = 0, sums = 0, places = 0;
 
@@ -188,7 +190,7 @@ struct AdlerColumn {
   }
 };
 
-// The same of 16-bit values, high byte first. `odd`: words begin in the middle of one.
+// The same for 16-bit values, high byte first. `odd`: words begin in the middle of a value.
 struct FletcherColumn {
   bool odd;
   std::uint32_t values = 0, sums = 0;
@@ -213,19 +215,20 @@ struct FletcherColumn {
   }
 };
 
-// Rows that are loaded side by side.
+// Rows that are loaded concurrently.
 constexpr std::uint32_t kRowsAtOnce = 8;
 
-// Bytes and how they are cut into words: columns end with the last word, so that the first row may begin before the
-// bytes; up to three bytes are left behind. Words are aligned where they are stored, or else where they are loaded.
-// What is loaded are aligned words, and bytes where such a word is not all inside. `padded`: where a word has one of
-// the bytes, all of it may be read.
+// Divides bytes into words. Columns end with the last word, so the first row may begin before the bytes; up to three
+// bytes remain at the end. Words are aligned to the destination when copying, otherwise to the source. Loads are
+// aligned words, or single bytes where such a word is not entirely inside. `padded`: an aligned word may be read if it
+// contains any of the bytes.
 struct Columns {
   const unsigned char* src;
   unsigned char* to;
-  std::uint32_t bytes, body;        // those in words
-  std::uint32_t rows, missing;      // bytes before the first
-  std::uint32_t lead, first, last;  // bytes before the first in its aligned word; those words, 0 before and behind
+  std::uint32_t bytes, body;    // `body`: those in words
+  std::uint32_t rows, missing;  // bytes before the first
+  // Bytes before the first in its aligned word; the first and last aligned word, with zeros outside.
+  std::uint32_t lead, first, last;
   bool padded;
 
   __device__ Columns(const unsigned char* from, std::uint32_t count, unsigned char* copy, const unsigned char* aligned,
@@ -247,7 +250,7 @@ struct Columns {
     }
     return out;
   }
-  // By its number, from the one on that the first byte is in.
+  // By number, counted from the word that contains the first byte.
   __device__ std::uint32_t aligned_word(std::int32_t number) const {
     const std::int32_t place = 4 * number - static_cast<std::int32_t>(lead);
     if (place >= 0 && static_cast<std::uint32_t>(place) + 4 <= bytes) {
@@ -255,7 +258,7 @@ struct Columns {
     }
     return number == 0 ? first : number == static_cast<std::int32_t>((lead + bytes) / 4) ? last : 0;
   }
-  // Of four bytes, of which some may be before the first or behind the last.
+  // A word of four bytes, some of which may be outside the bytes.
   template <bool kAligned>
   __device__ std::uint32_t word(std::int32_t at) const {
     const std::int32_t place = at + static_cast<std::int32_t>(lead);
@@ -270,7 +273,7 @@ __device__ inline void add_rows(const Columns& columns, Column& column) {
   const auto at = [first_at](std::uint32_t row) {
     return first_at + static_cast<std::int32_t>(row * kChecksumRowBytes);
   };
-  // Bytes from an aligned word on; the same for all of them.
+  // Offset from an aligned word; the same for all rows.
   const unsigned shift = kCopy ? static_cast<std::uint32_t>(first_at + static_cast<std::int32_t>(columns.lead)) & 3 : 0;
   const bool beside = shift != 0 && !columns.padded;
   const auto add_slowly = [&](std::uint32_t row) {
@@ -282,7 +285,7 @@ __device__ inline void add_rows(const Columns& columns, Column& column) {
   for (; row < columns.rows && row * kChecksumRowBytes < columns.missing + (beside ? shift : 0); ++row) {
     add_slowly(row);
   }
-  // The aligned word behind the last row's last word may have none of the bytes.
+  // The aligned word after the last row's last word may contain none of the bytes.
   const std::uint32_t end = beside && row < columns.rows ? columns.rows - 1 : columns.rows;
   for (; row < end; row += kRowsAtOnce) {
     const std::uint32_t here = end - row < kRowsAtOnce ? end - row : kRowsAtOnce;
@@ -312,7 +315,7 @@ __device__ inline void add_rows(const Columns& columns, Column& column) {
   for (row = end; row < columns.rows; ++row) add_slowly(row);
 }
 
-// The few bytes before the first word that is stored, and behind the last.
+// Copies the few bytes before the first stored word and after the last.
 __device__ inline void copy_ends(const Columns& columns) {
   const unsigned t = threadIdx.x;
   const std::uint32_t before = columns.body % 4, left = columns.bytes - columns.body;
@@ -320,13 +323,13 @@ __device__ inline void copy_ends(const Columns& columns) {
   if (t < left) columns.to[columns.body + t] = columns.src[columns.body + t];
 }
 
-// Of a thread block's threads, for thread 0.
+// The total over a thread block's threads, returned to thread 0.
 __device__ inline uint2 sums_of_block(Checksum kind, std::uint64_t first, std::uint64_t second,
                                       ChecksumShared& shared) {
   const unsigned t = threadIdx.x;
   const std::uint32_t firsts = __reduce_add_sync(0xFFFFFFFF, reduce(kind, first)),
                       seconds = __reduce_add_sync(0xFFFFFFFF, reduce(kind, second));
-  __syncthreads();  // those before have been read
+  __syncthreads();  // all threads have read the previous sums
   if (t % 32 == 0) {
     shared.first[t / 32] = firsts;
     shared.second[t / 32] = seconds;
@@ -345,20 +348,20 @@ __device__ inline std::uint32_t xor_of_warp(std::uint32_t value) {
   return value;
 }
 
-// Sums of at most kChecksumSegmentBytes * 2 bytes, which are copied to `to` if kCopy. By a thread block, of which
-// thread 0 is told. `padded`: of an aligned word that has one of the bytes, all may be read. REQUIRES: for a CRC, its
-// tables have been loaded.
+// Sums at most kChecksumSegmentBytes * 2 bytes, and copies them to `to` if kCopy. By a thread block; thread 0 gets the
+// result. `padded`: an aligned word may be read if it contains any of the bytes. REQUIRES: for a CRC, its tables have
+// been loaded.
 template <bool kCopy>
 __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const unsigned char* src, std::uint32_t bytes,
                                  unsigned char* to, ChecksumShared& shared, uint2& partial, bool padded = false) {
   const unsigned t = threadIdx.x;
   const Columns columns(src, bytes, to, kCopy ? to : src, padded);
   if constexpr (kCopy) copy_ends(columns);
-  const std::uint32_t left = columns.bytes - columns.body;  // up to three, which thread 0 adds
+  const std::uint32_t left = columns.bytes - columns.body;  // up to three bytes, which thread 0 adds
   if (kind == Checksum::kCrc32c || kind == Checksum::kCrc32) {
     CrcColumn column{shared.row};
     add_rows<kCopy>(columns, column);
-    __syncthreads();  // those before have been read
+    __syncthreads();  // all threads have read the previous states
     shared.states[t] = column.state;
     __syncthreads();
     if (t >= 32) return;
@@ -397,7 +400,7 @@ __device__ inline void sum_bytes(Checksum kind, const CrcTables* tables, const u
   partial = {reduce(kind, first), reduce(kind, second)};
 }
 
-// One segment of a stream.
+// Sums one segment of a stream.
 __device__ inline void segment(const ChecksumJob& job, const Payload& payload, unsigned char* dst, std::uint64_t begin,
                                ChecksumShared& shared, uint2& partial) {
   const std::uint64_t left = payload.bytes - begin;
@@ -407,14 +410,14 @@ __device__ inline void segment(const ChecksumJob& job, const Payload& payload, u
 
 }  // namespace checksum
 
-// REQUIRES: blocks of kChecksumThreads.
+// REQUIRES: thread blocks have kChecksumThreads.
 __device__ inline void checksum_segments_body(const ChecksumJob& job, ChecksumShared& shared) {
   if (job.tables != nullptr) checksum::load_tables(*job.tables, shared);
   const std::uint64_t total = static_cast<std::uint64_t>(job.chunks) * job.segments;
   for (std::uint64_t item = blockIdx.x; item < total; item += gridDim.x) {
     const auto chunk = static_cast<std::uint32_t>(item / job.segments);
     const std::uint64_t begin = item % job.segments * kChecksumSegmentBytes;
-    // Nothing in this launch changes an outcome or a chunk, so all threads agree.
+    // This launch changes no outcome and no chunk, so all threads agree.
     if (job.outcomes[chunk] != device::DecodeOutcome::kOk) continue;
     const checksum::Payload payload = checksum::payload_of(job, job.list[chunk]);
     if (!payload.good || begin >= payload.bytes) continue;
@@ -422,11 +425,12 @@ __device__ inline void checksum_segments_body(const ChecksumJob& job, ChecksumSh
   }
 }
 
-// A block a chunk: joins its segments and compares.
+// One block per chunk: combines its segments and compares.
 __device__ inline void checksum_verdict_body(const ChecksumJob& job, ChecksumShared& shared) {
   const std::uint32_t chunk = blockIdx.x;
   const unsigned t = threadIdx.x;
-  if (job.outcomes[chunk] != device::DecodeOutcome::kOk) return;  // the same for the block: only its end changes it
+  // The same for all threads: only the end of this block changes it.
+  if (job.outcomes[chunk] != device::DecodeOutcome::kOk) return;
   const bool crc = job.kind == Checksum::kCrc32c || job.kind == Checksum::kCrc32;
   device::gpu::Chunk& item = job.list[chunk];
   const checksum::Payload payload = checksum::payload_of(job, item);

@@ -10,7 +10,7 @@
 namespace headrace::codec::gpu {
 namespace {
 
-constexpr unsigned kChecksumBlocks = 5;  // of a multiprocessor
+constexpr unsigned kChecksumBlocks = 5;  // per multiprocessor
 
 __device__ const CrcTables kTables[2] = {make_crc_tables(0x82F63B78), make_crc_tables(0xEDB88320)};
 
@@ -61,7 +61,7 @@ class ChecksumStage final : public device::gpu::GpuCodec {
   }
 
  private:
-  // A stream that is longer than its capacity is refused before it is looked at.
+  // Streams longer than the capacity are refused before their bytes are read.
   std::uint64_t segments(const device::gpu::Limits& limits) const noexcept {
     const std::uint64_t bytes = std::min(limits.largest_src_bytes, job_.capacity_bytes);
     return std::max<std::uint64_t>(1, (bytes + kChecksumSegmentBytes - 1) / kChecksumSegmentBytes);
@@ -73,7 +73,7 @@ class ChecksumStage final : public device::gpu::GpuCodec {
 }  // namespace
 
 std::unique_ptr<device::gpu::GpuCodec> make_checksum_stage(const device::DecodeStage& stage) {
-  if (stage.capacity_bytes > std::uint64_t{1} << 39) return nullptr;  // powers of x are tabled up to there
+  if (stage.capacity_bytes > std::uint64_t{1} << 39) return nullptr;  // the table of powers of x ends there
   return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) ChecksumStage(stage));
 }
 

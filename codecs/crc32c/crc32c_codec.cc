@@ -1,4 +1,4 @@
-// crc32c: the bytes and their CRC-32C, four bytes little-endian, behind them (or before them, as numcodecs may have).
+// crc32c: the bytes followed by their CRC-32C, four bytes little-endian (numcodecs may also put it before them).
 #include "base/crc32c.h"
 #include "base/json.h"
 #include "codec/checksum_codec.h"
@@ -10,7 +10,7 @@ Result<Codec> make_crc32c(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   int location = 0;
   if (reader.numcodecs_form()) {
-    // null stands for the default, as in numcodecs.
+    // null means the default, as in numcodecs.
     const base::Json* value = reader.any("location", Need::kOptional);
     if (value != nullptr && !value->is_null()) location = reader.choice("location", Need::kOptional, {"end", "start"});
   }

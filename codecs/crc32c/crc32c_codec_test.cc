@@ -1,4 +1,4 @@
-// The checksum is the one of RFC 3720 on every path, and a single flipped bit anywhere is found.
+// Every path computes the checksum of RFC 3720, and detects a single flipped bit anywhere.
 #include "base/crc32c.h"
 #include "tests/support/codec_testing.h"
 

@@ -1,4 +1,4 @@
-// The launches of the DEFLATE decoder: deflate_job_device.cuh says what each does.
+// Launches of the DEFLATE decoder; deflate_job_device.cuh describes the steps.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -21,9 +21,10 @@ using device::gpu::wait_for_earlier;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32,
                    kFindBlocks = 8, kSumsBlocks = 5;
-// Streams for each multiprocessor, at most, whose blocks are looked for; and the shortest of those streams, encoded.
-// Looking costs 5 ms a GiB, whatever it finds; a warp takes 60 microseconds for a block, 16 and more of a
-// multiprocessor at a time. So from a few streams a multiprocessor on all is as fast without.
+// Blocks are searched for only if there are at most kSearchedStreams streams per multiprocessor, in streams of at least
+// kSearchedBytes (encoded). The search costs 5 ms per GiB, whatever it finds. A warp takes 60 microseconds per block,
+// and a multiprocessor runs at least 16 warps. With more than a few streams per multiprocessor, decoding without a
+// search is therefore as fast.
 constexpr std::uint32_t kSearchedStreams = 4, kSearchedBytes = 24 << 10;
 
 __device__ const CrcTables kTables = make_crc_tables(0xEDB88320);
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kFindThreads, kFindBlocks) deflate_find(Job jo
   __shared__ deflate::FindSpace space;
   deflate::find_body(job, space);
 }
-// As many of a multiprocessor as shared memory has room for.
+// As many per multiprocessor as shared memory has room for.
 template <unsigned kWarps>
 inline constexpr unsigned kTraceBlocks = (227 << 10) / (sizeof(deflate::TraceSpace<kWarps>) + 1024);
 template <unsigned kWarps>
@@ -122,7 +123,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   Launcher launch(stream);
   launch.fill(from.scratch, 0, layout.zeroed_bytes);
   launch.fill(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts));  // kNone
-  // A thread a stream, or a warp where there are so few that they are searched.
+  // One thread per stream, or one warp if streams are few enough to be searched.
   const auto by_warp = std::min<std::uint64_t>(limits.streams, job.most_searched);
   launch(deflate_begin,
          std::max(blocks_for(limits.streams, kListThreads, units * 16),

@@ -1,25 +1,25 @@
-// Step of the DEFLATE decoder that goes from run to run, from a stream's beginning on, and fills gaps. Device code
-// without a CUDA header.
+// Step of the DEFLATE decoder that follows runs from a stream's beginning, and fills gaps. Device code without a CUDA
+// header.
 #pragma once
 
 #include "deflate_trace_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
 
-// Segments a lane looks at in a turn; and of how many runs it holds what is wanted of them.
+// Segments that a lane examines per turn; and runs per lane whose data it holds.
 inline constexpr std::uint32_t kSegmentsEach = 16, kSegmentsTurn = 32 * kSegmentsEach;
 inline constexpr std::uint32_t kRunsEach = 4, kRunsTurn = 32 * kRunsEach;
 
 struct ChainSpace {
   TraceSpace<1> trace;
-  std::uint16_t runs[kSegmentsTurn];  // of a turn: segments with runs, in their order
+  std::uint16_t runs[kSegmentsTurn];  // of a turn: segments with runs, in order
 };
 
-// What runs add up to, and where the member begins that is open behind them.
+// Totals of runs, and the beginning of the member that is open after them.
 struct RunSum {
-  std::uint32_t out = 0, pieces = 0, units = 0;  // capped: see sum_capped()
+  std::uint32_t out = 0, pieces = 0, units = 0;  // saturated: see sum_capped()
   bool ends_member = false;
-  std::uint32_t member_bytes = 0, member_pieces = 0;  // since then; of all where no member ends
+  std::uint32_t member_bytes = 0, member_pieces = 0;  // since the last member's end; totals if no member ends
 
   __device__ void add(const RunSum& next) {
     out = sum_capped(out, next.out);
@@ -40,14 +40,14 @@ __device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
           __shfl_sync(kAllLanes, sum.member_bytes, lane), __shfl_sync(kAllLanes, sum.member_pieces, lane)};
 }
 
-// By a warp. Every run that is left, with its start, hangs together with the stream's beginning.
+// By a warp. Afterwards, every remaining run is connected with the stream's beginning.
 __device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint32_t i, unsigned lane) {
   StreamState& state = job.states[i];
   DeflateStream& stream = job.streams[i];
   const std::uint32_t first_segment = state.first_segment, segments = state.segments;
   RunSum before;
   for (std::uint32_t base = 0; base < segments;) {
-    // The runs of some segments, or so many of them as are wanted, and what is wanted of them, loaded at once.
+    // Loads the runs of some segments, or as many as fit, all at once.
     bool any[kSegmentsEach];
     HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kSegmentsEach; ++k) {
       const std::uint32_t x = base + 32 * k + lane;
@@ -70,7 +70,7 @@ __device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint
       base = behind;
       continue;
     }
-    std::uint32_t own[kRunsEach];  // segments; lanes without one have the last
+    std::uint32_t own[kRunsEach];  // segments; lanes without one repeat the last
     RunStatus statuses[kRunsEach];
     RunSum sums[kRunsEach];
     HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = 0; k < kRunsEach; ++k) {
@@ -81,7 +81,7 @@ __device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint
       sums[k] = sum_of(run);
     }
     __syncwarp();
-    // The first run of these that does not lead on.
+    // The first of these runs that does not lead to the next.
     std::uint32_t own_stop = kNone;
     HEADRACE_DEFLATE_UNROLL for (std::uint32_t k = kRunsEach; k-- > 0;) {
       if (statuses[k] != RunStatus::kLinked) own_stop = own[k];
@@ -140,7 +140,7 @@ __device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint
     }
     return;
   }
-  // Not reached: the last run ends or is bad.
+  // Unreachable: the last run ends or is bad.
   if (lane == 0) give_up(job, stream.chunk, 0, DecodeReason::kHostOnly);
 }
 

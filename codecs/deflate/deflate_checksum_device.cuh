@@ -1,9 +1,10 @@
-// Last steps of the DEFLATE decoder: checksums and sizes that members end with, CRC-32 or Adler-32. Device code without
-// a CUDA header.
+// Last steps of the DEFLATE decoder: verify the checksums and sizes at the end of members, CRC-32 or Adler-32. Device
+// code without a CUDA header.
 //
-// A thread block makes the sums of a piece, and its output if it is of a stream all of whose blocks are stored. Pieces
-// are joined at the stream's end rather than their member's, as what follows them there is known: a CRC times a power
-// of x, which the CRC that is told is multiplied with, too.
+// A thread block computes the sums of a piece, and writes its output if its stream consists of stored blocks only. CRCs
+// of pieces are combined as if they extended to the stream's end rather than their member's, since the number of bytes
+// to the stream's end is known. This multiplies a CRC by a power of x, so the expected CRC is multiplied by the same
+// power.
 #pragma once
 
 #include "codecs/crc32c/checksum_device.cuh"
@@ -18,9 +19,9 @@ __device__ inline std::uint32_t u32_at(const Byte* at) {
          static_cast<std::uint32_t>(at[3]) << 24;
 }
 
-// Nothing in these three launches but the last changes an outcome, so all threads agree.
+// Of these three launches, only the last changes outcomes, so all threads agree.
 
-// REQUIRES: all rounds are done; blocks of kChecksumThreads.
+// REQUIRES: all rounds are done; thread blocks have kChecksumThreads.
 __device__ inline void sums_body(const Job& job, const CrcTables& tables, ChecksumShared& shared) {
   checksum::load_tables(tables, shared);
   const std::uint32_t count = job.totals->pieces;
@@ -32,7 +33,7 @@ __device__ inline void sums_body(const Job& job, const CrcTables& tables, Checks
     const Checksum kind = stream.kind == DeflateKind::kGzip ? Checksum::kCrc32 : Checksum::kAdler32;
     Byte* const out = stream.dst + piece.out;
     if (job.states[piece.stream].units == 0) {
-      // LEN and NLEN are before it, the next block or the member's trailer behind.
+      // LEN and NLEN precede it; the next block or the member's trailer follows.
       checksum::sum_bytes<true>(kind, &tables, stream.src + piece.at, piece.bytes, out, shared, partial, true);
     } else {
       checksum::sum_bytes<false>(kind, &tables, out, piece.bytes, nullptr, shared, partial);

@@ -1,5 +1,5 @@
-// DEFLATE's device code, run on the CPU between guard pages, against libdeflate: what encoders write, and what damage
-// makes of it. The same verdicts, the same bytes.
+// DEFLATE's device code, run on the CPU between guard pages and compared with libdeflate on encoder output and on
+// damaged streams: verdicts and bytes must be the same.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -59,7 +59,7 @@ TEST_F(DeflateDevice, WhatZlibWrites) {
   }
 }
 
-// Blocks are found where they begin: runs are many, and all of them right.
+// Blocks are found where they begin: there are many runs, and all are right.
 TEST_F(DeflateDevice, SeveralBlocks) {
   for (const DeflateKind kind : {DeflateKind::kGzip, DeflateKind::kZlib}) {
     gpu_.kind = kind;
@@ -85,7 +85,7 @@ TEST_F(DeflateDevice, SeveralBlocks) {
   EXPECT_EQ(gpu_.runs, gpu_.runs_left);
 }
 
-// More runs than are looked at in a turn.
+// More runs than a turn examines.
 TEST_F(DeflateDevice, ManyRuns) {
   gpu_.kind = DeflateKind::kZlib;
   gpu_.runs = gpu_.runs_left = 0;
@@ -96,7 +96,7 @@ TEST_F(DeflateDevice, ManyRuns) {
   EXPECT_GT(gpu_.runs_left, 150u);
 }
 
-// What encoders write is not left to the CPU for having too many blocks, however well it shrinks.
+// Encoder output is never left to the CPU for having too many blocks, however well it compresses.
 TEST_F(DeflateDevice, OrdinaryStreamsFitTheAllowance) {
   gpu_.allowance = {};
   gpu_.kind = DeflateKind::kZlib;
@@ -105,7 +105,7 @@ TEST_F(DeflateDevice, OrdinaryStreamsFitTheAllowance) {
     contents.push_back(sample(150'000, content));
   }
   contents.push_back(float_field(150'000, 1, false));
-  // Counts of few values in runs, whose statistics change every few KiB.
+  // Runs of few values, whose statistics change every few KiB.
   Bytes counts(400'000);
   std::mt19937 rng(6);
   unsigned value = 0, left = 0;
@@ -148,7 +148,7 @@ TEST_F(DeflateDevice, MembersAndTheirHeaders) {
   }
   EXPECT_TRUE(expect_decoded(plus(empty, empty), 0, "empty members").empty());
   expect_refused({}, 0, DecodeReason::kTruncated, "no bytes at all");
-  // Each member's own history, checksum and size.
+  // Each member has its own history, checksum and size.
   Bytes many;
   Bytes want;
   for (unsigned i = 0; i < 40; ++i) {
@@ -157,7 +157,7 @@ TEST_F(DeflateDevice, MembersAndTheirHeaders) {
     want = plus(want, plain);
   }
   EXPECT_TRUE(expect_decoded(many, want.size(), "many members") == want);
-  // Some of them in several runs, with members between.
+  // Some members span several runs, with short members between them.
   for (unsigned i = 0; i < 3; ++i) {
     const Bytes plain = float_field(200'000 + i, 7 + i, i == 1);
     many = plus(many, member(plain));
@@ -168,7 +168,7 @@ TEST_F(DeflateDevice, MembersAndTheirHeaders) {
   EXPECT_EQ(host_only_, 0);
 }
 
-// In several rounds, and several streams a round; one is bad.
+// Uses several rounds with several streams each; one stream is bad.
 TEST_F(DeflateDevice, OneBadStreamLeavesTheOthersExactInEveryRound) {
   constexpr std::size_t kCount = 13;
   gpu_.kind = DeflateKind::kZlib;
@@ -214,7 +214,7 @@ TEST_F(DeflateDevice, SeedsLikeTheCodecs) {
   EXPECT_GE(seeds, 24u);
 }
 
-// Whatever the streams say, what they need has a place in some round, and each round fits the memory.
+// Whatever the streams contain, all they need fits into some round, and each round fits the memory.
 TEST_F(DeflateDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
   namespace deflate = codec::gpu::deflate;
   for (const std::uint32_t streams : {1u, 7u, 1000u, 65536u}) {
@@ -225,7 +225,7 @@ TEST_F(DeflateDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
       limits.dst_bytes = limits.src_bytes = dst;
       const deflate::Layout layout(limits, {});
       const std::uint64_t place_units = (layout.tiles - layout.places) / deflate::kUnitBytes;
-      // Nothing but matches of three bytes, in as many pieces as there may be, each part of which is rounded up.
+      // Only matches of three bytes, in as many pieces as possible, with each part rounded up.
       const std::uint64_t sequences = dst / 3, pieces = layout.piece_count;
       const std::uint64_t most = sequences / 2 + sequences / 64 + 4 * pieces;
       ASSERT_GE(std::uint64_t{layout.rounds.count} * layout.rounds.per_round, most) << streams << ' ' << dst;
@@ -286,7 +286,7 @@ TEST_F(DeflateDevice, TruncatedAnywhereAndEveryBitFlipped) {
     }
   }
   EXPECT_GT(refused_, 1000);
-  EXPECT_LT(host_only_, refused_ / 5);  // symbols that only libdeflate knows
+  EXPECT_LT(host_only_, refused_ / 5);  // symbols that only libdeflate accepts
 }
 
 TEST_F(DeflateDevice, RandomDamage) {

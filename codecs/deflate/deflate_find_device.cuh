@@ -1,9 +1,9 @@
-// Step of the DEFLATE decoder that looks for places where dynamic blocks may begin. Device code without a CUDA header.
+// Step of the DEFLATE decoder that finds positions where dynamic blocks may begin. Device code without a CUDA header.
 //
-// A dynamic block's header has so many rules that what keeps all of them is one, but for accidents. All bits of a
-// segment are tried: 32 at a time for the fixed fields, then, of the fifth that is left, a lane each, whether the
-// precode is complete (sums of four lengths from a table), and the few that are left then are read to their end.
-// Stored and fixed blocks have no such headers; a run goes through them.
+// A dynamic block's header obeys so many rules that bits which satisfy all of them are very likely a header. Every bit
+// of a segment is tried. First the fixed fields are checked, 32 positions at a time. Of the fifth that remains, each
+// lane checks one position for a complete precode (sums of four lengths, from a table). The few that still remain are
+// parsed to the end of the header. Stored and fixed blocks have no such headers; runs pass through them.
 #pragma once
 
 #include "deflate_headers_device.cuh"
@@ -12,18 +12,20 @@
 namespace headrace::codec::gpu::deflate {
 
 inline constexpr unsigned kFindWarps = 4;
-inline constexpr unsigned kFindParts = 4;  // of a segment, each of which a warp takes
+inline constexpr unsigned kFindParts = 4;  // per segment, one warp each
 inline constexpr std::uint32_t kFindBits = kSegmentBits / kFindParts;
-inline constexpr unsigned kFindWords = kFindBits / 32 + 5;  // the fixed fields and the precode's lengths are behind
-inline constexpr unsigned kFindTurnBits = 32 * 32;          // whose fixed fields are looked at by a warp
-// Of a turn, whose fixed fields are good: no two neighbours. And fewer than a warp's that are left of the turn before.
+// A header may reach past the range, with its fixed fields and precode lengths.
+inline constexpr unsigned kFindWords = kFindBits / 32 + 5;
+inline constexpr unsigned kFindTurnBits = 32 * 32;  // bits whose fixed fields a warp checks per turn
+// Positions per turn with valid fixed fields (never two adjacent ones), plus less than a warp's worth left from the
+// turn before.
 inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
-inline constexpr unsigned kCandidates = 64;  // of a warp in hand, whose precode is complete
-// Of a segment, and a few more, are read; what has more is not looked at further.
+inline constexpr unsigned kCandidates = 64;  // queue of a warp: headers with a complete precode
+// Approximate limit of headers parsed per segment; further candidates are ignored.
 inline constexpr std::uint32_t kMostCandidates = 512;
 
-// A member's last block is only looked for so far from the stream's end: that halves the work. Of members in the middle
-// of a stream the last block belongs to the run before.
+// A member's last block is searched for only this close to the stream's end, which halves the work. Last blocks of
+// members in the middle of a stream belong to the run before.
 inline constexpr std::uint32_t kLastBlockBits = 1u << 20;
 
 // A bit of a stream at which a block may begin.
@@ -33,7 +35,7 @@ struct Candidate {
 using Candidates = Candidate[kCandidates];
 
 struct FindSpace {
-  Byte sums[4096];  // of four lengths of the precode: what their code words take up of 128; 255: more
+  Byte sums[4096];  // of four lengths of the precode: how many of the 128 codes they use; 255: that many or more
   std::uint32_t words[kFindWarps][kFindWords];
   std::uint16_t possible[kFindWarps][kPossible];
   Candidates candidates[kFindWarps];
@@ -50,23 +52,23 @@ __device__ inline void fill_sums(FindSpace& space) {
   }
 }
 
-// Of the 32 bits from the first of `low` on, those at which the fixed fields of a dynamic block's header can be: its
-// type, and how many lengths there are. `high`: the bits behind `low`. `last`: a member's last block, too.
+// Among the 32 bits starting with the lowest of `low`, those at which the fixed fields of a dynamic block's header are
+// valid: block type and numbers of lengths. `high`: the bits after `low`. `last`: include a member's last block.
 __device__ inline std::uint32_t may_begin(std::uint32_t low, std::uint32_t high, bool last) {
   const auto ahead = [&](unsigned bits) { return __funnelshift_r(low, high, bits); };
   const std::uint32_t type = ~ahead(1) & ahead(2);
-  const std::uint32_t literals = ahead(4) & ahead(5) & ahead(6) & ahead(7);      // 287 or 288
-  const std::uint32_t distances = ahead(9) & ahead(10) & ahead(11) & ahead(12);  // 31 or 32
+  const std::uint32_t literals = ahead(4) & ahead(5) & ahead(6) & ahead(7);      // 287 or 288, which are invalid
+  const std::uint32_t distances = ahead(9) & ahead(10) & ahead(11) & ahead(12);  // 31 or 32, which are invalid
   return type & ~literals & ~distances & (last ? ~0u : ~low);
 }
 
-// Whether the precode of a header is complete that begins at a window's bit `at`.
+// Whether the precode is complete in a header that begins at bit `at` of a window.
 __device__ inline bool precode_is_complete(const FindSpace& space, const std::uint32_t* words, std::uint32_t at) {
   const std::uint32_t w = at / 32, bit = at % 32;
   const std::uint32_t second = words[w + 1], third = words[w + 2];
   const std::uint32_t a = __funnelshift_r(words[w], second, bit), b = __funnelshift_r(second, third, bit),
                       c = __funnelshift_r(third, words[w + 3], bit);
-  // Its lengths, 12 to 57 bits, moved to the top; what is behind them falls out.
+  // Shifts its lengths, 12 to 57 bits, to the top, which drops the bits after them.
   const unsigned out = 64 - 3 * ((a >> 13 & 15) + 4);
   const std::uint64_t lengths =
       (static_cast<std::uint64_t>(__funnelshift_r(b, c, 17)) << 32 | __funnelshift_r(a, b, 17)) << out;
@@ -77,7 +79,7 @@ __device__ inline bool precode_is_complete(const FindSpace& space, const std::ui
   return sum == 1u << kPrecodeLog;
 }
 
-// Bits of a stream in device memory, one behind the other, the next word on its way.
+// Reads bits of a stream in device memory sequentially, with the next word prefetched.
 class StreamBits {
  public:
   StreamBits() = default;
@@ -91,7 +93,7 @@ class StreamBits {
     next_ += 3;
     have_ = 64 - bit % 32;
   }
-  // Makes sure of 32 bits.
+  // Ensures that 32 bits are available.
   __device__ void fill(const Input& input) {
     if (have_ >= 32) return;
     low_ |= ahead_ << have_;
@@ -100,7 +102,7 @@ class StreamBits {
     have_ += 32;
   }
   __device__ std::uint32_t low() const { return low_; }
-  // REQUIRES: less than 32.
+  // REQUIRES: bits < 32.
   __device__ std::uint32_t take(unsigned bits) {
     const std::uint32_t out = low_ & ((1u << bits) - 1);
     low_ = __funnelshift_r(low_, high_, bits);
@@ -114,7 +116,7 @@ class StreamBits {
   unsigned have_ = 0;
 };
 
-// A header's lengths as a lane reads them, to see whether both codes are complete.
+// Reads a header's code lengths, by one lane, to check whether both codes are complete.
 class HeaderReader {
  public:
   enum class State : std::uint8_t { kReading, kGood, kBad };
@@ -130,13 +132,13 @@ class HeaderReader {
       bits_.fill(input);
       lengths |= static_cast<std::uint64_t>(bits_.take(3)) << (3 * i);
     }
-    // How many code words there are of each length, a byte each.
+    // Number of code words of each length, a byte each.
     std::uint64_t counts = 0;
     for (unsigned i = 0; i < present; ++i) {
       const unsigned length = static_cast<unsigned>(lengths >> (3 * i)) & 7;
       if (length != 0) counts += std::uint64_t{1} << (8 * length);
     }
-    std::uint64_t next = (counts << 8) * 0x0101010101010101;  // a byte each: how many are shorter
+    std::uint64_t next = (counts << 8) * 0x0101010101010101;  // a byte each: number of shorter code words
     std::uint64_t ends = 0, offsets = 0;
     unsigned first = 0;
     for (unsigned length = 1; length <= kPrecodeLog; ++length) {
@@ -165,10 +167,10 @@ class HeaderReader {
     }
   }
 
-  // One symbol of the precode.
+  // Reads one symbol of the precode.
   __device__ State step(const Input& input) {
     bits_.fill(input);
-    // The next seven bits as a number, held against the ends of all lengths, a byte each.
+    // Compares the next seven bits, as a number, with the ends of all lengths, a byte each.
     const std::uint32_t word = __brev(bits_.low()) >> (32 - kPrecodeLog);
     const std::uint32_t each = word * 0x01010101 | 0x80808080;
     const auto length = 1 + static_cast<unsigned>(__popc((each - ends_[0]) & 0x80808080)) +
@@ -205,21 +207,21 @@ class HeaderReader {
 
  private:
   StreamBits bits_;
-  std::uint32_t ends_[2] = {0, 0};     // of the code words of each length, as numbers of seven bits
-  std::uint32_t offsets_[2] = {0, 0};  // a code word and this is its place in `sorted`, modulo 256
+  std::uint32_t ends_[2] = {0, 0};     // end of the code words of each length, as numbers of seven bits
+  std::uint32_t offsets_[2] = {0, 0};  // added to a code word, gives its index in `sorted`, modulo 256
   std::uint64_t sorted_[2] = {0, 0};   // symbols in the order of their code words, five bits each
   unsigned literals_ = 0, total_ = 0, done_ = 0, before_ = 0;
   std::uint32_t literal_space_ = 0, distance_space_ = 0, distance_words_ = 0;
   bool end_of_block_ = false;
 };
 
-// What a warp has found in its segments and not read yet, and what its lanes are reading. Lanes go on with the next
-// header when they are done with one, so headers wait until there are enough of them, whatever segments they are of.
+// A warp's queue of candidates, and the headers that its lanes are parsing. A lane that has finished a header takes the
+// next one. Candidates wait until there are enough to keep the lanes busy, whichever segments they come from.
 struct Headers {
   const Job& job;
   Candidates& waiting;
   const unsigned lane;
-  std::uint32_t first = 0, count = 0;  // of those that wait
+  std::uint32_t first = 0, count = 0;  // of the waiting candidates
   bool reading = false;
   Candidate own{};
   Input input{nullptr, 0};
@@ -227,7 +229,7 @@ struct Headers {
 
   __device__ Headers(const Job& j, Candidates& w, unsigned l) : job(j), waiting(w), lane(l) {}
 
-  // Those of some lanes. REQUIRES: less than a warp's are waiting.
+  // Adds the candidates of the lanes with `found`. REQUIRES: fewer than a warp's worth are waiting.
   __device__ void add(bool found, const Candidate& candidate) {
     const unsigned votes = __ballot_sync(kAllLanes, found);
     if (found) {
@@ -237,10 +239,10 @@ struct Headers {
     count += static_cast<std::uint32_t>(__popc(votes));
     __syncwarp();
   }
-  // Until none wait, and hardly any lane reads; or, at the `end`, none.
+  // Parses until no candidate waits and few lanes are busy; at the `end`, until none is.
   __device__ void read(bool end) {
     constexpr int kFewLanes = 16;
-    constexpr unsigned kSteps = 8;  // before lanes are looked at again
+    constexpr unsigned kSteps = 8;  // between checks for idle lanes
     for (;;) {
       const unsigned busy = __ballot_sync(kAllLanes, reading);
       if (count != 0 && __popc(busy) <= kFewLanes) {
@@ -279,7 +281,7 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
   std::uint16_t* const possible = space.possible[warp];
   const BitSpan window = BitSpan::load(input, from, space.words[warp], kFindWords, lane);
   std::uint32_t left = 0, read = 0;
-  const std::uint32_t bits = to - window.first;  // from where the first word begins
+  const std::uint32_t bits = to - window.first;  // relative to where the first word begins
   for (std::uint32_t base = 0; base < bits; base += kFindTurnBits) {
     const std::uint32_t word = base / 32 + lane;
     std::uint32_t mask = 0;
@@ -305,7 +307,7 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
       if (headers.count >= 32) headers.read(false);
       if (read >= kMostCandidates) return;
     }
-    // To the front, for the next turn.
+    // Moves the rest to the front for the next turn.
     left = end ? 0 : all - x;
     const std::uint16_t moved = possible[lane < left ? x + lane : 0];
     __syncwarp();
@@ -314,7 +316,7 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
   }
 }
 
-// Each segment's start, and a list of runs. REQUIRES: no segment has a start.
+// Finds each segment's start and lists the runs. REQUIRES: no segment has a start.
 __device__ inline void find_body(const Job& job, FindSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t streams = job.stream_count(), count = job.totals->searched;
@@ -325,7 +327,7 @@ __device__ inline void find_body(const Job& job, FindSpace& space) {
     job.starts[segment] = state.start;
     job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
   }
-  // The blocks before have a part for each of their warps.
+  // The blocks before this one have enough warps for all parts.
   if (std::uint64_t{blockIdx.x} * kFindWarps >= std::uint64_t{count} * kFindParts) return;
   fill_sums(space);
   __syncthreads();
@@ -343,7 +345,7 @@ __device__ inline void find_body(const Job& job, FindSpace& space) {
     if (begin >= end) continue;
     const std::uint32_t to = end - begin < kFindBits ? end : begin + kFindBits;
     if (to <= state.search_from) continue;
-    // Members end with the stream, most often.
+    // Usually members end with the stream.
     const bool last = end - begin <= kLastBlockBits;
     find_blocks(space, input, begin > state.search_from ? begin : state.search_from, to, last,
                 state.first_segment + own, i, headers);

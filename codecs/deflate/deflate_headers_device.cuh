@@ -1,4 +1,4 @@
-// Steps of the DEFLATE decoder that come first: begin, share; and scan. Headers of zlib streams and gzip members.
+// The first steps of the DEFLATE decoder: begin, share; and scan. Parses headers of zlib streams and gzip members.
 // Device code without a CUDA header.
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kMostHeaderBytes = 1024;  // of a gzip member; lo
 
 struct Header {
   DecodeReason reason = DecodeReason::kNone;
-  std::uint32_t end = 0;  // byte behind it
+  std::uint32_t end = 0;  // byte after it
 };
 
 __device__ inline std::uint32_t trailer_bytes(DeflateKind kind) {
@@ -30,7 +30,7 @@ __device__ inline std::uint32_t crc32_of(const Byte* at, std::uint32_t bytes) {
   return ~crc;
 }
 
-// A gzip member's header at byte `at` (RFC 1952, 2.3). Its trailer has room behind it.
+// Parses a gzip member's header at byte `at` (RFC 1952, 2.3). Checks that its trailer fits behind it.
 __device__ inline Header read_gzip_header(const Byte* src, std::uint32_t bytes, std::uint32_t at) {
   constexpr unsigned kHeaderCrc = 2, kExtra = 4, kName = 8, kComment = 16, kReserved = 0xE0;
   const std::uint32_t begin = at;
@@ -123,7 +123,7 @@ __device__ inline void begin_body(const Job& job) {
     if (segments != 0 && stream.src_bytes >= job.least_searched_bytes) {
       const std::uint32_t start = __shfl_sync(kAllLanes, state.start, 0);
       state.search_from = pass_stored(Input(stream.src, stream.src_bytes), start, job.most_pass_turns, lane);
-      // The first segment has its start.
+      // The first segment has a known start.
       const std::uint32_t own = start / kSegmentBits + 1, from = state.search_from / kSegmentBits;
       const std::uint32_t skipped = from > own ? from : own;
       state.searched = skipped < segments ? segments - skipped : 0;
@@ -151,10 +151,10 @@ __device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uin
   lz77::scan_streams<&StreamState::units, &StreamState::units_before>(job, long_shared);
 }
 
-// The stream that a segment of the list is of, of which `kBefore` come before those of a stream.
+// The stream that contains a segment of the list. `kBefore`: the member that counts segments before a stream.
 template <auto kBefore = &StreamState::first_segment>
 __device__ inline std::uint32_t stream_of_segment(const Job& job, std::uint32_t segment) {
-  // The last one that begins at it or before; those without segments begin where the next one does.
+  // The last stream that begins at or before it; streams without segments begin where the next one does.
   std::uint32_t low = 0, high = job.stream_count();
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;

@@ -1,35 +1,37 @@
-// The DEFLATE decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
+// The DEFLATE decoder's steps, in launch order, and what they share. Device code without a CUDA header.
 //
-// Once for a batch:
-//   begin      a thread a stream: the first header; where streams are searched, a warp: stored blocks behind it, too
+// Once per batch:
+//   begin      one thread per stream: the first header; a warp per stream if streams are searched: stored blocks after
+//              it, too
 //   share      one thread block: where each stream's segments begin
-//   find       a warp a part of a segment: bits at which dynamic blocks may begin     deflate_find_device.cuh
-//   trace      a warp a run, or several: its blocks, and where cells' words begin    deflate_trace_device.cuh
-//   chain      a warp a stream: runs that hang together with its beginning; gaps     deflate_chain_device.cuh
+//   find       one warp per part of a segment: bits at which dynamic blocks may begin deflate_find_device.cuh
+//   trace      one or several warps per run: its blocks, and where cells' words begin deflate_trace_device.cuh
+//   chain      one warp per stream: runs connected with its beginning; gaps          deflate_chain_device.cuh
 //   scan       one thread block: where each stream's pieces begin
-//   list       a warp a run: its pieces                                              deflate_pieces_device.cuh
+//   list       one warp per run: its pieces                                          deflate_pieces_device.cuh
 //   rounds     one thread block: sums of what pieces need, by shares of streams
-//   place      a thread a piece: its place and round
+//   place      one thread per piece: its region and round
 // For each round:
-//   decode     a warp a piece, or several: literals and sequences, distances checked
+//   decode     one or several warps per piece: literals and sequences, distances checked
 //   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
-// And at the end:
-//   sums       a thread block a piece: its checksum, and the output of stored ones   deflate_checksum_device.cuh
-//   join       a thread a piece: sums of members
-//   verdict    a thread a member
+// At the end:
+//   sums       one thread block per piece: its checksum, and the output of stored ones
+//                                                                                    deflate_checksum_device.cuh
+//   join       one thread per piece: sums of members
+//   verdict    one thread per member
 //
-// A run that begins where no block does decodes to nonsense, to the end of its block at most. Nothing hangs on it:
-// `chain` begins at the stream's beginning and goes from run to run only where one ends exactly where the next begins.
-// Where that fails, a warp decodes on from the end of the last good block, until a run begins where one of its blocks
-// ends. So hostile bytes can cost a walk in order, and no more.
+// A run that begins where no block does decodes to nonsense, at most to the end of its block. This is harmless: `chain`
+// starts at the stream's beginning and follows runs only where one ends exactly where the next begins. Where that
+// fails, a warp continues decoding from the end of the last good block, until one of its blocks ends where a run
+// begins. Hostile bytes can therefore at worst force a serial walk.
 //
-// A stream all of whose blocks are stored has nothing that refers to its output, so its pieces are written by `sums`,
-// which reads them anyway, and not by codecs/lz77.
+// If all blocks of a stream are stored, no match refers to its output. `sums` writes its pieces, since it reads them
+// anyway, instead of codecs/lz77.
 //
-// After `decode` nothing can be wrong with a piece but its member's checksum. A step leaves alone what belongs to a bad
-// chunk, so none reads what a step before did not write.
+// After `decode`, only the member's checksum of a piece can be wrong. Every step skips bad chunks, so none reads what
+// an earlier step did not write.
 //
-// kHostOnly has position 0, so it wins over whatever else a stream's steps find.
+// kHostOnly has position 0, so it wins over every other finding in a stream.
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
@@ -60,15 +62,15 @@ struct Job {
   bool exact = true;
   Allowance allowance;
   lz77::Rounds rounds;
-  std::uint32_t most_searched = 0;         // more streams are traced from their beginning, each by one warp
-  std::uint32_t least_searched_bytes = 0;  // as are shorter ones
-  std::uint32_t most_pass_turns = ~0u;     // of a stream: see pass_stored()
+  std::uint32_t most_searched = 0;         // with more streams, each is traced from its beginning by one warp
+  std::uint32_t least_searched_bytes = 0;  // shorter streams are traced likewise
+  std::uint32_t most_pass_turns = ~0u;     // per stream: see pass_stored()
   lz77::TileJob tiles;
-  // In scratch.
-  Totals* totals = nullptr;  // zeroed before
-  Round* round = nullptr;    // zeroed before
+  // The following are in scratch.
+  Totals* totals = nullptr;  // zeroed before the launches
+  Round* round = nullptr;    // zeroed before the launches
   StreamState* states = nullptr;
-  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins; kNone before
+  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins; kNone initially
   std::uint32_t* run_list = nullptr;  // segments with runs
   Run* runs = nullptr;                // by segment
   Block* blocks = nullptr;
@@ -107,7 +109,7 @@ __device__ inline unsigned lanes_below(unsigned lane) { return (1u << lane) - 1;
 __device__ inline unsigned lowest_bit(unsigned v) { return static_cast<unsigned>(__ffs(v)) - 1; }
 __device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigned>(__clz(v)); }
 
-// Sums that stop growing at 2^31 - 1. REQUIRES: no value is more.
+// A sum that saturates at 2^31 - 1. REQUIRES: neither value is larger.
 __device__ inline std::uint32_t sum_capped(std::uint32_t a, std::uint32_t b) {
   constexpr std::uint32_t kMost = (1u << 31) - 1;
   return a + b < kMost ? a + b : kMost;
@@ -124,7 +126,7 @@ struct Input {
       : src(at),
         bytes(static_cast<std::uint32_t>(size)),
         lead(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at) & 3) * 8) {}
-  // Bits that are not in the stream are 0.
+  // Bits outside the stream are 0.
   __device__ std::uint32_t word(std::uint32_t i) const {
     const std::int64_t from = 4 * static_cast<std::int64_t>(i) - lead / 8;
     if (from >= 0 && from + 4 <= static_cast<std::int64_t>(bytes)) {
@@ -145,7 +147,7 @@ struct Input {
   }
 };
 
-// All threads of a thread block of several warps, or of one warp.
+// Barrier for all threads of a thread block of several warps, or of one warp.
 template <unsigned kWarps>
 __device__ inline void sync_warps() {
   if constexpr (kWarps == 1) {
@@ -158,9 +160,9 @@ __device__ inline void sync_warps() {
 // A part of a stream's bits in shared memory.
 struct BitSpan {
   const std::uint32_t* words;
-  std::uint32_t first;  // bit of the stream (and lead) that the first word begins with
+  std::uint32_t first;  // bit of the stream (plus lead) at which the first word begins
 
-  // By kWarps warps: `count` words from the one on that bit `at` is in.
+  // By kWarps warps: loads `count` words, starting with the one that contains bit `at`.
   template <unsigned kWarps = 1>
   static __device__ BitSpan load(const Input& input, std::uint32_t at, std::uint32_t* to, std::uint32_t count,
                                  unsigned thread) {
@@ -187,8 +189,8 @@ struct BitSpan {
   }
 };
 
-// Reads a window's bits one behind the other, the next word at hand before it is wanted. REQUIRES: four words behind
-// the last bit read are in the window.
+// Reads a window's bits sequentially, with the next word prefetched. REQUIRES: the window has four words after the last
+// bit that is read.
 class Bits {
  public:
   __device__ Bits(const BitSpan& window, std::uint32_t at) {
@@ -200,7 +202,7 @@ class Bits {
     next_ += 3;
     have_ = 64 - bit % 32;
   }
-  // Makes sure of 32 bits.
+  // Ensures that 32 bits are available.
   __device__ void fill() {
     if (have_ >= 32) return;
     low_ |= ahead_ << have_;
@@ -209,7 +211,7 @@ class Bits {
     have_ += 32;
   }
   __device__ std::uint32_t low() const { return low_; }
-  // REQUIRES: less than 32.
+  // REQUIRES: bits < 32.
   __device__ void skip(unsigned bits) {
     low_ = __funnelshift_r(low_, high_, bits);
     high_ >>= bits;
@@ -227,16 +229,16 @@ class Bits {
   unsigned have_;
 };
 
-// Where things lie in scratch, from the limits alone.
+// Offsets of the arrays in scratch, derived from the limits alone.
 struct Layout {
-  std::uint64_t segment_count = 0, block_count = 0, cell_count = 0, piece_count = 0;  // at most
+  std::uint64_t segment_count = 0, block_count = 0, cell_count = 0, piece_count = 0;  // upper bounds
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, starts = 0, run_list = 0, runs = 0, blocks = 0,
                 cells = 0, pieces = 0, sums = 0, round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0,
                 end = 0;
   lz77::RoundSizes rounds{0, 0, kMaxPieceUnits};
   lz77::TileLayout tile_layout;
 
-  // `most_bytes`: fewer of them, for tests.
+  // `most_bytes`: limits the size, for tests.
   Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
       : Layout(limits, allowance, most_bytes,
                lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
@@ -247,7 +249,7 @@ struct Layout {
     block_count = segment_count * (allowance.blocks_per_segment + std::uint64_t{1}) +
                   limits.dst_bytes / allowance.bytes_per_block;
     cell_count = segment_count * kSegmentBits / kCellBits + limits.streams + block_count + segment_count;
-    // Two neighbouring pieces of a block have more than kMaxPieceBytes together.
+    // Two adjacent pieces of a block are together larger than kMaxPieceBytes.
     piece_count = block_count + limits.dst_bytes / (kMaxPieceBytes / 2);
     rounds = lz77::RoundSizes(limits.dst_bytes, piece_count, kMaxPieceUnits, most_bytes);
     const auto take = [this](std::uint64_t bytes) {

@@ -1,4 +1,4 @@
-// What the DEFLATE decoder has to be written to the output, as codecs/lz77 takes it. Device code without a CUDA header.
+// Adapts the DEFLATE decoder's pieces to the output stage of codecs/lz77. Device code without a CUDA header.
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
@@ -6,7 +6,7 @@
 
 namespace headrace::codec::gpu::deflate {
 
-// The pieces of a round. Streams that need no units are all stored: `sums` writes them.
+// The pieces of a round. Streams that need no units consist of stored blocks only: `sums` writes these.
 struct Output {
   Job job;
   std::uint32_t round;

@@ -1,5 +1,5 @@
-// Steps of the DEFLATE decoder that make pieces of blocks, and of pieces literals and sequences: list, place, decode.
-// Device code without a CUDA header.
+// Steps of the DEFLATE decoder that cut blocks into pieces, and decode pieces to literals and sequences: list, place,
+// decode. Device code without a CUDA header.
 #pragma once
 
 #include "deflate_trace_device.cuh"
@@ -8,7 +8,7 @@ namespace headrace::codec::gpu::deflate {
 
 // ---- list ----
 
-// What is before the next piece, in its stream.
+// Totals of the stream before the next piece.
 struct Listed {
   std::uint32_t piece, out, units, member_out, member_piece;
 };
@@ -31,7 +31,7 @@ __device__ inline void note_piece(const Job& job, const StreamState& state, List
   }
 }
 
-// The pieces of a block's cells: each goes from a cell that is marked up to the next.
+// Lists the pieces of a block's cells: each extends from one marked cell to the next.
 __device__ inline void list_cells(const Job& job, const StreamState& state, const Block& block, OutputRun piece,
                                   Listed& before, unsigned lane) {
   piece.cells = 0;
@@ -66,11 +66,11 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
   Listed before{run.pieces_before, run.out_before, run.units_before, run.member_out, run.member_piece};
   const std::uint32_t first = state.first_block + (segment - state.first_segment) * state.blocks_each;
   for (std::uint32_t base = 0; base < run.blocks; base += 32) {
-    // A lane's block, to be told to all: most are stored ones, where a run has many.
+    // Each lane loads a block, to be broadcast: a run with many blocks mostly has stored ones.
     const Block& own = job.blocks[first + base + (base + lane < run.blocks ? lane : 0)];
     const std::uint32_t own_at = own.at, own_bytes = own.bytes, own_cells = own.cells, own_pieces = own.pieces,
                         own_trailer_at = own.trailer_at;
-    // Stored blocks inside a member: a lane each.
+    // Stored blocks inside a member: one lane each.
     const bool mine = base + lane < run.blocks;
     if (__all_sync(kAllLanes, !mine || (own_cells == 0 && own_trailer_at == kNone))) {
       const std::uint32_t pieces_upto = sum_upto(mine ? own_pieces : 0, lane),
@@ -86,7 +86,7 @@ __device__ inline void list_run(const Job& job, std::uint32_t i, std::uint32_t s
         Listed at = before;
         at.piece += pieces_upto - 1;
         at.out += bytes_upto - own_bytes;
-        note_piece(job, state, at, piece, 0);  // by this lane, whichever it is
+        note_piece(job, state, at, piece, 0);  // by this lane, whatever its number
       }
       before.piece += __shfl_sync(kAllLanes, pieces_upto, 31);
       before.out += __shfl_sync(kAllLanes, bytes_upto, 31);
@@ -124,7 +124,7 @@ __device__ inline void list_body(const Job& job) {
     const std::uint32_t segment = job.run_list[x];
     if (job.starts[segment] == kNone) continue;
     const std::uint32_t i = stream_of_segment(job, segment);
-    // Even if another stream of its chunk has been found bad since: the pieces have been counted.
+    // Even if another stream of the chunk has been found bad since, because the pieces have been counted.
     if (job.states[i].pieces != 0) list_run(job, i, segment, lane);
     __syncwarp();
   }
@@ -142,7 +142,7 @@ __device__ inline void place_body(const Job& job) {
     piece.round = at.round;
     piece.place = at.place;
     if (!piece.stored) job.round[at.round].any = true;
-    // The rest of the last word, as literals are read by words.
+    // Zeroes the rest of the last word, since literals are read by words.
     if (piece.literal_bytes % 4 != 0) {
       *reinterpret_cast<std::uint32_t*>(job.literals_of(piece) + piece.literal_bytes / 4 * 4) = 0;
     }
@@ -151,7 +151,7 @@ __device__ inline void place_body(const Job& job) {
 
 // ---- decode ----
 
-// Bytes that a lane writes one behind the other, four at a time where they are aligned.
+// Writes consecutive bytes by one lane, four at a time where aligned.
 class Writer {
  public:
   __device__ explicit Writer(Byte* at) : at_(at) {}
@@ -159,7 +159,7 @@ class Writer {
     held_ |= byte << (8 * count_);
     if (++count_ < 4) {
       if ((reinterpret_cast<std::uintptr_t>(at_) & 3) == 0) return;
-      // Up to the first aligned address, byte by byte.
+      // Byte by byte up to the first aligned address.
       *at_++ = static_cast<Byte>(held_);
     } else {
       *reinterpret_cast<std::uint32_t*>(at_) = held_;
@@ -177,13 +177,13 @@ class Writer {
   unsigned count_ = 0;
 };
 
-// What is before a cell, in its piece.
+// Totals of the piece before a cell.
 struct Decoded {
   std::uint32_t literals = 0, matches = 0, match_bytes = 0;
   std::uint32_t matched = 0;  // literals before the last match
 };
 
-// What the warps that share a piece tell each other.
+// Exchange area of the warps that share a piece.
 template <unsigned kWarps>
 struct DecodeSpace {
   Codes codes;
@@ -192,7 +192,7 @@ struct DecodeSpace {
   std::uint32_t ticket;
 };
 
-// The piece's tables.
+// Builds the tables of the piece's block.
 template <unsigned kWarps>
 __device__ inline void build_tables_of(Codes& codes, const Block& block, unsigned warp, unsigned lane) {
   sync_warps<kWarps>();
@@ -209,7 +209,8 @@ __device__ inline void build_tables_of(Codes& codes, const Block& block, unsigne
   sync_warps<kWarps>();
 }
 
-// What the warps before this one add to `before`, and `all` that all do. `own` is the same for all lanes.
+// Returns `before` plus the totals of the warps before this one; sets `all` to `before` plus those of all warps. `own`
+// is the same for all lanes.
 template <unsigned kWarps>
 __device__ inline Decoded share_sums(DecodeSpace<kWarps>& space, Decoded before, const Decoded& own, Decoded& all,
                                      unsigned warp, unsigned lane) {
@@ -235,8 +236,8 @@ __device__ inline Decoded share_sums(DecodeSpace<kWarps>& space, Decoded before,
   }
 }
 
-// One piece. Cells are decoded as they were traced, to the same numbers of literals and matches. False where an offset
-// reaches back behind its member's beginning, in one of this warp's cells.
+// Decodes one piece. Decodes cells from the positions that `trace` found, to the same numbers of literals and matches.
+// Returns false if an offset in one of this warp's cells reaches before its member's beginning.
 template <unsigned kWarps>
 __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, const OutputRun& piece,
                                     const DeflateStream& stream, unsigned warp, unsigned lane) {
@@ -248,7 +249,7 @@ __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, 
   Checkpoint* const checkpoints = job.checkpoints_of(piece);
   const std::uint32_t before_piece = piece.out - piece.member_out;
   const std::uint32_t skipped = piece.first_cell - block.first_cell;
-  Decoded before;  // all warps' cells of this turn
+  Decoded before;  // over all warps' cells of this turn
   bool good = true;
   for (std::uint32_t turn = 0; turn < piece.cells; turn += 32 * kWarps) {
     const std::uint32_t base = turn + 32 * warp;
@@ -288,7 +289,7 @@ __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, 
         const std::uint32_t match = Entry::value_with_extra(entry, low);
         const std::uint32_t offset = Entry::value_with_extra(distance, far);
         if (offset > before_piece + literals + match_bytes) good = false;
-        if (slot == first_slot) {  // what is before it in other cells is told at the end
+        if (slot == first_slot) {  // its predecessors are in other cells, whose totals come at the end
           first_literals = literals;
           first_match = match;
           first_offset = offset;
@@ -303,7 +304,7 @@ __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, 
       writer.finish();
     }
     __syncwarp();
-    // Literals before the last match of the lanes before, which only grow.
+    // Literals before the last match of the earlier lanes: a running maximum.
     std::uint32_t latest = matched;
     for (unsigned step = 1; step < 32; step *= 2) {
       const std::uint32_t below = __shfl_up_sync(kAllLanes, latest, step);
@@ -329,7 +330,7 @@ __device__ inline bool decode_piece(const Job& job, DecodeSpace<kWarps>& space, 
   return __all_sync(kAllLanes, good);
 }
 
-// By one warp or several, which are a thread block, as `trace`.
+// By one warp, or by several that form a thread block, like `trace`.
 template <unsigned kWarps>
 __device__ inline void decode_body(const Job& job, std::uint32_t r, DecodeSpace<kWarps>& space) {
   if (by_several_warps(job) != (kWarps != 1)) return;

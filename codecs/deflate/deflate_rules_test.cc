@@ -1,6 +1,6 @@
-// DEFLATE's device code, run on the CPU, over streams put together by hand: every kind of block, unusual codes, and
-// every rule broken. What is right it decodes itself, to what libdeflate makes of it; what is wrong it refuses for the
-// rule that is broken; what libdeflate and zlib do not agree about it leaves to the CPU.
+// DEFLATE's device code, run on the CPU on handcrafted streams: every kind of block, unusual codes, and violations of
+// every rule. The device decodes valid streams itself, to the same bytes as libdeflate, refuses invalid ones for the
+// broken rule, and leaves to the CPU what libdeflate and zlib disagree about.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -13,7 +13,7 @@ namespace {
 
 class DeflateRules : public DeflateDeviceTest {
  protected:
-  // As zlib's and as gzip's stream; what it should decode to is asked of libdeflate.
+  // Wrapped as zlib and as gzip; libdeflate provides the expected output.
   void expect_right(const Bytes& raw, const std::string& what) {
     const Bytes plain = inflated(raw);
     for (const DeflateKind kind : {DeflateKind::kZlib, DeflateKind::kGzip}) {
@@ -37,13 +37,13 @@ const PrefixCode kFixedLiterals = PrefixCode::fixed_literals(), kFixedDistances 
 unsigned below(std::mt19937& rng, unsigned limit) { return static_cast<unsigned>(rng() % limit); }
 std::vector<unsigned> zeros(std::size_t count) { return std::vector<unsigned>(count, 0); }
 
-// A code of literals that has all of 255 bytes, the end and nothing else.
+// A code of exactly all 256 bytes and the end symbol.
 PrefixCode bytes_only() {
   std::vector<unsigned> lengths(257, 8);
   lengths[255] = lengths[256] = 9;
   return PrefixCode(lengths);
 }
-// Words of all lengths: bytes 0 to 11 with 1 to 12 bits, the end and three lengths of matches with more.
+// Code words of all lengths: bytes 0 to 11 with 1 to 12 bits, the end and three lengths of matches with more.
 PrefixCode steep_literals() {
   std::vector<unsigned> lengths = zeros(286);
   for (unsigned i = 0; i < 12; ++i) lengths[i] = i + 1;
@@ -133,7 +133,7 @@ TEST_F(DeflateRules, Descriptions) {
   for (const unsigned each : literals.lengths()) plain.push_back({each});
   plain.push_back({0});
   expect_right(good(DeflateWriter().description(true, 257, 1, plain)), "lengths as they are");
-  // 8, repeated six at a time; across the border between the two codes, too.
+  // 8, repeated six at a time; also across the border between the two codes.
   std::vector<Length> repeated = {{8}};
   for (unsigned i = 0; i < 42; ++i) repeated.push_back({16, 3});
   repeated.insert(repeated.end(), {{8}, {8}, {9}, {9}, {0}});
@@ -191,7 +191,7 @@ TEST_F(DeflateRules, Descriptions) {
   precode[8] = 1;
   expect_undecided(DeflateWriter().description(true, 257, 1, {}, PrefixCode(precode)).bits(0, 2000).bytes(), 500,
                    "a precode of one word");
-  // Symbols that there are not, and codes of one word.
+  // Symbols that do not exist, and codes of one word.
   std::vector<unsigned> lengths = literals.lengths();
   lengths.resize(287);
   expect_undecided(good(DeflateWriter().description(true, PrefixCode(lengths), kNoDistances)), 500, "287 literals");
@@ -225,7 +225,7 @@ TEST_F(DeflateRules, SymbolsThatStandForNothing) {
                          .bytes(),
                      13, "distance symbol " + std::to_string(symbol));
   }
-  // A code of one distance has one word of one bit; the other bit is none.
+  // A code of one distance has one word of one bit; the other bit is invalid.
   std::vector<unsigned> lengths = zeros(258);
   lengths[0] = 1;
   lengths[256] = lengths[257] = 2;
@@ -253,7 +253,7 @@ TEST_F(DeflateRules, DistancesReachNoFurtherThanTheMember) {
       expect_wrong(out.bytes(), 150, DecodeReason::kOffset, "distance " + std::to_string(distance));
     }
   }
-  // The member before is out of reach.
+  // The previous member is out of reach.
   gpu_.kind = DeflateKind::kGzip;
   DeflateWriter second;
   second.header(true, 1).word(kFixedLiterals, 'a').match(kFixedLiterals, kFixedDistances, 3, 2).end(kFixedLiterals);
@@ -283,7 +283,7 @@ TEST_F(DeflateRules, WhatFollowsTheBlocks) {
     bad[static_cast<std::size_t>(at)] ^= static_cast<std::byte>(flip);
     expect_refused(bad, 1000, DecodeReason::kHeader, "zlib header");
   }
-  Bytes dictionary = stream;  // whose header is right but for that
+  Bytes dictionary = stream;  // the header is otherwise right
   dictionary[0] = std::byte{0x78};
   dictionary[1] = std::byte{0xBB};
   expect_refused(dictionary, 1000, DecodeReason::kHeader, "preset dictionary");
@@ -342,7 +342,7 @@ TEST_F(DeflateRules, GzipHeaderFields) {
   }
 }
 
-// What looks like a block and is none: in stored blocks, and in the bits of code words. Nothing but time hangs on it.
+// Bits that look like a block header inside stored blocks and inside code words. These must cost only time.
 TEST_F(DeflateRules, FalseStarts) {
   const Bytes inner = deflate_by_zlib(float_field(60'000, 1, false), DeflateKind::kZlib, {.memory = 1});
   DeflateWriter out;
@@ -360,7 +360,7 @@ TEST_F(DeflateRules, FalseStarts) {
     if (word < 255) out.word(literals, word);
   }
   out.end(literals);
-  // And what follows is found again.
+  // The blocks that follow are found again.
   const PrefixCode steep = steep_literals(), distances = steep_distances();
   for (unsigned i = 0; i < 6; ++i) {
     out.description(i == 5, steep, distances);
@@ -373,7 +373,7 @@ TEST_F(DeflateRules, FalseStarts) {
   EXPECT_GE(gpu_.runs_left, 8u);
 }
 
-// One block for all, longer than any window of cells; and one of nothing but the longest matches, in 2 bits each.
+// A single block longer than any window of cells; and one of only the longest matches, in 2 bits each.
 TEST_F(DeflateRules, LongBlocks) {
   const PrefixCode literals = bytes_only();
   DeflateWriter out;
@@ -387,8 +387,8 @@ TEST_F(DeflateRules, LongBlocks) {
   expect_right(out.end(dense).bytes(), "long blocks");
 }
 
-// Guesses where a cell's first code word begins that are all wrong: all code words have 8 bits, or the same match comes
-// again and again. Several warps, which try all bits then, decode that; one warp leaves it to the CPU.
+// All guesses about a cell's first code word are wrong: all code words have 8 bits, or the same match is repeated.
+// Several warps decode this by trying all bits; a single warp leaves it to the CPU.
 TEST_F(DeflateRules, GuessesThatAreAllWrong) {
   const PrefixCode literals = bytes_only();
   std::mt19937 rng(8);
@@ -397,7 +397,7 @@ TEST_F(DeflateRules, GuessesThatAreAllWrong) {
   DeflateWriter out;
   text[0] = std::byte{255};  // the only one of 9 bits
   out.description(false, literals, kNoDistances).text(literals, text).end(literals);
-  // Nothing but one match with its extra bits.
+  // Only one match, with its extra bits.
   std::vector<unsigned> lengths = zeros(286), distances = zeros(30);
   lengths[7] = lengths[256] = 2;
   lengths[277] = 1;

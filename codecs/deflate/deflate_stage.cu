@@ -1,4 +1,4 @@
-// gzip and zlib on the GPU: a chunk is one stream, of one or more members if it is gzip's.
+// gzip and zlib on the GPU: a chunk is one stream, which for gzip may have several members.
 #include <memory>
 #include <new>
 

@@ -1,4 +1,4 @@
-// gzip's and zlib's chunks as a list of streams, one a chunk: device code without a CUDA header.
+// Describes gzip and zlib chunks as a list of streams, one per chunk: device code without a CUDA header.
 #pragma once
 
 #include "codecs/lz77/lz77_stage_device.cuh"

@@ -1,8 +1,8 @@
-// DEFLATE's codes (RFC 1951, 3.2): descriptions read, tables built, code words looked up. Device code without a CUDA
+// DEFLATE's codes (RFC 1951, 3.2): reads descriptions, builds tables, looks up code words. Device code without a CUDA
 // header.
 //
-// A table's entries stand for the next 10 bits (distances: 8) and hold all that a symbol means. Longer code words,
-// which are rare by construction, are found by comparing the next 15 bits with where each length's code words end.
+// A table is indexed by the next 10 bits (distances: 8); an entry holds all that a symbol means. Longer code words,
+// which are rare by construction, are found by comparing the next 15 bits with the end of each length's code words.
 #pragma once
 
 #include "deflate_job_device.cuh"
@@ -11,20 +11,20 @@ namespace headrace::codec::gpu::deflate {
 
 inline constexpr unsigned kMaxLength = 15, kLiteralLog = 10, kDistanceLog = 8, kEndOfBlock = 256;
 inline constexpr unsigned kPrecodeSymbols = 19, kPrecodeLog = 7;
-inline constexpr unsigned kMostLiterals = 286, kMostDistances = 30;  // that a description may have
-// Of a description, and what a code word and its extra bits take.
+inline constexpr unsigned kMostLiterals = 286, kMostDistances = 30;  // maximum in a description
+// Maximum bits of a description; 14 are a code word of the precode and its extra bits.
 inline constexpr std::uint32_t kDescriptionBits = 17 + 3 * kPrecodeSymbols + 14 * (kMostLiterals + kMostDistances);
 
-// From the lowest bit on: bits of the code word and its extra bits (5), of the code word (4), and a literal, or what
-// the extra bits are added to (16).
+// From the lowest bit: bits of the code word plus its extra bits (5), bits of the code word (4), and the literal or the
+// base that the extra bits are added to (16).
 struct Entry {
   static constexpr unsigned kLengthShift = 5, kValueShift = 9;
   static constexpr std::uint32_t kMatch = 1u << 28, kEnd = 1u << 29;
-  static constexpr std::uint32_t kBad = 1u << 30;   // stands for nothing
-  static constexpr std::uint32_t kLong = 1u << 31;  // of a longer code word
+  static constexpr std::uint32_t kBad = 1u << 30;   // invalid
+  static constexpr std::uint32_t kLong = 1u << 31;  // prefix of a longer code word
   __device__ static unsigned total(std::uint32_t e) { return e & 31; }
   __device__ static std::uint32_t value(std::uint32_t e) { return e >> kValueShift & 0xFFFF; }
-  // `low`: the code word's bits, and those behind it.
+  // `low`: the code word's bits, and those after it.
   __device__ static std::uint32_t value_with_extra(std::uint32_t e, std::uint32_t low) {
     const unsigned length = e >> kLengthShift & 15;
     return value(e) + (low >> length & ((1u << (total(e) - length)) - 1));
@@ -53,15 +53,15 @@ __device__ inline std::uint32_t distance_entry(unsigned symbol, unsigned length)
 
 inline constexpr unsigned kDistances = 1u << kLiteralLog, kEntries = kDistances + (1u << kDistanceLog);
 
-// A block's codes: in shared memory.
+// A block's codes, in shared memory.
 struct Codes {
-  std::uint32_t entries[kEntries];           // of literals and lengths, and those of distances behind them
-  std::uint16_t sorted[kSymbols];            // symbols by their code words; those of distances behind those of literals
-  std::uint32_t ends[2][kMaxLength + 1];     // where code words of a length end, as numbers of 15 bits
-  std::uint32_t offsets[2][kMaxLength + 1];  // a code word and this is its place in `sorted`
+  std::uint32_t entries[kEntries];           // of literals and lengths, followed by those of distances
+  std::uint16_t sorted[kSymbols];            // symbols by code word; those of distances follow those of literals
+  std::uint32_t ends[2][kMaxLength + 1];     // end of each length's code words, as numbers of 15 bits
+  std::uint32_t offsets[2][kMaxLength + 1];  // added to a code word, gives its index in `sorted`
   std::uint32_t next[2][kMaxLength + 1];
-  Byte precode[1 << kPrecodeLog];  // symbol, and the bits of its code word at bit 5
-  Byte lengths[kSymbols];          // of code words; those of distances behind those of literals
+  Byte precode[1 << kPrecodeLog];  // symbol; bits of its code word from bit 5 on
+  Byte lengths[kSymbols];          // of code words; those of distances follow those of literals
 };
 
 template <unsigned kWhich>
@@ -74,7 +74,7 @@ __device__ inline std::uint32_t long_entry(const Codes& codes, std::uint32_t low
     const unsigned symbol = codes.sorted[(kWhich == 0 ? 0 : kLiteralSymbols) + at];
     return kWhich == 0 ? literal_entry(symbol, length) : distance_entry(symbol, length);
   }
-  return Entry::kBad | 1;  // not reached: the code is complete
+  return Entry::kBad | 1;  // unreachable: the code is complete
 }
 __device__ inline std::uint32_t next_literal(const Codes& codes, std::uint32_t low) {
   const std::uint32_t entry = codes.entries[low & (kDistances - 1)];
@@ -84,7 +84,7 @@ __device__ inline std::uint32_t next_distance(const Codes& codes, std::uint32_t 
   const std::uint32_t entry = codes.entries[kDistances + (low & ((1u << kDistanceLog) - 1))];
   return (entry & Entry::kLong) == 0 ? entry : long_entry<1>(codes, low);
 }
-// One or the other.
+// The next entry of either table.
 __device__ inline std::uint32_t next_entry(const Codes& codes, bool distance, std::uint32_t low) {
   const std::uint32_t mask = distance ? (1u << kDistanceLog) - 1 : kDistances - 1;
   const std::uint32_t entry = codes.entries[(distance ? kDistances : 0) + (low & mask)];
@@ -94,9 +94,9 @@ __device__ inline std::uint32_t next_entry(const Codes& codes, bool distance, st
 
 // ---- tables ----
 
-// By a warp: the table of literals (0) or distances (1) from codes.lengths. Returns whether there may be such a code.
-// Codes must be complete, but that of distances may have one code word of one bit, or none: what such a one lacks is an
-// entry that is bad. libdeflate takes codes of literals like that, too; zlib does not.
+// By a warp: builds the table of literals (0) or distances (1) from codes.lengths. Returns whether such a code is
+// valid. Codes must be complete, except that the code of distances may have a single code word of one bit, or none: its
+// missing codes become bad entries. libdeflate also accepts such codes of literals; zlib does not.
 template <unsigned kWhich>
 __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
   constexpr unsigned kLog = kWhich == 0 ? kLiteralLog : kDistanceLog;
@@ -147,7 +147,7 @@ __device__ inline DecodeReason build_table(Codes& codes, unsigned lane) {
       at = __brev(word) >> (32 - length);
       entries = length <= kLog ? 1u << (kLog - length) : 0;
     }
-    constexpr std::uint32_t kManyEntries = 16;  // are filled in by all lanes
+    constexpr std::uint32_t kManyEntries = 16;  // runs above this are filled in by all lanes
     if (entries <= kManyEntries) {
       for (std::uint32_t k = 0; k < entries; ++k) table[at + (k << length)] = entry;
     }
@@ -168,7 +168,7 @@ __device__ inline DecodeReason build_tables(Codes& codes, unsigned lane) {
   return reason != DecodeReason::kNone ? reason : build_table<1>(codes, lane);
 }
 
-// The code of blocks that have none of their own (3.2.6).
+// The code of fixed blocks (3.2.6).
 __device__ inline void fixed_lengths(Codes& codes, unsigned lane) {
   __syncwarp();
   for (unsigned i = lane; i < kSymbols; i += 32) {
@@ -179,7 +179,7 @@ __device__ inline void fixed_lengths(Codes& codes, unsigned lane) {
 
 // ---- descriptions ----
 
-// In which place the length of a symbol's code word of the precode comes (3.2.7).
+// Where a precode symbol's length is in the transmitted order (3.2.7).
 __host__ __device__ constexpr unsigned precode_place(unsigned symbol) {
   if (symbol >= 16) return symbol - 16;
   if (symbol == 0) return 3;
@@ -193,24 +193,24 @@ __device__ inline std::uint32_t window_bits(const BitSpan& window, std::uint32_t
 
 struct Description {
   DecodeReason reason;
-  std::uint32_t end;  // bit behind it
+  std::uint32_t end;  // bit after it
 };
 
-// By a warp: a dynamic block's description (3.2.7), whose first bit is at `at`, behind the block's three, becomes
-// codes.lengths. `window` begins there.
+// By a warp: reads a dynamic block's description (3.2.7) into codes.lengths. It begins at bit `at`, after the block's
+// three header bits; `window` begins there.
 __device__ inline Description read_description(Codes& codes, const BitSpan& window, std::uint32_t at,
                                                std::uint32_t end_of_input, unsigned lane) {
   const std::uint32_t fixed = window_bits(window, at);
   const unsigned literals = (fixed & 31) + 257, distances = (fixed >> 5 & 31) + 1, present = (fixed >> 10 & 15) + 4;
   at += 14;
-  // libdeflate reads more symbols than there are.
+  // libdeflate accepts more symbols than the format has.
   if (literals > kMostLiterals || distances > kMostDistances) return {DecodeReason::kHostOnly, at};
   for (unsigned i = lane; i < kSymbols; i += 32) codes.lengths[i] = 0;
   for (unsigned i = lane; i < 1u << kPrecodeLog; i += 32) codes.precode[i] = 0;
   const unsigned place = precode_place(lane);
   const unsigned own = lane < kPrecodeSymbols && place < present ? window_bits(window, at + 3 * place) & 7 : 0;
   at += 3 * present;
-  // Code words as numbers of 7 bits: what those before it, by length and symbol, take up.
+  // Code words as numbers of 7 bits: the space used by shorter and smaller symbols.
   std::uint32_t word = 0, space = 0, used = 0;
   for (unsigned k = 0; k < kPrecodeSymbols; ++k) {
     const unsigned length = __shfl_sync(kAllLanes, own, k);
@@ -231,7 +231,7 @@ __device__ inline Description read_description(Codes& codes, const BitSpan& wind
     }
   }
   __syncwarp();
-  // Each lane takes the symbol that would begin so many bits from here; then it is found out which of them do.
+  // Each lane decodes the symbol that would begin at its bit; then the true ones are selected.
   const unsigned total = literals + distances;
   DecodeReason reason = DecodeReason::kNone;
   unsigned before = 0;
@@ -247,19 +247,19 @@ __device__ inline Description read_description(Codes& codes, const BitSpan& wind
     const unsigned i = done + sum_upto(counted, lane) - counted;
     const bool there = counted != 0 && i < total;
     const unsigned all = __ballot_sync(kAllLanes, there), last = top_bit(all);
-    // A repeat is of the last length that is not one itself.
+    // A repeat refers to the last length that is not itself a repeat.
     const unsigned told = __ballot_sync(kAllLanes, there && symbol != 16) & lanes_below(lane);
     unsigned length = symbol < 16 ? symbol : 0;
     const unsigned its_length = __shfl_sync(kAllLanes, length, told == 0 ? 0 : top_bit(told));
     if (symbol == 16) length = told == 0 ? before : its_length;
-    // The format forbids a run that goes on behind the last length; some versions of libdeflate take it.
+    // The format forbids a repeat that extends past the last length; some versions of libdeflate accept it.
     if (__any_sync(kAllLanes, there && repeat > total - i)) reason = DecodeReason::kHostOnly;
     unsigned end = __shfl_sync(kAllLanes, next, last);
     if (done == 0 && __shfl_sync(kAllLanes, symbol, 0) == 16) {
       reason = DecodeReason::kHeader;
       end = __shfl_sync(kAllLanes, next, 0);
     }
-    if (reason == DecodeReason::kNone && there && length != 0) {  // others are as they are
+    if (reason == DecodeReason::kNone && there && length != 0) {  // the others are zero already
       for (unsigned x = i; x < i + repeat; ++x) {
         codes.lengths[x < literals ? x : kLiteralSymbols + x - literals] = static_cast<Byte>(length);
       }
@@ -271,7 +271,7 @@ __device__ inline Description read_description(Codes& codes, const BitSpan& wind
   __syncwarp();
   if (at > end_of_input) return {DecodeReason::kTruncated, at};
   if (reason != DecodeReason::kNone) return {reason, at};
-  // A block without an end goes on until the input ends.
+  // Without an end symbol, a block would continue to the end of the input.
   if (codes.lengths[kEndOfBlock] == 0) return {DecodeReason::kHeader, at};
   return {DecodeReason::kNone, at};
 }

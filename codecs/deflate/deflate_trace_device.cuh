@@ -1,7 +1,7 @@
-// Step of the DEFLATE decoder that follows runs: where their blocks begin and end, and where the first code word of
-// each cell begins (deflate_walks_device.cuh). Device code without a CUDA header.
+// Step of the DEFLATE decoder that follows runs: finds where their blocks begin and end, and where the first code word
+// of each cell begins (deflate_walks_device.cuh). Device code without a CUDA header.
 //
-// Where runs are few, a thread block of several warps takes one; where they are many, a warp.
+// With few runs, a thread block of several warps takes one; with many, a single warp.
 #pragma once
 
 #include "deflate_headers_device.cuh"
@@ -11,7 +11,7 @@ namespace headrace::codec::gpu::deflate {
 
 inline constexpr std::uint32_t kWalksAtFirst = 128, kWalksATurn = 8;
 
-// A piece as it grows.
+// A piece under construction.
 struct Growing {
   std::uint32_t bytes = 0, literals = 0, matches = 0;
   bool any = false;
@@ -28,13 +28,13 @@ struct Failure {
   std::uint32_t at = 0;  // byte
 };
 
-// What bounds a run: where the next one begins, and what it may note.
+// Where the next run begins, which bounds this one.
 struct Bounds {
-  std::uint32_t segment;  // in the stream; of the next run, or behind the last one
+  std::uint32_t segment;  // segment of the next run within the stream, or the number of segments
   std::uint32_t start;    // bit, or kNone
 };
 
-// Where kWarps warps follow a run. All threads hold the same.
+// Follows a run by kWarps warps. All threads hold the same state.
 template <unsigned kWarps>
 struct Tracer {
   const Job& job;
@@ -42,14 +42,14 @@ struct Tracer {
   const DeflateStream& stream;
   const StreamState& state;
   const Input input;
-  const std::uint32_t segment;  // where the run begins, of all streams
+  const std::uint32_t segment;  // where the run begins, numbered over all streams
   const unsigned thread, lane;
   const std::uint32_t first_block, first_cell;
   Bounds next{};
   std::uint32_t block_room = 0, cell_room = 0;
   std::uint32_t stored_before = 0;  // bytes of the block before, if it is a stored one
-  // Walks that may still follow one another. Where cells do not meet, a warp is as slow as one lane: streams made so
-  // are for the CPU.
+  // Remaining budget of repeated walks. Where walks do not synchronise, a warp is as slow as one lane; streams crafted
+  // that way are left to the CPU.
   std::uint32_t walks_left = kWalksAtFirst;
 
   __device__ Tracer(const Job& j, TraceSpace<kWarps>& s, std::uint32_t i, std::uint32_t run_segment, unsigned t)
@@ -64,14 +64,14 @@ struct Tracer {
         first_block(state.first_block + (run_segment - state.first_segment) * state.blocks_each),
         first_cell(cells_from(run_segment - state.first_segment, j.starts[run_segment])) {}
 
-  // Of a run at bit `at`, in a segment of the stream.
+  // First cell of a run at bit `at`, in segment `own` of the stream.
   __device__ std::uint32_t cells_from(std::uint32_t own, std::uint32_t at) const {
     return state.first_cell + at / kCellBits + own * (state.blocks_each + 1);
   }
 
   __device__ std::uint32_t end_of_input() const { return input.bytes * 8; }
 
-  // Finds the next run that begins in segment `from` of the stream or behind, at `at` or behind.
+  // Finds the first run at or after bit `at`, from segment `from` of the stream on.
   __device__ void look_ahead(std::uint32_t from, std::uint32_t at) {
     next = {state.segments, kNone};
     for (std::uint32_t base = from; base < state.segments; base += 32) {
@@ -96,13 +96,13 @@ struct Tracer {
     return {};
   }
 
-  // Blocks behind a stored one, as long as it, as many as follow_block would go through one by one.
+  // Follows stored blocks of the same length as the one before, in parallel, where follow_block() would go one by one.
   __device__ void follow_alike(std::uint32_t length, Run& run) {
     const std::uint32_t each = kStoredHeadBytes + length;
     std::uint32_t count = 32;
     while (count == 32 && run.at < next.start) {
       const std::uint32_t at = run.at / 8;
-      // Each begins before the next run does, and has a place and room.
+      // Each must begin before the next run and fit the room for blocks and output.
       const std::uint32_t before_next = (next.start - run.at - 1) / (each * 8) + 1;
       const std::uint32_t places = block_room - run.blocks;
       const std::uint64_t room = (stream.dst_bytes - run.bytes) / length;
@@ -129,7 +129,8 @@ struct Tracer {
     }
   }
 
-  // Notes a warp's share of the cells of one turn, `count` of them; `cell` is this lane's. `write`: it is this warp's.
+  // Records one warp's share of the cells of a turn, `count` of them; `cell` is this lane's. `write`: the cells belong
+  // to this warp.
   __device__ Failure note_cells(Cell cell, std::uint32_t count, bool write, Growing& piece, Block& block, Run& run) {
     if (count > cell_room - run.cells) return {DecodeReason::kHostOnly, 0};
     const bool mine = lane < count;
@@ -163,7 +164,7 @@ struct Tracer {
     return {};
   }
 
-  // Those that a turn left.
+  // Records the cells of a turn.
   __device__ Failure note_turn(const WalkResult& turn, const Cell& own, Growing& piece, Block& block, Run& run) {
     if constexpr (kWarps == 1) {
       return note_cells(own, turn.last + 1, true, piece, block, run);
@@ -177,7 +178,7 @@ struct Tracer {
     }
   }
 
-  // A block with code words; its codes have been built.
+  // Follows a block with code words, whose codes have been built.
   __device__ Failure follow_codes(bool through, Block& block, Run& run, bool& passed) {
     std::uint32_t grid = block.at, entry = block.at;
     Growing piece;
@@ -214,8 +215,8 @@ struct Tracer {
     return {};
   }
 
-  // The codes of the block at `begin`, which are fixed or described behind its first bits; `at` becomes the bit of its
-  // first code word.
+  // Builds a block's codes: the fixed ones, or those described at bit `at`, which becomes the bit of the first code
+  // word.
   __device__ DecodeReason read_codes(bool fixed, std::uint32_t& at) {
     DecodeReason reason = DecodeReason::kNone;
     sync_warps<kWarps>();
@@ -257,7 +258,7 @@ struct Tracer {
     }
   }
 
-  // The block at run.at. `passed`: the next run begins inside it.
+  // Follows the block at run.at. `passed`: the next run begins inside it.
   __device__ Failure follow_block(bool through, Run& run, bool& passed) {
     if (run.blocks == block_room) return {DecodeReason::kHostOnly, 0};
     const std::uint32_t begin = run.at;
@@ -311,7 +312,7 @@ struct Tracer {
     return {};
   }
 
-  // Behind a member's last block: its trailer, and the next member's header.
+  // After a member's last block: handles its trailer, and the next member's header.
   __device__ Failure end_member(std::uint32_t at, Run& run) {
     const std::uint32_t trailer = trailer_bytes(stream.kind);
     if (at > input.bytes || input.bytes - at < trailer) return {DecodeReason::kTruncated, at};
@@ -330,8 +331,7 @@ struct Tracer {
     return {};
   }
 
-  // Until the next run begins where a block ends. `through`: whatever begins inside a block is no run, and is crossed
-  // out.
+  // Follows blocks until one ends where the next run begins. `through`: starts inside blocks are false and are removed.
   __device__ void follow(bool through) {
     Run run{};
     if (through) {
@@ -352,7 +352,7 @@ struct Tracer {
         look_ahead(next.segment + 1, run.at);
         continue;
       }
-      // A block that turns out to belong to nothing leaves nothing.
+      // A block that turns out to be false leaves no trace.
       const Run before = run;
       bool passed = false;
       const Failure failure = follow_block(through, run, passed);
@@ -371,7 +371,7 @@ struct Tracer {
     }
     sync_warps<kWarps>();
     if (through) {
-      // What begins before the next run, or behind the end, is none.
+      // Starts before the next run, or after the end, are false.
       for (std::uint32_t x = own + 1 + thread; x < (run.status == RunStatus::kEnded ? state.segments : next.segment);
            x += 32 * kWarps) {
         job.starts[state.first_segment + x] = kNone;
@@ -394,7 +394,7 @@ __device__ inline std::uint32_t take_ticket_for(std::uint32_t& counter, std::uin
     return told;
   }
 }
-// One answer for all, since others may lower it at any time.
+// Returns the same answer to all threads, although others may lower the outcome at any time.
 template <unsigned kWarps>
 __device__ inline bool fine_for(const Job& job, std::uint32_t chunk) {
   if constexpr (kWarps == 1) {
@@ -404,10 +404,10 @@ __device__ inline bool fine_for(const Job& job, std::uint32_t chunk) {
   }
 }
 
-// Whether streams are so few that several warps take a run, and a piece.
+// Whether there are so few streams that several warps share a run, and a piece.
 __device__ inline bool by_several_warps(const Job& job) { return job.any_searched(); }
 
-// By one warp or several, which are a thread block. The one or the other is for all runs.
+// By one warp, or by several that form a thread block. All runs of a batch use the same way.
 template <unsigned kWarps>
 __device__ inline void trace_body(const Job& job, TraceSpace<kWarps>& space) {
   const unsigned lane = lane_id(), thread = kWarps == 1 ? lane : threadIdx.x;

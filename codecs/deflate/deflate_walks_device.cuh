@@ -1,37 +1,37 @@
-// Where the code words of a block's cells begin, and what they decode to. Device code without a CUDA header.
+// Finds where the code words of a block's cells begin, and what they decode to. Device code without a CUDA header.
 //
-// Some warps take as many cells of a block as they have lanes, which they copy to shared memory. Where the first code
-// word of a cell begins is only known for lane 0; the others begin at the cell's first bit. Decoders that start at
-// different places soon meet, so all are right at the end of their cell, most often, and the next lane can be told
-// where it should have begun. It begins there again, and is done when it comes to where it was at the middle of its
-// cell. So what comes out is exact, whatever the bytes are; guesses that are all wrong cost time, as many times that of
-// a cell as there are cells at most.
+// The warps take as many cells of a block as they have lanes, and copy them to shared memory. Only lane 0 knows where
+// the first code word of its cell begins; the others start at the cell's first bit. Decoders that start at different
+// positions soon synchronise, so usually all lanes are right at the end of their cell, and each tells the next lane
+// where it should have started. That lane starts again there, and is done when it synchronises with its earlier walk at
+// the middle of the cell. The result is therefore exact for all inputs. Wrong guesses cost only time: at worst there
+// are as many passes as cells.
 //
-// Some bytes make guesses that are all wrong: where all code words have 8 bits, decoders keep the distance they began
-// with, as they do where the same match comes again and again. There several warps, after a few walks, try all bits of
-// all cells, from the last to the first: of each it is noted where the next cell is entered from there. With that,
-// lanes are told once, one behind the other, and what they were told is checked like anything else.
+// Some inputs make all guesses wrong: where all code words have 8 bits, decoders keep their initial misalignment, as
+// they do where the same match is repeated. After a few walks, several warps then try all bits of all cells, from the
+// last to the first, and record for each where it enters the next cell. With this map, a single serial pass over the
+// lanes gives each its start, which is verified like any other guess.
 #pragma once
 
 #include "deflate_tables_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
 
-inline constexpr std::uint32_t kMeetingBits = 256;  // of a cell: where walks of it are compared
-inline constexpr unsigned kWidth = 4;               // warps, where several take a run or a piece
+inline constexpr std::uint32_t kMeetingBits = 256;  // bits of a cell after which its walks are compared
+inline constexpr unsigned kWidth = 4;               // warps that share a run or a piece, if several do
 inline constexpr unsigned kWalksUntilMapped = 3;
 
-// A code word with its extra bits, and the distance behind it, go this far into the next cell at most.
+// A code word with its extra bits and the distance after it reaches at most this far into the next cell.
 inline constexpr unsigned kMostEntry = 15 + 5 + 15 + 13 - 1;
 inline constexpr unsigned kMapSlots = 64;
-inline constexpr Byte kNoExit = kMapSlots - 1;  // the block ends, or something is none
+inline constexpr Byte kNoExit = kMapSlots - 1;  // the block ends, or the code is invalid
 static_assert(kMostEntry < kNoExit && kCellBits % 4 == 0);
 
 template <unsigned kWarps>
 inline constexpr unsigned kWindowWords = 32 * kWarps* kCellWords + 7;
 static_assert(kDescriptionBits / 32 + 7 < kWindowWords<1>);
 
-// For the cells that some warps take at a time.
+// Shared memory for the cells that a group of warps processes at a time.
 template <unsigned kWarps>
 struct TraceSpace {
   static constexpr unsigned kCells = 32 * kWarps;
@@ -40,7 +40,7 @@ struct TraceSpace {
   std::uint32_t ends[kCells];  // of walks
   Cell cells[kCells];
   std::uint32_t stops[kWarps];
-  std::uint32_t told[3];  // by one warp to all
+  std::uint32_t told[3];  // broadcast by one warp
   std::uint32_t ticket;
   Byte exits[kMapSlots * kCells];  // by bit of a cell, modulo kMapSlots, and cell
 };
@@ -51,23 +51,23 @@ struct TraceSpace<1> {
   std::uint32_t ticket;
 };
 
-// What a walk came by.
+// Result of a walk.
 struct Walk {
   enum class Stop : std::uint8_t { kNot, kEnd, kBad };
-  std::uint32_t at = 0;  // behind the last code word
+  std::uint32_t at = 0;  // after the last code word
   std::uint32_t literals = 0, matches = 0, match_bytes = 0;
   Stop stop = Stop::kNot;
-  bool stepped = false;  // over something that ends a block, or is none; then the numbers are not right
+  bool stepped = false;  // passed an end of block or an invalid code; the counts are then wrong
 };
 
-// From `at` until a code word ends at `until` or behind. `guess`: what ends a block, or is none, is stepped over.
-// Lengths and distances are a step each, so that lanes are in step whatever comes.
+// Walks from `at` until a code word ends at or after `until`. `guess`: steps over ends of blocks and invalid codes.
+// Lengths and distances are separate steps, so that lanes stay in lockstep.
 __device__ inline Walk walk(const Codes& codes, const BitSpan& window, std::uint32_t at, std::uint32_t until,
                             bool guess) {
   Walk out;
   Bits bits(window, at);
   std::uint32_t steps = 0;
-  bool distance = false;  // comes next
+  bool distance = false;  // the next code word is a distance
   while (at < until || distance) {
     bits.fill();
     const std::uint32_t low = bits.low();
@@ -96,7 +96,7 @@ __device__ inline Walk walk(const Codes& codes, const BitSpan& window, std::uint
   return out;
 }
 
-// A cell, walked again and again.
+// A cell that may be walked several times.
 struct CellWalk {
   Walk walk, rest;
   std::uint32_t met = kNone;  // where the walk to the middle ended
@@ -122,15 +122,15 @@ struct CellWalk {
   }
 };
 
-// What walks of some cells came to.
+// Result of the walks over some cells.
 struct WalkResult {
   unsigned last = 0;      // the last cell that belongs to the block
-  unsigned walks = 0;     // how often lanes had to be told where their cell begins
+  unsigned walks = 0;     // rounds in which lanes were told where their cell begins
   std::uint32_t end = 0;  // of the last walk
   Walk::Stop stop = Walk::Stop::kNot;
 };
 
-// The cells from `grid` on; the first code word begins at `entry`. By a warp; `cell` is its lane's.
+// Walks the cells from `grid` on; the first code word begins at `entry`. By a warp; `cell` is its lane's.
 __device__ inline WalkResult walk_cells(TraceSpace<1>& space, const BitSpan& window, std::uint32_t grid,
                                         std::uint32_t entry, std::uint32_t end_of_input, unsigned lane, Cell& cell) {
   const std::uint32_t begin = grid + lane * kCellBits;
@@ -156,8 +156,8 @@ __device__ inline WalkResult walk_cells(TraceSpace<1>& space, const BitSpan& win
   return turn;
 }
 
-// Where the next cell is entered from each of the first bits of a thread's cell, which begins at the window's bit
-// `first`: space.exits.
+// Writes to space.exits where each of the first bits of a thread's cell enters the next cell. The cell begins at the
+// window's bit `first`.
 template <unsigned kWarps>
 __device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t first, unsigned thread) {
   constexpr unsigned kCells = 32 * kWarps, kAtOnce = 8;  // so that loads overlap
@@ -171,7 +171,7 @@ __device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t f
     const std::uint32_t* const words = space.words + bit / 32;
     const std::uint32_t low = __funnelshift_r(words[0], words[1], bit % 32),
                         high = __funnelshift_r(words[1], words[2], bit % 32);
-    // Long code words of several entries are looked up at once, which lanes have at different places.
+    // Looks up the long code words of several entries together, because lanes have them at different positions.
     std::uint32_t entries[kAtOnce], distances[kAtOnce], flags = 0;
     HEADRACE_DEFLATE_UNROLL for (unsigned k = 0; k < kAtOnce; ++k) {
       entries[k] = codes.entries[__funnelshift_r(low, high, k) & (kDistances - 1)];
@@ -213,7 +213,7 @@ __device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t f
   }
 }
 
-// The same by kWarps warps, which are a thread block; cells are left in `space`.
+// The same for kWarps warps that form a thread block; the cells are stored in `space`.
 template <unsigned kWarps>
 __device__ inline WalkResult walk_cells(TraceSpace<kWarps>& space, const BitSpan& window, std::uint32_t grid,
                                         std::uint32_t entry, std::uint32_t end_of_input, unsigned thread, Cell&) {
@@ -225,7 +225,7 @@ __device__ inline WalkResult walk_cells(TraceSpace<kWarps>& space, const BitSpan
   CellWalk own;
   std::uint32_t own_entry = thread == 0 ? entry : begin;
   bool again = active, guess = thread != 0;
-  // The lowest thread for which it is true, or kCells.
+  // The lowest thread for which `mine` is true, or kCells.
   const auto lowest = [&](bool mine) {
     const unsigned votes = __ballot_sync(kAllLanes, mine);
     if (lane == 0) space.stops[warp] = votes;
@@ -259,7 +259,7 @@ __device__ inline WalkResult walk_cells(TraceSpace<kWarps>& space, const BitSpan
         space.ends[x - 1] = at;
         const std::uint32_t into = at - (grid + x * kCellBits);
         ++x;
-        if (into > kMostEntry) break;  // not reached
+        if (into > kMostEntry) break;  // unreachable
         const Byte exit = space.exits[into * kCells + x - 1];
         if (exit == kNoExit) break;
         at = grid + x * kCellBits + exit;

@@ -1,8 +1,8 @@
-// delta as numcodecs has it: the first element, then the difference of each to the one before, perhaps as another type.
+// numcodecs' delta: the first element, then the difference of each element to the one before, possibly as another type.
 //
-// Decoding is NumPy's cumsum() in the type to which it promotes both, then a cast: integers wrap around, floats are
-// added one after the other and rounded each time, bools are joined by "or". That is not what differences of bools
-// undo, but it is what is read everywhere.
+// Decoding is NumPy's cumsum() in the type to which it promotes both, followed by a cast: integers wrap around, floats
+// are added in order with rounding at each step, bools are OR-ed. For bools this does not invert the encoder's
+// differences, but all readers do it.
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -112,7 +112,7 @@ class DeltaCodec final : public ValueCodec {
     return std::make_unique<DeltaCodec>(Element{stored().number, true}, decoded());
   }
 
-  // Sums of what comes before.
+  // An element depends only on the elements before it.
   Prefix prefix(std::uint64_t) const noexcept override { return Prefix::kSameShare; }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     if (!same_words(stored(), decoded())) {
@@ -121,7 +121,7 @@ class DeltaCodec final : public ValueCodec {
     return std::unique_ptr<Encoder>(new DeltaEncoder(stored(), decoded()));
   }
 
-  // Sums of floats depend on the order of the additions, and bools are not added.
+  // Sums of floats depend on the order of additions, and bools are not added.
   bool describe_for_device(device::DecodeStage& stage) const override {
     if (decoded().number == Number::kBool) return false;
     if (is_float(numbers::promote(stored().number, decoded().number))) return false;
@@ -153,7 +153,7 @@ class DeltaCodec final : public ValueCodec {
     for (std::size_t i = 0; i < count; ++i, src += from, dst += to) {
       const std::uint64_t value = numbers::convert(numbers::load_bits(src, stored()), stored().number, type);
       if (i == 0) {
-        sum = value;  // not added to zero: that would make 0 of -0
+        sum = value;  // not added to zero, which would turn -0 into 0
       } else if (type == Number::kBool) {
         sum = sum != 0 || value != 0 ? 1 : 0;
       } else if (is_float(type)) {

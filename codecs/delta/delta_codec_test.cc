@@ -1,11 +1,11 @@
-// delta adds up in the decoded type, in whichever byte order. What numcodecs gives for every pair of types is in
-// tests/unit/filter_vectors_test.cc.
+// delta sums in the decoded type, in either byte order. tests/unit/filter_vectors_test.cc compares each pair of types
+// with numcodecs.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
 namespace {
 
-// The example of numcodecs' documentation.
+// The example in numcodecs' documentation.
 TEST(DeltaCodec, NarrowDifferences) {
   const auto codec = make("delta", R"({"dtype":"<i2","astype":"|i1"})", 2);
   EXPECT_EQ(Decoder(*codec)(to_bytes("\x64\2\2\2"), 8).bytes,

@@ -1,7 +1,8 @@
-// delta of integers on the GPU: a sum over all elements before, modulo 2^64, of which the decoded type keeps the end.
+// delta of integers on the GPU: a prefix sum modulo 2^64, truncated to the decoded type.
 //
-// Included by delta_stage.cu, and by tests that run it on the CPU. Three launches: the sum of every tile; what precedes
-// each tile of a chunk; the tiles again, with that to start from. Bools and floats are not added up like this.
+// Included by delta_stage.cu, and by tests that run it on the CPU. Three launches: sum each tile; compute the sum
+// before each tile of a chunk; process the tiles again, starting from that. Not used for bools and floats, which are
+// not added this way.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 namespace headrace::codec::gpu {
 
 constexpr unsigned kDeltaThreads = 256;
-constexpr unsigned kDeltaRun = 8;  // neighbouring elements of a thread
+constexpr unsigned kDeltaRun = 8;  // adjacent elements per thread
 constexpr std::uint64_t kDeltaTile = kDeltaRun * kDeltaThreads;
 
 struct DeltaJob {
@@ -31,17 +32,17 @@ struct DeltaJob {
   device::gpu::Chunk* list = nullptr;
   std::uint64_t* outcomes = nullptr;
   unsigned stage = 0;
-  std::uint64_t* sums = nullptr;  // [chunk][tile]: of the tile, then of all before it
+  std::uint64_t* sums = nullptr;  // [chunk][tile]: sum of the tile, then of all tiles before it
 };
 
 struct DeltaShared {
-  std::uint64_t values[kDeltaThreads * (kDeltaRun + 1)];  // a column more, so that threads meet different banks
+  std::uint64_t values[kDeltaThreads * (kDeltaRun + 1)];  // padded by one column to avoid bank conflicts
   std::uint64_t sums[kDeltaThreads];
 };
 
 namespace delta {
 
-// By the rules of ValueCodec.
+// Counts elements and checks sizes by the rules of ValueCodec.
 __device__ inline device::DecodeReason count(const DeltaJob& job, std::uint64_t src_bytes, std::uint64_t& elements) {
   const unsigned from = width_bytes(job.stored.number), to = width_bytes(job.decoded.number);
   elements = src_bytes / from;
@@ -53,7 +54,7 @@ __device__ inline device::DecodeReason count(const DeltaJob& job, std::uint64_t 
 
 __device__ inline unsigned slot(unsigned i) { return i + i / kDeltaRun; }
 
-// The tile's elements, extended to 64 bits, into shared memory; zeros behind the end.
+// Loads the tile's elements into shared memory, extended to 64 bits, with zeros past the end.
 __device__ inline void load_tile(const DeltaJob& job, const device::gpu::Chunk& chunk, std::uint64_t first,
                                  std::uint64_t elements, DeltaShared& shared) {
   const unsigned from = width_bytes(job.stored.number);
@@ -69,7 +70,7 @@ __device__ inline void load_tile(const DeltaJob& job, const device::gpu::Chunk& 
   __syncthreads();
 }
 
-// shared.sums[t] becomes the sum of all up to t.
+// Inclusive prefix sum of shared.sums.
 __device__ inline void scan(DeltaShared& shared) {
   const unsigned t = threadIdx.x;
   for (unsigned step = 1; step < kDeltaThreads; step *= 2) {
@@ -83,7 +84,7 @@ __device__ inline void scan(DeltaShared& shared) {
 
 }  // namespace delta
 
-// Pass 0 sums tiles, pass 2 writes them. REQUIRES: blocks of kDeltaThreads.
+// Pass 0 sums tiles, pass 2 writes them. REQUIRES: thread blocks have kDeltaThreads.
 __device__ inline void delta_tiles_body(const DeltaJob& job, bool write, DeltaShared& shared) {
   const unsigned t = threadIdx.x, to = width_bytes(job.decoded.number);
   const std::uint64_t total = job.chunks * job.tiles;
@@ -117,7 +118,7 @@ __device__ inline void delta_tiles_body(const DeltaJob& job, bool write, DeltaSh
   }
 }
 
-// Pass 1, a block a chunk: sums of tiles become sums of all tiles before. Also where sizes are judged.
+// Pass 1, one block per chunk: replaces each tile's sum by the sum of all tiles before it. Also checks sizes.
 __device__ inline void delta_carry_body(const DeltaJob& job, DeltaShared& shared) {
   const std::uint32_t chunk = blockIdx.x;
   const unsigned t = threadIdx.x;
@@ -125,7 +126,7 @@ __device__ inline void delta_carry_body(const DeltaJob& job, DeltaShared& shared
   device::gpu::Chunk& stream = job.list[chunk];
   std::uint64_t elements = 0;
   const device::DecodeReason reason = delta::count(job, stream.src_bytes, elements);
-  __syncthreads();  // everybody has seen the outcome
+  __syncthreads();  // all threads have read the outcome
   if (reason != device::DecodeReason::kNone) {
     if (t == 0) job.outcomes[chunk] = device::gpu::pack_outcome(job.stage, 0, reason);
     return;

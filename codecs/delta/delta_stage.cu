@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kDeltaThreads) delta_tiles(DeltaJob job, bool 
   __shared__ DeltaShared shared;
   delta_tiles_body(job, write, shared);
 }
-// The same where both sides have one width, known to the compiler: then their signs do not matter.
+// The same for equal widths on both sides, as a compile-time constant; signedness then does not matter.
 template <Number kNumber>
 __global__ void __launch_bounds__(kDeltaThreads) delta_tiles_as(DeltaJob job, bool write) {
   __shared__ DeltaShared shared;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kDeltaThreads) delta_tiles_as(DeltaJob job, bo
 
 const void* tile_kernel_for(const DeltaJob& job) {
   const unsigned width = width_bytes(job.decoded.number);
-  // A stored bool counts as 1, whatever its byte is.
+  // A stored bool counts as 1, whatever its nonzero byte is.
   if (width_bytes(job.stored.number) == width && job.stored.number != Number::kBool) {
     switch (width) {
       case 1:

@@ -1,7 +1,7 @@
-// fixedscaleoffset as numcodecs has it: (x - offset) * scale, rounded, stored as another type.
+// numcodecs' fixedscaleoffset: (x - offset) * scale, rounded, stored as another type.
 //
 // Decoding is stored / scale + offset as NumPy computes it: integers and bools as float64, floats in their own type, to
-// which scale and offset are rounded first. Then a cast to the decoded type.
+// which scale and offset are rounded first. A cast to the decoded type follows.
 #include "base/json.h"
 #include "codec/config_reader.h"
 #include "codec/element_codec.h"

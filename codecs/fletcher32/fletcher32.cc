@@ -5,7 +5,7 @@
 namespace headrace::codec {
 namespace {
 
-// Sums are kept modulo 65535 by folding, where a multiple of it other than nothing at all is 65535.
+// Reduces modulo 65535 by folding. A nonzero multiple of 65535 becomes 65535, not 0.
 std::uint32_t fold(std::uint64_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<std::uint32_t>(sum);
@@ -14,7 +14,7 @@ std::uint32_t fold(std::uint64_t sum) {
 }  // namespace
 
 std::uint32_t fletcher32(const std::byte* data, std::size_t bytes) noexcept {
-  constexpr std::size_t kBlockWords = 1 << 16;  // then sum2 stays below 2^49
+  constexpr std::size_t kBlockWords = 1 << 16;  // keeps sum2 below 2^49
   std::uint64_t sum1 = 0, sum2 = 0;
   for (std::size_t words = bytes / 2; words > 0;) {
     const std::size_t count = std::min(words, kBlockWords);

@@ -1,4 +1,4 @@
-// Fletcher-32 as HDF5 and numcodecs compute it: 16-bit big-endian words, an odd last byte is the upper half of one.
+// Fletcher-32 as HDF5 and numcodecs compute it: 16-bit big-endian words; an odd last byte is the upper half of one.
 #pragma once
 
 #include <cstddef>

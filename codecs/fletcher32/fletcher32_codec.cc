@@ -1,4 +1,4 @@
-// fletcher32 as numcodecs has it: the bytes and their Fletcher-32, four bytes little-endian, behind them.
+// numcodecs' fletcher32: the bytes, followed by their Fletcher-32, four bytes little-endian.
 #include "codec/checksum_codec.h"
 #include "codec/config_reader.h"
 #include "fletcher32.h"

@@ -1,4 +1,4 @@
-// The sums are those of the definition, also where they are folded many times.
+// The sums equal those of the definition, also when they are folded many times.
 #include "fletcher32.h"
 #include "tests/support/codec_testing.h"
 

@@ -1,4 +1,4 @@
-// gzip: one or more RFC 1952 members. Nothing may follow the last one.
+// gzip: one or more concatenated RFC 1952 members. Nothing may follow the last one.
 #include <libdeflate.h>
 
 #include "codec/config_reader.h"
@@ -18,7 +18,8 @@ constexpr unsigned kFlagHeaderCrc = 0x02, kFlagExtra = 0x04, kFlagName = 0x08, k
 
 unsigned u16(const std::byte* at) { return std::to_integer<unsigned>(at[0]) | std::to_integer<unsigned>(at[1]) << 8; }
 
-// libdeflate skips the header's own checksum; a flipped bit in a name would go unseen. Other faults are left to it.
+// libdeflate does not verify the header's own checksum, so a flipped bit in a name would go undetected. libdeflate
+// detects all other header faults.
 bool header_crc_holds(std::span<const std::byte> member) {
   if (member.size() < kHeaderBytes) return true;
   const unsigned flags = std::to_integer<unsigned>(member[3]);
@@ -37,7 +38,7 @@ bool header_crc_holds(std::span<const std::byte> member) {
   return u16(&member[at]) == (libdeflate_crc32(0, member.data(), at) & 0xFFFF);
 }
 
-// libdeflate compresses better than zlib at the same level; what it writes is any inflater's.
+// libdeflate compresses better than zlib at the same level; any inflater reads its output.
 class GzipEncoder final : public Encoder {
  public:
   explicit GzipEncoder(int level) : deflater_(libdeflate_alloc_compressor(level)) {}
@@ -78,7 +79,7 @@ class GzipCodec final : public StreamCodec {
       const std::span<const std::byte> member(stream.src + at, stream.src_bytes - at);
       const std::size_t room = stream.dst_capacity - stream.dst_bytes;
       std::size_t in = 0, out = 0;
-      // libdeflate asks for the smallest possible member before it looks at anything.
+      // libdeflate requires the size of the smallest possible member before it checks anything else.
       if (member.size() < kHeaderBytes + kTrailerBytes || u16(member.data()) != kMagic) {
         return corrupt("gzip: no member at byte %zu of %zu", at, stream.src_bytes);
       }
@@ -107,7 +108,7 @@ class GzipCodec final : public StreamCodec {
 
 Result<Codec> make_gzip(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  // -1 is zlib's default, 6; numcodecs writes 1 where it is not told.
+  // -1 is zlib's default, 6; numcodecs writes 1 by default.
   const std::int64_t level = reader.integer("level", Need::kOptional, reader.numcodecs_form() ? -1 : 0, 9, 1);
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<GzipCodec>(level < 0 ? 6 : static_cast<int>(level)));

@@ -1,4 +1,4 @@
-// Members with every header field decode; checksums are verified and nothing may follow the last member.
+// Members with every header field decode; checksums are verified, and nothing may follow the last member.
 #include <libdeflate.h>
 
 #include "tests/support/codec_testing.h"
@@ -14,7 +14,7 @@ Bytes member(const Bytes& plain, int level = 6) {
   return out;
 }
 
-// The same member with the optional header fields that `flags` names.
+// The same member with the optional header fields selected by `flags`.
 Bytes with_header(const Bytes& plain, unsigned flags) {
   const Bytes bare = member(plain);
   Bytes out(bare.begin(), bare.begin() + 10);

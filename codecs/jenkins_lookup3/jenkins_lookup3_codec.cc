@@ -1,5 +1,5 @@
-// jenkins_lookup3 as numcodecs and HDF5 have it: Bob Jenkins's hash "lookup3" (hashlittle), four bytes little-endian,
-// behind the bytes it is of. A prefix, which is not stored, may be hashed before them.
+// jenkins_lookup3 of numcodecs and HDF5: Bob Jenkins's hash "lookup3" (hashlittle), four bytes little-endian, after the
+// bytes that it covers. The hash may also cover a prefix that is not stored.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -52,7 +52,7 @@ struct State {
   }
 };
 
-// Of `prefix` and `data`, one behind the other.
+// The hash of `prefix` followed by `data`.
 std::uint32_t lookup3(std::span<const std::byte> prefix, std::span<const std::byte> data, std::uint32_t start) {
   const std::size_t total = prefix.size() + data.size();
   const std::uint32_t first = 0xDEADBEEF + static_cast<std::uint32_t>(total) + start;
@@ -134,7 +134,7 @@ class JenkinsCodec final : public StreamCodec {
 
 constexpr std::size_t kMaxPrefixBytes = 65536;
 
-// numcodecs takes Python bytes, which JSON does not have; a list of them is how an array of bytes is written.
+// numcodecs takes Python bytes, which JSON does not have; a byte array is written as a list of numbers.
 void read_prefix(ConfigReader& reader, std::vector<std::byte>& prefix) {
   const base::Json* value = reader.any("prefix", Need::kOptional);
   if (value == nullptr || value->is_null()) return;
@@ -143,7 +143,7 @@ void read_prefix(ConfigReader& reader, std::vector<std::byte>& prefix) {
     return;
   }
   for (const base::Json& item : *value) {
-    // A negative number reads as one beyond every byte.
+    // A negative number converts to one above every byte.
     if (!item.is_number_integer() || item.get<std::uint64_t>() > 255) {
       reader.refuse("prefix", "holds something that is no byte, 0..255");
       return;

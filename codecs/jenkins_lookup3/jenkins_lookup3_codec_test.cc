@@ -1,4 +1,4 @@
-// The hash against its author's own values; it stands behind the bytes.
+// The hash equals its author's own values, and follows the bytes.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
@@ -10,7 +10,7 @@ Bytes with_hash(std::string_view text, std::uint32_t hash) {
   return out;
 }
 
-// From lookup3.c's driver5(), and of numcodecs for the word.
+// From lookup3.c's driver5(); the value for the single word is numcodecs'.
 TEST(JenkinsLookup3Codec, KnownValues) {
   const std::string_view text = "Four score and seven years ago";
   const auto plain = make("jenkins_lookup3", R"({"initval":0,"prefix":null})", 2);
@@ -23,7 +23,7 @@ TEST(JenkinsLookup3Codec, KnownValues) {
   EXPECT_TRUE(Decoder(*extreme)(with_hash("", 0xBD5B7DDE), 0).status.ok());
 }
 
-// A prefix is hashed as if it stood before the bytes, wherever it ends in the blocks of twelve.
+// A prefix is hashed as if it preceded the bytes, wherever it ends within the twelve-byte blocks.
 TEST(JenkinsLookup3Codec, PrefixIsHashedAndNotStored) {
   const std::string_view text = "Four score and seven years ago";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {

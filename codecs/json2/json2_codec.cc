@@ -1,8 +1,8 @@
-// json2: numcodecs' JSON codec of object arrays, as far as their elements are strings.
+// json2: numcodecs' JSON codec of object arrays, for string elements only.
 //
 // A stream is one JSON list: the elements as nested lists, then the data type's text "|O", then the shape
-// (numcodecs.json). Elements that are no strings, such as the 0 or null with which zarr-python 2 pads the chunks at the
-// edge of an array, get slots that say so.
+// (numcodecs.json). Elements that are not strings, such as the 0 or null with which zarr-python 2 pads the chunks at
+// the edge of an array, get slots marked kNotText.
 #include <cstring>
 #include <string>
 
@@ -17,12 +17,12 @@ namespace {
 
 using base::Json;
 
-// A parsed document takes some twenty times its text.
+// A parsed document takes about twenty times the size of its text.
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 
 struct Json2Scratch final : Scratch {
   void set_budget(GrowthBudget* budget) override { text.set_budget(budget); }
-  GrowingBuffer text;  // of the elements, one behind the other
+  GrowingBuffer text;  // concatenated text of the elements
 };
 
 class Json2Codec final : public VariableCodec {
@@ -34,7 +34,7 @@ class Json2Codec final : public VariableCodec {
     HEADRACE_TRY(VariableCodec::enter(elements));
     const std::vector<std::uint8_t>& order = elements.layout().axis_order;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      // numcodecs writes the elements by their indices, zarr-python 2 reads them as if in order F.
+      // numcodecs writes the elements in index order, zarr-python 2 reads them as if in order F.
       if (order[i] != i) {
         return unsupported("codec 'json2' with order F in more than one dimension: its writers and readers disagree");
       }
@@ -78,7 +78,7 @@ class Json2Codec final : public VariableCodec {
     }
     Sink sink{slots, static_cast<Json2Scratch*>(scratch)->text};
     HEADRACE_TRY(sink.text.at_least(stream.size()));
-    // A list of rank 0 or 1 holds its elements itself.
+    // A list of rank 0 or 1 holds its elements directly.
     const std::size_t items = document.size() - 2;
     if (shape.empty()) {
       if (items != 1) return corrupt("json2: a stream without dimensions must hold one element, not %zu", items);
@@ -100,7 +100,7 @@ class Json2Codec final : public VariableCodec {
     std::uint64_t index = 0;
     std::size_t used = 0;
 
-    // The text of all strings is no longer than that of the document.
+    // The total text of all strings is no longer than the document.
     void add(const Json& item) {
       if (!item.is_string()) {
         put_slot(slots, index++, {nullptr, VariableSlot::kNotText});
@@ -113,7 +113,7 @@ class Json2Codec final : public VariableCodec {
     }
   };
 
-  // The parser bounds the depth.
+  // The parser bounds the depth of recursion.
   static Status walk(const Json& item, const Json& shape, std::size_t dimension, Sink& sink) {
     if (dimension == shape.size()) {
       sink.add(item);

@@ -1,4 +1,4 @@
-// What numcodecs.json writes of strings.
+// Streams of strings as written by numcodecs.json.
 #include "tests/support/variable_codec_testing.h"
 
 namespace headrace::test {

@@ -1,8 +1,8 @@
-// Which of a batch's streams go by tiles: decided on the device, from what the streams are.
+// Decides which of a batch's streams go by tiles: on the device, from the streams' sizes.
 //
-// In order a stream takes the time of its tokens, one after the other, so a batch of few streams takes as long as its
-// longest; tiles have all of the device work on each stream, at a price for each byte. So the streams above some
-// encoded size go by tiles and the others in order, and the size is the one of a few that costs least.
+// In order, a stream's tokens are decoded serially, so a batch of few streams takes as long as its longest one. By
+// tiles, the whole device works on each stream, at a cost per byte. Streams above some encoded size therefore go by
+// tiles and the others in order; the threshold is the cheapest of a few candidates.
 #pragma once
 
 #include "lz4_graph_device.cuh"
@@ -10,22 +10,22 @@
 
 namespace headrace::codec::gpu::tiles {
 
-// Encoded sizes come in classes: below 1 KiB, below 2 KiB, ... The last class has no upper end.
+// Encoded sizes are grouped in classes: below 1 KiB, below 2 KiB, ... The last class has no upper bound.
 inline constexpr U32 kSizeClasses = 11, kSmallestClassShift = 10;
 
-// The streams of a class, and those that go in order whatever is chosen.
+// Sums over the streams of each class, and over those that go in order in any case.
 struct SizeClasses {
   U64 src[kSizeClasses + 1], dst[kSizeClasses + 1];
-  U32 longest[kSizeClasses + 1];  // time of one in order, in units of kUnitNs
+  U32 longest[kSizeClasses + 1];  // time of the longest one in order, in units of kUnitNs
 };
-inline constexpr U32 kUnitNs = 16;  // 64 MiB at 60 ns take more than 2^32 ns
+inline constexpr U32 kUnitNs = 16;  // 64 MiB at 60 ns per byte take more than 2^32 ns
 
-// Of a block that did not shrink: whether nearly all of it seems to be the literals of its first token. By a warp,
-// which has `stream` in one of its lanes. The length of so many is a run of 0xFF, of which 32 bytes are looked at.
+// For a block that did not shrink: whether nearly all of it seems to be the literals of its first token. Such a length
+// is a run of 0xFF, of which 32 bytes are sampled. By a warp, which has `stream` in one of its lanes.
 __device__ inline bool is_one_run(const Lz4Stream& stream, U32 of_lane, U32 lane) {
   const U8* const src = inorder::pointer_from_lane(stream.src, of_lane);
   const U32 bytes = __shfl_sync(kAllLanes, stream.src_bytes, of_lane);
-  const U32 full = (bytes - bytes / 64) / 255;  // bytes of 0xFF in a length of nearly all
+  const U32 full = (bytes - bytes / 64) / 255;  // bytes of 0xFF in a length that covers nearly all
   const bool ones = src[0] >= 0xf0 && (full == 0 || src[1 + static_cast<U64>(full) * lane / 32] == 255);
   return __all_sync(kAllLanes, ones);
 }
@@ -34,8 +34,8 @@ __device__ inline bool did_not_shrink(const Lz4Stream& s) {
   return s.src_bytes != 0 && s.src_bytes + s.src_bytes / 64 >= s.dst_bytes;
 }
 
-// The time of a stream in order. The more literals, the fewer tokens in an encoded byte. A warp copies literals many
-// times faster than it walks tokens (0.7 ns a byte).
+// Estimated time of a stream in order. More literals mean fewer tokens per encoded byte. A warp copies literals many
+// times faster (0.7 ns per byte) than it walks tokens.
 __device__ inline U32 time_alone(const Lz4Stream& s, bool one_run, const Lz4TilesChoice& cost) {
   const auto src = static_cast<float>(s.src_bytes), dst = static_cast<float>(s.dst_bytes);
   if (one_run) return static_cast<U32>(src / 64 * cost.in_order_match_ns / kUnitNs);
@@ -50,11 +50,11 @@ __device__ inline U32 size_class(U32 src_bytes) {
   return at;
 }
 
-// Encoded bytes from which a stream goes by tiles; kNoPosition: none does.
+// Minimum encoded size for streams to go by tiles; kNoPosition: none does.
 __device__ inline U32 cheapest(const SizeClasses& classes, const Lz4TilesChoice& cost) {
   U32 best = kNoPosition;
   float least = 0;
-  for (U32 first = kSizeClasses; first > 0; --first) {  // classes of this number and above go by tiles
+  for (U32 first = kSizeClasses; first > 0; --first) {  // classes from this number on go by tiles
     float tiles = 0, src = 0, dst = 0, longest = 0;
     bool any = false;
     for (U32 i = 0; i <= kSizeClasses; ++i) {
@@ -79,7 +79,7 @@ __device__ inline U32 cheapest(const SizeClasses& classes, const Lz4TilesChoice&
   return best;
 }
 
-// One block. Every thread gets the answer.
+// By one thread block; all threads return the answer.
 __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream* streams, U32 count, U32 smallest,
                                            const Lz4TilesChoice& choice) {
   TileLeast least{choice.least_src, smallest, choice.stored, choice.from};
@@ -99,7 +99,7 @@ __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream*
   for (U32 i0 = 0; i0 < count; i0 += blockDim.x) {
     const U32 i = i0 + threadIdx.x;
     const Lz4Stream s = i < count ? streams[i] : Lz4Stream{};
-    // Others may be at work on those that are smaller; copies take a fraction of the time of the others.
+    // Smaller streams may be in use by other launches. Copies take a fraction of the time of the others.
     const bool counts = i < count && s.dst_bytes >= choice.from && s.kind == Lz4Kind::kBlock;
     bool one_run = false;
     for (U32 large = __ballot_sync(kAllLanes, counts && did_not_shrink(s)); large != 0; large &= large - 1) {

@@ -1,23 +1,23 @@
-// Small LZ4 streams, a cluster of thread blocks each: device code without a CUDA header, run on the CPU by tests.
+// Small LZ4 streams, one cluster of thread blocks each: device code without a CUDA header, run on the CPU by tests.
 //
-// Few streams leave most of a GPU idle while each block works through its stream window by window. Here the blocks of a
-// cluster (compute capability 9.0) take neighbouring windows at a time and do at once what lz4_small_device.cuh does
-// one after the other. Two things go from block to block, in order:
-//   - where the walk enters a window of the input. All else of finding tokens needs no window before, and the walk
-//     through one is a step for each of 32 ranges most often.
-//   - bytes of the output before a window. A cell that leads there is left open (kOutside) until the blocks before have
-//     stored theirs; all chains within the window are closed by then.
-// Each block has the whole table of segments (Shared::before): what a block finds out is written to all of them.
+// With few streams, one thread block per stream leaves most of a GPU idle. Here the blocks of a cluster (compute
+// capability 9.0) process neighbouring windows concurrently, which lz4_small_device.cuh processes one after the other.
+// Two kinds of data pass from block to block, in order:
+//   - where the walk enters a window of the input. The rest of token discovery does not depend on earlier windows, and
+//     the walk through a window is usually one step for each of 32 ranges.
+//   - bytes of the output before a window. A cell that refers to them stays open (kOutside) until the earlier blocks
+//     have stored theirs; by then all chains within the window are resolved.
+// Each block has a complete table of segments (Shared::before): every block writes its results to all copies.
 #pragma once
 
 #include "lz4_small_device.cuh"
 
 namespace headrace::codec::gpu {
 
-// On the CPU, tests/support/cuda_on_cpu.h has these.
+// For the CPU, tests/support/cuda_on_cpu.h provides these.
 #if defined(__CUDACC__)
 namespace cluster {
-// All threads of all blocks meet; what each has written to any memory can be read by the others behind it.
+// Barrier over all threads of all blocks; makes earlier writes to any memory visible to all of them.
 __device__ __forceinline__ void sync() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -37,7 +37,7 @@ __device__ __forceinline__ std::uint32_t blocks() {
 #endif
   return blocks;
 }
-// The same variable in the shared memory of another block.
+// The address of the same variable in the shared memory of another block.
 template <class T>
 __device__ __forceinline__ T* of_block(T* at, [[maybe_unused]] std::uint32_t rank) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -53,30 +53,29 @@ __device__ __forceinline__ T* of_block(T* at, [[maybe_unused]] std::uint32_t ran
 
 namespace small {
 
-inline constexpr U32 kMostBlocks = 8;  // of a cluster, which every GPU that has clusters takes
+inline constexpr U32 kMostBlocks = 8;  // per cluster; every GPU that has clusters supports this size
 inline constexpr U32 kMostTurns = 4;   // streams that a cluster decodes
 
 template <class S>
 struct ClusterShared {
   Shared<S> own;
-  // Written by other blocks as well:
-  U32 enters[kMostBlocks + 1];  // where the walk enters the window of each block, and leaves the last one
-  U32 made[kMostBlocks];        // by the tokens of each block's window
-  // Of this turn's, and of the next one's: whether a block's window has what is not plainly right; whether the stream
-  // is to be decoded.
+  // Also written by other blocks:
+  U32 enters[kMostBlocks + 1];  // where the walk enters each block's window, and where it leaves the last one
+  U32 made[kMostBlocks];        // output bytes of the tokens of each block's window
+  // For this turn and the next one: whether a block's window has anything unusual; whether the stream is to be decoded.
   U32 failed[2][kMostBlocks];
   U32 good[2];
 
   U32 mine[kMostTurns];  // the cluster's streams
 };
 
-// The threads of a warp, one for each block of the cluster, write there.
+// Writes a value to the shared memory of all blocks, by one thread of a warp for each block of the cluster.
 template <class T>
 __device__ __forceinline__ void tell_all(T* at, T value) {
   if (threadIdx.x < cluster::blocks()) *cluster::of_block(at, threadIdx.x) = value;
 }
 
-// Finds the true tokens. All threads of the cluster, which come to the same answer.
+// Finds the true tokens. By all threads of the cluster, which return the same answer.
 template <class S>
 __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U32 dst_bytes) {
   Shared<S>& own = shared.own;
@@ -89,7 +88,7 @@ __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U
       load(own, in, low);
       leave_segments(own, in);
       __syncthreads();
-      // Where the walk enters other windows is not known yet: those of their first ranges are for later.
+      // The entries of the other windows are not known yet, so walks of their first ranges come later.
       if (threadIdx.x < 32 * S::kWays) try_ways(own, in, rank == 0 ? p : kAtBad);
       __syncthreads();
     }
@@ -97,7 +96,7 @@ __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U
     for (U32 turn = 0; turn < blocks; ++turn) {
       if (rank == turn && threadIdx.x < 32) {
         const U32 came = turn == 0 ? p : shared.enters[turn];
-        const bool inside = ours && came < low + S::kIn;  // else in a long run of literals
+        const bool inside = ours && came < low + S::kIn;  // otherwise inside a long run of literals
         const U32 to = inside ? pass_ranges(own, in, came, from) : came;
         if (turn == 0 && threadIdx.x == 0) shared.enters[0] = p;
         tell_all(&shared.enters[turn + 1], to);
@@ -141,7 +140,7 @@ __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U
   return {segments, out, true};
 }
 
-// Cells that lead outside become bytes, which are there by now. Others' have not been looked at before.
+// Turns cells that refer outside the window into bytes, which are available by now. Only such cells need this.
 template <class S>
 __device__ __forceinline__ void close_cells(Shared<S>& shared, const Window& window) {
   constexpr U32 kLoads = 8;
@@ -160,7 +159,7 @@ __device__ __forceinline__ void close_cells(Shared<S>& shared, const Window& win
   __syncthreads();
 }
 
-// All threads of the cluster. Says in the stream what is done.
+// By all threads of the cluster. Records in the stream what has been decoded.
 template <class S>
 __device__ inline void decode_together(ClusterShared<S>& shared, Lz4Stream& stream) {
   Shared<S>& own = shared.own;
@@ -186,21 +185,22 @@ __device__ inline void decode_together(ClusterShared<S>& shared, Lz4Stream& stre
   stream.kind = Lz4Kind::kNone;
 }
 
-// A kernel's body: what it decodes is crossed out of the list. Batches of more than `turns` streams a cluster are left.
+// Kernel body: streams that it decodes become kNone in the list. Does nothing for batches of more than `turns` streams
+// per cluster.
 template <class S>
 __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 turns, const std::uint64_t* outcomes,
                                            ClusterShared<S>& shared) {
   const U32 rank = cluster::rank(), blocks = cluster::blocks();
   const U32 clusters = gridDim.x / blocks, own = blockIdx.x / blocks;
   turns = turns < kMostTurns ? turns : kMostTurns;
-  // Who has one of the longest in a turn has one of the last in the next.
+  // The order alternates, so that clusters with the longest streams of one turn get the shortest of the next.
   const auto number_in = [&](U32 turn) { return turn * clusters + (turn % 2 == 0 ? own : clusters - 1 - own); };
   const U32 found = number_longest_first(shared.own, streams, count, clusters * turns, [&](U32 number, U32 i) {
     const U32 turn = number / clusters;
     if (turn < kMostTurns && number == number_in(turn)) shared.mine[turn] = i;
   });
   if (found > clusters * turns) return;
-  cluster::sync();  // all blocks have begun: their memory can be written to
+  cluster::sync();  // all blocks have started, so their memory can be written
   for (U32 turn = 0; turn < turns && number_in(turn) < found; ++turn) {
     const U32 i = shared.mine[turn];
     Lz4Stream stream = streams[i];
@@ -212,10 +212,10 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
     cluster::sync();
     if (shared.good[turn % 2] == 0) continue;
     decode_together(shared, stream);
-    cluster::sync();  // all have looked at the stream, and at `failed`
+    cluster::sync();  // all have read the stream and `failed`
     if (rank == 0 && threadIdx.x == 0) streams[i] = stream;
   }
-  cluster::sync();  // nobody looks at this block's memory any more
+  cluster::sync();  // no block reads this block's memory any more
 }
 
 }  // namespace small

@@ -1,4 +1,4 @@
-// lz4 as numcodecs writes it: the decoded size (4 bytes, little-endian), then one raw LZ4 block. Not the frame format.
+// numcodecs' lz4: the decoded size (4 bytes, little-endian), then one raw LZ4 block. Not the frame format.
 #include <lz4.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class Lz4Codec final : public StreamCodec {
     auto* const dst = reinterpret_cast<char*>(stream.dst);
     const std::uint64_t wanted = std::min<std::uint64_t>(declared, stream.dst_capacity);
     const int src_bytes = static_cast<int>(block_bytes), bytes = static_cast<int>(wanted);
-    // Where its last match has the offset 0, which no encoder writes, liblz4 leaves these bytes as they were.
+    // If its last match has offset 0, which no encoder writes, liblz4 leaves these bytes uninitialised.
     if (wanted < declared) std::memset(dst, 0, static_cast<std::size_t>(wanted));
     const int got = wanted < declared ? LZ4_decompress_safe_partial(block, dst, src_bytes, bytes, bytes)
                                       : LZ4_decompress_safe(block, dst, src_bytes, bytes);

@@ -1,4 +1,4 @@
-// Size word and raw block as numcodecs writes them; the size must be the one metadata promises.
+// numcodecs' size word and raw block; the size must equal the one in the metadata.
 #include <lz4.h>
 
 #include "tests/support/codec_testing.h"
@@ -32,7 +32,7 @@ TEST(Lz4Codec, RoundTrips) {
   EXPECT_EQ(decode(compress(sample(100, Content::kText)), 200, false).bytes, sample(100, Content::kText));
 }
 
-// What numcodecs 0.16 gives for one byte.
+// The output of numcodecs 0.16 for one byte.
 TEST(Lz4Codec, SameFramingAsNumcodecs) {
   const auto codec = make("lz4", "{}", 2);
   EXPECT_EQ(Decoder(*codec)(to_bytes(std::string_view("\x01\0\0\0\x10"
@@ -61,7 +61,7 @@ TEST(Lz4Codec, SizeWordRules) {
     EXPECT_EQ(got.status.code(), Code::kCorrupt) << size;
     EXPECT_NE(got.status.message().find("expected 1000"), std::string::npos) << got.status.message();
   }
-  // The word agrees with metadata, the block does not.
+  // The size word agrees with the metadata, the block does not.
   Bytes longer = good;
   const std::uint32_t size = 1001;
   std::memcpy(longer.data(), &size, 4);
@@ -88,7 +88,7 @@ TEST(Lz4Codec, BeginningsEndWhereTheyAreToldTo) {
   }
 }
 
-// What the size word promises is compared, though it lies behind what is wanted; a block that ends too early fails.
+// The size word is checked even if it exceeds the requested beginning; a block that ends too early fails.
 TEST(Lz4Codec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
   const auto codec = make("numcodecs.lz4");
   Decoder decode(*codec);
@@ -110,7 +110,7 @@ TEST(Lz4Codec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
   }
 }
 
-// liblz4 would leave the last match's bytes as they were, which the Decoder sees.
+// liblz4 would leave the last match's bytes uninitialised, which the Decoder detects.
 TEST(Lz4Codec, BeginningsWithTheOffsetZeroAreNotOldMemory) {
   const auto codec = make("numcodecs.lz4");
   const unsigned char stream[] = {100, 0, 0, 0, 0x1F, 'a', 0, 0, 60, 0x50, 1, 2, 3, 4, 5};

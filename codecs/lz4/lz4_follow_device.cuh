@@ -1,4 +1,4 @@
-// From paths through segments to the tokens that are true. See lz4_graph_device.cuh.
+// From paths through segments to the true tokens. See lz4_graph_device.cuh.
 #pragma once
 
 #include "lz4_paths_device.cuh"
@@ -8,7 +8,7 @@ namespace headrace::codec::gpu::tiles {
 // ---- from path to path ----
 
 template <class Shape>
-struct JoinShared {  // one for each warp
+struct JoinShared {  // one per warp
   static constexpr U32 kBytes = 1024;
   alignas(16) U8 window[kBytes];
 };
@@ -17,7 +17,7 @@ template <class Shape>
 __device__ inline U64 lane_index(U32 segment, U32 path, U32 lane) {
   return (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + lane;
 }
-// Which of the segment's paths enters the lane there, or kUnknown. By a warp.
+// The segment's path that enters `lane` at `entry`, or kUnknown. By a warp.
 template <class Shape>
 __device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 paths, U32 lane, U32 entry) {
   const U32 path = threadIdx.x % 32;
@@ -26,15 +26,15 @@ __device__ inline U32 find_path(const GraphArrays& g, U32 segment, U32 paths, U3
   return found != 0 ? static_cast<U32>(__ffs(static_cast<int>(found))) - 1 : kUnknown;
 }
 
-// Over tokens that begin in the 32 bytes from p on and before `stop`, all_in_window() of those: every lane of a warp
-// parses its byte as if a token began there, and doubling finds which do. Stops at one that has a length of more bytes.
-// Adds to `sum`. Returns where it came to.
+// Walks the tokens that begin in the 32 bytes from p on and before `stop`; all_in_window() must hold for these. Every
+// lane of a warp parses its byte as if a token began there, and pointer doubling finds which are true tokens. Stops at
+// a token that has a length of more bytes. Adds the output to `sum`. Returns the position reached.
 __device__ inline U32 warp_step(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
   const U32 lane = threadIdx.x % 32;
   U32 length = 0;
   const U32 next = next_in_window(s, p + lane, length);
   U32 reached = 1u << lane, hop = next != 0 && next < stop && next - p < 32 ? next - p : 32;
-  for (U32 r = 0; r < 4; ++r) {  // a token has 3 bytes or more
+  for (U32 r = 0; r < 4; ++r) {  // a token has at least 3 bytes
     const U32 further = __shfl_sync(kAllLanes, reached, hop & 31), landed = __shfl_sync(kAllLanes, hop, hop & 31);
     if (hop >= 32) continue;
     reached |= further;
@@ -47,8 +47,8 @@ __device__ inline U32 warp_step(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
   return behind != 0 ? behind : p + last;
 }
 
-// A warp walks from p, which lies in the stream's segment `segment`, to its end, or until it is on one of its paths:
-// then `path` is set. Adds to `sum`. Returns where it left, if it left.
+// Walks from p, in the stream's segment `segment`, to the segment's end, or until it reaches one of the segment's
+// paths; then `path` is set. Adds the output to `sum`. Returns where it left the segment, if it did. By a warp.
 template <class Shape>
 __device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g, const TileStream& s, U32 segment,
                                 U32 p, U64& sum, U32& path) {
@@ -95,7 +95,7 @@ __device__ inline U32 warp_walk(JoinShared<Shape>& shared, const GraphArrays& g,
   return p;
 }
 
-// A warp takes a path, and finds the one that follows. `again`: for streams that go through what was skipped.
+// Finds the successor of each path, one path per warp. `again`: for streams that pass through skipped segments.
 template <class Shape>
 __device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArrays& g, bool again) {
   const TilePlan plan = *g.plan;
@@ -132,7 +132,7 @@ __device__ inline void join_segments(JoinShared<Shape>* shared, const GraphArray
   }
 }
 
-// ---- what is true ----
+// ---- true tokens ----
 
 template <class Shape, U32 window_segments, U32 threads>
 struct FollowShared {
@@ -145,7 +145,7 @@ struct FollowShared {
   JoinShared<Shape> join;
 };
 
-// A block takes a stream. If it goes through a segment that was skipped, it is noted, to be done `again` with it.
+// One block per stream. If the stream passes through a skipped segment, marks it for a repetition with `again`.
 template <class Shared, class Shape>
 __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 index, std::uint64_t* outcomes,
                                     unsigned stage, bool again) {
@@ -164,8 +164,8 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
     g.bytes[base] = g.lane_after[lane_index<Shape>(base, 0, 0)];
   }
   U32 node = 0, end = kBadToken;
-  // Each turn gets at least to the next segment. In the window, nodes are ordered by path first: most segments have
-  // one.
+  // Each turn reaches at least the next segment. Nodes in the window are ordered by path first, since most segments
+  // have one.
   for (U32 turn = 0; turn <= s.segments; ++turn) {
     const U32 first = node / Shape::kPaths;
     const U32 window = s.segments - first < Shared::kWindow ? s.segments - first : Shared::kWindow;
@@ -177,7 +177,7 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
       if (i >= Shared::kNodes || segment >= window || path >= g.path_count[base + first + segment]) continue;
       valid |= 1u << k;
       const U32 edge = g.edge[(base + first + segment) * Shape::kPaths + path];
-      // To itself: the way ends here, or leaves the window.
+      // A node that points to itself: the way ends here, or leaves the window.
       shared.jump[i] = edge < kUnknown && edge / Shape::kPaths - first < window ? place(edge) : i;
       shared.mark[i] = (first + segment) * Shape::kPaths + path == node ? 1 : 0;
     }
@@ -205,7 +205,7 @@ __device__ inline void follow_paths(Shared& shared, const GraphArrays& g, U32 in
         g.entry[base + landing.at / Shape::kSegment] = landing.at;
         g.bytes[base + landing.at / Shape::kSegment] = landing.bytes;
       }
-      if (edge >= kUnknown || edge / Shape::kPaths - first >= window) {  // one node at most: a way does not fork
+      if (edge >= kUnknown || edge / Shape::kPaths - first >= window) {  // at most one node, as a way does not fork
         shared.next = edge;
         shared.at = g.edge_at[from];
       }

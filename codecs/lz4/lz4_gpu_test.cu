@@ -1,5 +1,5 @@
-// lz4 chunks decoded by the GPU through Device::make_decoder: exact beside bad ones at every place, in batches of every
-// size that leads to another way of decoding.
+// lz4 chunks decoded by the GPU through Device::make_decoder: good chunks decode exactly beside bad ones at any
+// position, in batch sizes that exercise every decoder.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <lz4.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
-// Fields, text, noise, runs: by turns.
+// Cycles through fields, text, noise and runs.
 Bytes plain_bytes(std::size_t bytes, unsigned kind, std::uint32_t seed) {
   std::mt19937 rng(seed);
   Bytes out(bytes);
@@ -60,7 +60,7 @@ class Lz4Gpu : public ::testing::Test {
     ASSERT_TRUE(stream.ok()) << stream.status().to_string();
     stream_ = std::move(*stream);
   }
-  // Chunks of `bytes` each; those whose number gives `bad` modulo `period` are damaged.
+  // Decodes chunks of `bytes` each; those whose number modulo `period` is `bad` are damaged.
   void decode(std::size_t count, std::size_t bytes, std::size_t period, std::size_t bad, bool exact);
 
   std::shared_ptr<Device> device_;
@@ -68,7 +68,7 @@ class Lz4Gpu : public ::testing::Test {
 };
 
 void Lz4Gpu::decode(std::size_t count, std::size_t bytes, std::size_t period, std::size_t bad, bool exact) {
-  constexpr std::size_t kGap = 3;  // between chunks: nothing is aligned, and gaps must stay as they are
+  constexpr std::size_t kGap = 3;  // between chunks: nothing is aligned, and gaps must stay unchanged
   std::vector<Bytes> plains, kinds;
   for (unsigned k = 0; k < 8; ++k) {
     plains.push_back(plain_bytes(exact ? bytes : bytes - k, k, k));
@@ -127,7 +127,7 @@ void Lz4Gpu::decode(std::size_t count, std::size_t bytes, std::size_t period, st
   ASSERT_TRUE(scratch.ok() && outcomes.ok());
   const std::span<DecodeOutcome> results(reinterpret_cast<DecodeOutcome*>(*outcomes), count);
   Bytes got(dst_bytes);
-  // The same batch again and again becomes a graph.
+  // A repeated batch becomes a CUDA graph.
   for (int round = 0; round < 5; ++round) {
     ASSERT_EQ(cudaMemset(device_dst, 0x5A, dst_bytes), cudaSuccess);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -163,7 +163,7 @@ TEST_F(Lz4Gpu, BatchesOfEverySize) {
   decode(300, 65'536, 7, 2, true);
   decode(90, 262'144, 9, 1, true);
   decode(40, 262'145, 9, 1, false);
-  decode(12, 262'148, 5, 2, false);  // half are small, and in a graph decoded beside the others
+  decode(12, 262'148, 5, 2, false);  // half are small, and decoded concurrently with the others in a graph
   decode(60, 262'148, 7, 3, false);
   decode(700, 20'000, 11, 3, true);
   decode(3000, 9001, 13, 5, false);

@@ -1,56 +1,58 @@
-// Token discovery inside one LZ4 block: which bytes are tokens, and how much output lies before each.
+// Token discovery inside one LZ4 block: finds which bytes are tokens, and the output position of each.
 //
-// Only the first token's place is known, and each token tells where the next one is. But two walks through the same
-// bytes that start at different places soon meet and stay together. So:
+// Only the first token's position is known, and each token gives the position of the next. But two walks through the
+// same bytes that start at different positions soon meet and stay together. Therefore:
 //   1. begin_segments: lays out the work, notes where runs of 0xFF end (a length field may be 50,000 bytes of them).
 //      skip_literals: marks segments that look like the inside of a long run of literals.
-//   2. walk_segment (lz4_paths_device.cuh): a block takes a segment, each thread walks a lane of it from a few
-//      neighbouring places, until it meets one of its earlier walks. Where a walk leaves its lane is a place for the
-//      lane behind to start at. What comes out are paths: chains of walks through the segment that do not meet, and
-//      where they leave.
-//   3. join_segments (lz4_follow_device.cuh): from where a path leaves, a warp walks on until it meets a path of that
-//   segment.
-//   4. follow_paths: the stream's first token is known; all that can be reached from it is true, found by doubling.
-//      Where step 3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
-//   5. list_parts (lz4_sequences_device.cuh): where the first true token of each part of a lane is, and the output
-//   before it. Tiles
-//      find their parts by it, and walk them once more.
-//   If a stream goes through a segment that was skipped, 2 to 4 are done again for it with these.
-// Nothing is assumed about the bytes: a guess costs time only, and true is what is connected to the first token.
+//   2. walk_segment (lz4_paths_device.cuh): one thread block per segment. Each thread walks a lane of the segment from
+//      a few neighbouring positions, until it meets one of its earlier walks. Where a walk leaves its lane, the next
+//      lane gets a new starting position. The results are paths: chains of walks through the segment that do not meet,
+//      and their exits.
+//   3. join_segments (lz4_follow_device.cuh): from a path's exit, a warp walks on until it meets a path of the segment
+//      there.
+//   4. follow_paths: everything reachable from the stream's first token is true; pointer doubling finds it. Where step
+//      3 gave up, a warp walks token by token: slow, never wrong. The sums of lengths give output positions.
+//   5. list_parts (lz4_sequences_device.cuh): the first true token of each part of a lane, and the output before it.
+//      Tiles use this to find their parts, and walk them once more.
+//   If a stream passes through a skipped segment, steps 2 to 4 are repeated for it with these segments.
+// Correctness depends on no assumption about the bytes: a wrong guess costs only time, and only tokens connected to the
+// first one count as true.
 //
-// Positions are counted from the 16-byte boundary before the stream's first byte, so that aligned loads need no sums.
-// Included by lz4_tiles.cu, and by tests that run it on the CPU.
+// Positions are relative to the 16-byte boundary before the stream's first byte, so that aligned loads need no
+// adjustment. Included by lz4_tiles.cu, and by tests that run it on the CPU.
 #pragma once
 
 #include "lz4_tiles_device.cuh"
 
 namespace headrace::codec::gpu::tiles {
 
-// Positions are below 2^31; these are what else may be where one is expected.
+// Positions are below 2^31; these are the special values of a position.
 inline constexpr U32 kStreamEnd = 0xfffffffeu, kBadToken = 0xfffffffdu, kUnknown = 0xfffffffcu, kSkipped = 0xfffffffbu;
 inline constexpr U32 kLargestLz4 = 0x7e000000u;  // LZ4_MAX_INPUT_SIZE
-inline constexpr U32 kTooMuch = 0xffffffffu;     // output of part of a stream
+inline constexpr U32 kTooMuch = 0xffffffffu;     // saturated output size
 
 inline constexpr U32 kNoEntry = 0xff;
 
-// kLaneBytes: what one walk covers. kLanes of them are a segment, kWarmLanes before it give the first a better guess.
+// kLaneBytes: bytes that one walk covers. A segment has kLanes lanes; kWarmLanes before it improve the guess for the
+// first.
 template <U32 lane_bytes, U32 lanes, U32 warm_lanes, U32 run_bytes>
 struct GraphShape {
   static constexpr U32 kLaneBytes = lane_bytes, kLanes = lanes, kWarmLanes = warm_lanes;
   static constexpr U32 kThreads = lanes + warm_lanes;
   static constexpr U32 kSegment = lane_bytes * lanes, kWarm = lane_bytes * warm_lanes;
   static constexpr U32 kRun = run_bytes;  // bytes per entry of the table of runs
-  static constexpr U32 kHalo = 320;       // behind the segment: a token with one byte of each length, and its literals
+  // Bytes read past the segment: a token with one byte of each length, and its literals.
+  static constexpr U32 kHalo = 320;
   static constexpr U32 kBuffer = (kWarm + kSegment + kHalo + 15) / 16 * 16;
-  static constexpr U32 kGuesses = 2;                // neighbouring places that each lane starts at
+  static constexpr U32 kGuesses = 2;                // neighbouring positions at which each lane starts
   static constexpr U32 kNodes = 4;                  // walks that a lane keeps, at most 15
-  static constexpr U32 kRounds = 3;                 // of walking from places that were found in the last
+  static constexpr U32 kRounds = 3;                 // rounds of walking from positions found in the round before
   static constexpr U32 kCandidates = 5 * kGuesses;  // for paths
-  static constexpr U32 kParts = 4;  // of a lane, each walked by a thread of its own when it is put into a tile
+  static constexpr U32 kParts = 4;                  // per lane; one thread walks each when it is put into a tile
   static constexpr U32 kPartBytes = lane_bytes / kParts, kAllParts = lanes * kParts;
-  static constexpr U32 kMeet = 16;     // lanes after which those that met are one
+  static constexpr U32 kMeet = 16;     // lanes after which walks that have met count as one
   static constexpr U32 kPaths = 4;     // that a segment keeps
-  static constexpr U32 kLandings = 8;  // segments that join_segments goes through before it gives up
+  static constexpr U32 kLandings = 8;  // segments that join_segments passes through before it gives up
   static_assert(kThreads % 32 == 0 && kSegment % run_bytes == 0 && run_bytes % 16 == 0 && kWarm % 16 == 0);
   static_assert(lane_bytes % 16 == 0 && lane_bytes < kNoEntry && lanes >= warm_lanes);
 };
@@ -60,24 +62,24 @@ struct Landing {
   U32 at, padding;
 };
 
-// What lies in scratch, by segment unless it says otherwise.
+// Arrays in scratch; indexed by segment unless noted.
 struct GraphArrays {
   TilePlan* plan;
   TileStream* streams;
   U32* segment_stream;
   U8* skip;            // whether it is probably literals
-  U8* retry;           // by stream: it goes through such segments
+  U8* retry;           // by stream: it passes through skipped segments
   U32* tile_stream;    // by tile
-  U32* last_part;      // by tile: the part of the stream that makes its last byte
+  U32* last_part;      // by tile: the part of the stream that produces its last byte
   U32* tile_cost;      // by tile, unless streams are taken as a whole
-  U16* runs;           // by kRun bytes: bytes before the first that is not 0xFF, or 0xffff
-  U8* lane_entry;      // kPaths * kLanes each: where the path enters the lane, counted from its start, or kNoEntry
+  U16* runs;           // by kRun bytes: number of leading 0xFF bytes, or 0xffff if all are
+  U8* lane_entry;      // kPaths * kLanes each: where the path enters the lane, relative to its start, or kNoEntry
   U32* lane_after;     // kPaths * kLanes each: output of the path from there on, or more than a stream can have
   U32* path_count;     //
   U32* path_exit;      // kPaths each: position, kStreamEnd or kBadToken
   U32* edge;           // kPaths each: path (of the stream) that the exit leads to, or kStreamEnd, kBadToken, kUnknown
   U32* landing_count;  // kPaths each
-  U32* edge_at;        // kPaths each: where to walk on if unknown
+  U32* edge_at;        // kPaths each: where to continue walking if unknown
   Landing* landings;   // kPaths * kLandings each
   U32* entry;          // the first true token, or kNoPosition
   U64* bytes;          // output from there to the end of the segment
@@ -86,18 +88,18 @@ struct GraphArrays {
   U32* part_out;       // kAllParts each, if entered: output before it
 };
 
-// Where byte d of a window lies. Threads that walk lanes of 128 bytes in step would all ask the same bank for theirs,
-// unless `pad` is 4. It costs more than it saves where they soon fall out of step.
+// Index of byte d in a window. Threads that walk lanes of 128 bytes in step would all access the same bank, unless
+// `pad` is 4. If they soon fall out of step, padding costs more than it saves.
 __device__ inline constexpr U32 window_place(U32 d, U32 pad) { return d + d / 128 * pad; }
 
-// A stream's bytes, part of them in shared memory.
+// A stream's bytes, some of them in shared memory.
 struct Lz4Bytes {
   const U8* window;
-  U32 low, size;  // positions that the window has
+  U32 low, size;  // positions that the window covers
   const U8* base;
   U32 end;
   const U16* runs;
-  U32 longest_run;  // a longer run of 0xFF stands for more bytes than the output has
+  U32 longest_run;  // a longer run of 0xFF would mean more bytes than the output has
   U32 pad;          // of the window
 
   __device__ U32 at(U32 p) const {
@@ -111,7 +113,7 @@ __device__ inline Lz4Bytes bytes_of(const TileStream& s, const U16* runs_of_stre
   return {window, low, size, s.base, s.end, runs_of_stream, s.longest_run, pad};
 }
 
-// The first position from p on whose byte is not 0xFF; s.end or more if there is none or the run is too long.
+// The first position at or after p whose byte is not 0xFF; s.end or more if there is none or the run is too long.
 template <class Shape>
 __device__ inline U32 behind_run(const Lz4Bytes& s, U32 p) {
   const U32 start = p;
@@ -144,13 +146,12 @@ __device__ inline U32 behind_run(const Lz4Bytes& s, U32 p) {
 }
 
 struct Lz4Token {
-  U32 literals, literals_at, match, offset_at;  // match is 0 in the last one
-  U32 offset;                                   // if parse_short() found it
+  U32 literals, literals_at, match, offset_at;  // match is 0 in the last token
+  U32 offset;                                   // set by parse_short()
 };
 
-// Parses what would be a token at p. Returns the next one's position, kStreamEnd or kBadToken. Rules that depend on
-// the output's position are left to Lz4Sequences.
-// https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+// Parses the bytes at p as a token. Returns the next token's position, kStreamEnd or kBadToken. Rules that depend on
+// the output position are checked by Lz4Sequences. https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 template <class Shape>
 __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
   const U32 c = s.at(p);
@@ -193,8 +194,8 @@ __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
   return q < s.end ? q : kBadToken;
 }
 
-// The next token where all bytes that matter are in the window and the stream, and no length has more than one byte;
-// `length` is what this one decodes to. Else 0.
+// The next token's position, if all relevant bytes are in the window and the stream, and no length has more than one
+// byte; `length` is this token's output. Otherwise 0.
 __device__ inline U32 next_in_window(const Lz4Bytes& s, U32 p, U32& length) {
   const U32 at = p - s.low, c = s.window[window_place(at, s.pad)];
   U32 literals = c >> 4, match = c & 15, next = at + 3;
@@ -214,13 +215,13 @@ __device__ inline U32 next_in_window(const Lz4Bytes& s, U32 p, U32& length) {
   length = literals + match + 4;
   return long_run ? 0 : next + s.low;
 }
-inline constexpr U32 kLongestShort = 280;  // a token, 15 + 254 literals, their length, the offset, a length
+inline constexpr U32 kLongestShort = 280;  // a token, 15 + 254 literals, their length byte, the offset, a length byte
 // Whether next_in_window() may be used for tokens before `stop`.
 __device__ inline bool all_in_window(const Lz4Bytes& s, U32 p, U32 stop) {
   return p >= s.low && stop + kLongestShort <= s.low + s.size && stop + kLongestShort < s.end;
 }
 
-// To the token behind the one at p, which must be in front of `stop`. `fast`: all_in_window().
+// Advances past the token at p, which must be before `stop`. `fast`: the result of all_in_window().
 template <class Shape>
 __device__ inline U32 step(const Lz4Bytes& s, bool fast, U32 p, U32& length) {
   U32 next = fast ? next_in_window(s, p, length) : 0;
@@ -232,7 +233,7 @@ __device__ inline U32 step(const Lz4Bytes& s, bool fast, U32 p, U32& length) {
   return next;
 }
 
-// From token to token until `stop`; what they decode to is added to `sum`. By one thread.
+// Walks token by token until `stop` and adds their output to `sum`. By one thread.
 template <class Shape>
 __device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
   const bool fast = all_in_window(s, p, stop);
@@ -244,7 +245,8 @@ __device__ inline U32 walk(const Lz4Bytes& s, U32 p, U32 stop, U64& sum) {
   return p;
 }
 
-// Positions [low, low + size) into shared memory, zeros where the stream has no bytes. low, size: multiples of 16.
+// Loads positions [low, low + size) into shared memory, with zeros where the stream has no bytes. low, size: multiples
+// of 16.
 __device__ inline void fill_window(U8* window, U32 low, U32 size, const TileStream& s, U32 thread, U32 threads,
                                    U32 pad = 0) {
   for (U32 i = thread * 16; i < size; i += threads * 16) {
@@ -268,9 +270,9 @@ __device__ inline void fill_window(U8* window, U32 low, U32 size, const TileStre
   }
 }
 
-// ---- the work is laid out ----
+// ---- layout of the work ----
 
-// The sum of the values of the lower lanes, and that of all.
+// Exclusive prefix sum over the lanes; `all` is the total.
 __device__ inline U64 warp_sum_before(U64 value, U32 lane, U64& all) {
   U64 sum = value;
   for (U32 d = 1; d < 32; d *= 2) {
@@ -283,12 +285,12 @@ __device__ inline U64 warp_sum_before(U64 value, U32 lane, U64& all) {
   all = static_cast<U64>(high) << 32 | low;
   return sum - value;
 }
-// The same over a block; `sums` has room for one value a warp.
+// The same over a block; `sums` has room for one value per warp.
 __device__ inline U64 block_sum_before(U64 value, U64* sums, U64& all) {
   const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   U64 warp_all;
   U64 before = warp_sum_before(value, lane, warp_all);
-  __syncthreads();  // sums may still be read from the last time
+  __syncthreads();  // sums may still be in use by the previous call
   if (lane == 0) sums[warp] = warp_all;
   __syncthreads();
   all = 0;
@@ -308,7 +310,7 @@ __device__ inline U64 block_sum_behind(U64 value, U64* sums) {
 
 struct PlanShared {
   U64 sums[32];
-  U32 longest;  // tiles of a stream
+  U32 longest;  // maximum number of tiles of a stream
 };
 
 __device__ __forceinline__ bool goes_by_tiles(const Lz4Stream& s, const TileLeast& least) {
@@ -317,8 +319,8 @@ __device__ __forceinline__ bool goes_by_tiles(const Lz4Stream& s, const TileLeas
           (s.kind == Lz4Kind::kStored && s.dst_bytes >= least.stored));
 }
 
-// One block: which streams go by tiles, and where their segments and tiles are. `rest`, if there is one, becomes the
-// list without them, and may be the same list. `blocks` will decode tiles.
+// By one block: selects the streams that go by tiles, and lays out their segments and tiles. `rest`, if given, becomes
+// the list without them; it may be the same list. `blocks`: number of blocks that will decode tiles.
 template <class Shape, U32 tile_bytes>
 __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams, U32 count, const TileLeast& least,
                                     const TilePlan& most, const GraphArrays& g, U32 blocks, Lz4Stream* rest) {
@@ -369,20 +371,21 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
   plan.tiles = tiles_before;
   plan.slices = 1;
   if (plan.streams > most.streams || plan.segments > most.segments || plan.tiles > most.tiles) {
-    // Beyond what the caller promised: none goes by tiles.
+    // Exceeds the limits that the caller gave: no stream goes by tiles.
     plan = TilePlan{};
   }
   for (U32 i = threadIdx.x; i < count && rest != nullptr; i += blockDim.x) {
     Lz4Stream in = streams[i];
-    if (in.dst_bytes < least.from) continue;  // others may be at work on it
+    if (in.dst_bytes < least.from) continue;  // another launch may be working on it
     if (plan.streams != 0 && goes_by_tiles(in, least)) in.kind = Lz4Kind::kNone;
     rest[i] = in;
   }
   __syncthreads();
-  // One block for the longest may take twice the time of all blocks for all of them: it spares the rest of the work.
+  // Taking whole streams saves the rest of the work, so one block for the longest may take twice the time that all
+  // blocks would take for everything.
   plan.whole = static_cast<U64>(shared.longest) * blocks <= U64{2} * plan.tiles ? 1 : 0;
   if (plan.whole == 0 && plan.tiles > most.slots) {
-    const U32 slice = most.slots - plan.streams;  // each stream may round its share up
+    const U32 slice = most.slots - plan.streams;  // each stream may round up its share
     plan.slices = (plan.tiles + slice - 1) / slice;
   }
   for (U32 i0 = 0; i0 < plan.streams; i0 += blockDim.x) {
@@ -400,7 +403,7 @@ __device__ inline void plan_streams(PlanShared& shared, const Lz4Stream* streams
   if (threadIdx.x == 0) *g.plan = plan;
 }
 
-// The stream that `index` belongs to, by first segment or first tile. Streams without any are passed over.
+// The stream that contains `index`, by first segment or first tile. Skips streams without any.
 template <class First>
 __device__ inline U32 stream_of(const TilePlan& plan, U32 index, First first) {
   U32 low = 0, high = plan.streams;  // first(low) <= index < first(high)
@@ -415,7 +418,7 @@ __device__ inline U32 stream_of(const TilePlan& plan, U32 index, First first) {
   return low;
 }
 
-// A warp takes a segment: its stream, its runs.
+// One warp per segment: sets its stream and its runs.
 template <class Shape>
 __device__ inline void begin_segments(const GraphArrays& g, U32* slot_stream) {
   const TilePlan plan = *g.plan;
@@ -442,7 +445,7 @@ __device__ inline void begin_segments(const GraphArrays& g, U32* slot_stream) {
       U32 first = 0xffff;
       for (U32 i = 0; i < Shape::kRun && first == 0xffff; i += 512) {
         const U32 at = i + lane * 16, p = start + r * Shape::kRun + at;
-        U32 mine = 16;  // bytes of 0xFF that these 16 begin with
+        U32 mine = 16;  // leading 0xFF bytes of these 16
         if (at < Shape::kRun) {
           if (p >= s.begin && p + 16 <= s.end) {
             const uint4 v = *reinterpret_cast<const uint4*>(s.base + p);
@@ -476,9 +479,10 @@ __device__ inline bool all_ones(const TileStream& s, U32 p) {
   return (v.x & v.y & v.z & v.w) == 0xffffffffu;
 }
 
-// A warp takes a segment. A run of 257 bytes of 0xFF or more fills one of each 128 bytes. If the byte before it can be
-// a token with literals, they are probably the run's, and segments inside of them need not be walked: shuffled fields
-// are such literals by half. (Behind the length of a match, the byte would be half of an offset above 61,439.)
+// One warp per segment. A run of at least 257 bytes of 0xFF covers one of each 128 bytes. If the byte before it can be
+// a token with literals, the run is probably their length, and segments inside the literals need not be walked: half of
+// a shuffled field often consists of such literals. (If it were a match's length, that byte would be half of an offset
+// above 61,439.)
 template <class Shape>
 __device__ inline void skip_literals(const GraphArrays& g) {
   constexpr U32 kApart = 128;

@@ -10,8 +10,8 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 
-// 64 registers: as many warps as 124 streams a multiprocessor need at 8 lanes each. One kernel for all widths would be
-// simpler, and 6 % slower at 8 lanes.
+// 64 registers per thread: room for 124 streams per multiprocessor at 8 lanes each. A single kernel for all widths
+// would be simpler, but 6 % slower at 8 lanes.
 template <unsigned kLanes>
 __global__ void __launch_bounds__(kThreads, 8)
     decode_in_order(const Lz4Stream* streams, const std::uint32_t* count, std::uint32_t most, Lz4InorderChoice choice,
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads, 8)
   lz4_inorder_body<kLanes>(streams, n, outcomes, stage, shared);
 }
 
-// For at most `most` streams; launched with less, its blocks take several each.
+// For at most `most` streams; the grid may be smaller, then each block takes several.
 template <unsigned kLanes>
 void decode(device::gpu::Launcher& launch, const Lz4Job& job, Lz4InorderChoice choice, std::uint64_t most_warps) {
   constexpr std::uint64_t kWarps = kThreads / 32, kMostBlocks = 1u << 20;
@@ -40,8 +40,7 @@ int enqueue_lz4_inorder(const Lz4Job& job, device::gpu::Launcher& launch, unsign
   choice.lanes = lanes;
   choice.multiprocessors = static_cast<std::uint32_t>(std::max(job.multiprocessors, 1));
   choice.sparse = job.limits.src_bytes > job.limits.dst_bytes / 4 * 3;
-  // A launch for each width that the true number of streams, which is not above the bound, may ask for. The blocks of
-  // those it does not ask for end at once.
+  // One launch for each width that may be needed for any number of streams within the bound. The others end at once.
   const std::uint64_t few = std::uint64_t{choice.multiprocessors} * kLz4InorderFew;
   const bool open = lanes == 0;
   if (lanes == 8 || (open && job.limits.streams >= few)) decode<8>(launch, job, choice, ~std::uint64_t{0});

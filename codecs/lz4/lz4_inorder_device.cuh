@@ -1,9 +1,10 @@
 // LZ4 streams decoded in order: device code without a CUDA header, run on the CPU by tests.
 //
-// With 32 lanes a stream, by steps: lz4_steps_device.cuh. With fewer, a group of lanes walks one stream, token by
-// token; a warp's groups go in step. All lanes of a group parse the same token from a ring of input bytes in shared
-// memory, which is filled one unit ahead, and copy short literals and matches a byte a lane. Whatever is long (above
-// kShort bytes) is left to the whole warp, one copy after the other. docs/design/gpu_lz4.md tells why.
+// With 32 lanes per stream, it decodes by steps: lz4_steps_device.cuh. With fewer, a group of lanes walks one stream,
+// token by token; the groups of a warp run in lockstep. All lanes of a group parse the same token from a ring of input
+// bytes in shared memory, which is filled one unit ahead, and copy short literals and matches, one byte per lane.
+// Longer copies (above kShort bytes) are done by the whole warp, one after the other. docs/design/gpu_lz4.md gives the
+// reasons.
 #pragma once
 
 #include "lz4_steps_device.cuh"
@@ -12,7 +13,7 @@
 namespace headrace::codec::gpu {
 namespace inorder {
 
-// The copies of all groups, one after the other. `wanted` has one bit for each group that has one.
+// Executes the long copies of all groups, one after the other. `wanted` has one bit for each group that has one.
 __device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned lane) {
   while (wanted != 0) {
     const unsigned owner = static_cast<unsigned>(__ffs(wanted)) - 1;
@@ -25,8 +26,8 @@ __device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned
   walk.copy_bytes = 0;
 }
 
-// Puts units into a group's ring until the lookahead is there, and loads the next one. It overwrites what lies a ring
-// before: all of that is behind `at`, as less than the lookahead is in front of it.
+// Adds units to a group's ring until the lookahead is complete, and prefetches the next unit. A unit overwrites the one
+// a ring's length before it, which lies behind `at`, because less than the lookahead remains in front.
 template <unsigned kLanes>
 __device__ __forceinline__ void fill(const Input& in, std::uint32_t at, Byte* ring, unsigned group_lane,
                                      std::uint32_t& filled, Words<Shape<kLanes>::kLaneWords>& ahead) {
@@ -44,7 +45,7 @@ __device__ __forceinline__ void fill(const Input& in, std::uint32_t at, Byte* ri
   }
 }
 
-// A match's bytes are held in registers while the next token is parsed, and stored then: before `to`.
+// A match's bytes are held in registers while the next token is parsed; this stores them, before `to`.
 template <unsigned kLanes>
 __device__ __forceinline__ void store_held(Byte* to, unsigned group_lane, std::uint32_t& held_bytes,
                                            const Byte (&held)[32 / kLanes]) {
@@ -63,8 +64,8 @@ __device__ __forceinline__ void load_held(const Byte* from, std::uint32_t bytes,
   }
 }
 
-// The next token of all groups, if they have short ones that do not repeat themselves; else nothing is done. What most
-// tokens are, without a branch.
+// Decodes the next token of all groups, if all are short and their matches do not overlap themselves; else does
+// nothing. A branch-free path for the most common tokens.
 template <unsigned kLanes>
 __device__ __forceinline__ bool plain_token(Walk& walk, const Byte* ring, unsigned group_lane,
                                             std::uint32_t& held_bytes, Byte (&held)[32 / kLanes]) {
@@ -105,7 +106,7 @@ __device__ __forceinline__ bool plain_token(Walk& walk, const Byte* ring, unsign
   return true;
 }
 
-// Decodes the streams of one warp's groups. `mine` says whether this group has one. `ring` is the group's own.
+// Decodes the streams of one warp's groups. `mine`: whether this group has one. `ring`: the group's own.
 template <unsigned kLanes>
 __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t index, bool mine, Byte* ring,
                                       std::uint64_t* outcomes, unsigned stage) {
@@ -124,12 +125,12 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
       if (reason != DecodeReason::kNone && group_lane == 0) lz4_give_up(outcomes, chunk, stage, 0, reason);
     }
   }
-  // Input up to here is in the ring; `ahead` holds this lane's part of the unit that follows.
+  // Input up to here is in the ring; `ahead` holds this lane's part of the next unit.
   std::uint32_t filled = walk.live() ? walk.at & ~(S::kUnitBytes - 1) : 0;
   Words<S::kLaneWords> ahead{};
   const unsigned unit_at = group_lane * 4 * S::kLaneWords;
   if (walk.live()) ahead = load_unit<S::kLaneWords>(walk.in, filled + unit_at);
-  // The last bytes before walk.done, loaded but not yet stored: the next token is parsed meanwhile.
+  // The last bytes before walk.done, loaded but not yet stored while the next token is parsed.
   std::uint32_t held_bytes = 0;
   Byte held[S::kGroups] = {};
 
@@ -207,7 +208,7 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
         Byte* const match_to = walk.dst + walk.done;
         const Byte* const from = match_to - offset;
         if (offset < match) {
-          // It repeats itself: a period at a time.
+          // The match overlaps itself: copies one period at a time.
           HEADRACE_UNROLL(1)
           for (std::uint32_t i = group_lane; i < match; i += kLanes) match_to[i] = from[repeated(i, offset)];
         } else {
@@ -221,13 +222,14 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
 
 }  // namespace inorder
 
-// What the host knows of how many lanes suit a batch.
+// What the host knows for choosing the number of lanes.
 struct Lz4InorderChoice {
   std::uint32_t multiprocessors = 1;
-  std::uint32_t lanes = 0;  // 0: to be chosen
+  std::uint32_t lanes = 0;  // 0: chosen by the device
   bool sparse = false;      // poor ratio: mostly literals
 };
-// Streams a multiprocessor below which a warp takes one stream by steps; measured on an H200: docs/design/gpu_lz4.md.
+// With fewer streams per multiprocessor than this, a warp decodes one stream by steps; measured on an H200:
+// docs/design/gpu_lz4.md.
 inline constexpr std::uint32_t kLz4InorderFew = 80, kLz4InorderFewSparse = 12;
 
 __device__ inline unsigned lz4_inorder_lanes(std::uint32_t streams, const Lz4InorderChoice& choice) {
@@ -236,13 +238,13 @@ __device__ inline unsigned lz4_inorder_lanes(std::uint32_t streams, const Lz4Ino
   return choice.sparse && streams >= choice.multiprocessors * kLz4InorderFewSparse ? 16 : 32;
 }
 
-// Bytes of shared memory, aligned to 16, that a block of so many threads needs.
+// Bytes of shared memory, aligned to 16, that a block of `kThreads` needs.
 template <unsigned kLanes, unsigned kThreads>
 inline constexpr unsigned kLz4InorderSharedBytes = kLanes == 32 ? kThreads / 32 * sizeof(inorder::StepSpace)
                                                                 : kThreads / kLanes* inorder::Shape<kLanes>::kRingRoom;
 
-// A kernel's body; blocks of whole warps. The streams of a warp's groups are far apart in the list, so that the planes
-// of one shuffled block, which differ in length of work, do not wait for each other.
+// Kernel body, for blocks of whole warps. The streams of a warp's groups are far apart in the list, so that planes of
+// one shuffled block, which take different times, do not wait for each other.
 template <unsigned kLanes>
 __device__ inline void lz4_inorder_body(const Lz4Stream* streams, std::uint32_t count, std::uint64_t* outcomes,
                                         unsigned stage, unsigned char* shared) {

@@ -1,5 +1,5 @@
-// The GPU's in-order LZ4 decoder, its own source run on the CPU, accepts what liblz4 accepts, gives the same bytes and
-// stays inside its buffers.
+// The GPU's in-order LZ4 decoder, the same source run on the CPU: accepts what liblz4 accepts, produces the same bytes,
+// and stays inside its buffers.
 // clang-format off: gives the device code its keywords
 #include "tests/support/lz4_inorder_check.h"
 // clang-format on
@@ -24,7 +24,7 @@ constexpr unsigned kAllShapes[] = {4, 8, 16, 32};
 
 class Lz4Inorder : public ::testing::Test {
  protected:
-  // Both ways round and for every width of group. Returns whether liblz4 accepts it.
+  // Both flush directions and every group width. Returns whether liblz4 accepts it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     for (const unsigned lanes : kAllShapes) {
       for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
@@ -52,7 +52,7 @@ TEST_F(Lz4Inorder, WhatLiblz4Writes) {
   }
 }
 
-// Float fields, a byte shuffle of them and sparse ones have other tokens than text.
+// Float fields, byte-shuffled ones and sparse ones have other tokens than text.
 TEST_F(Lz4Inorder, FieldsAsArraysHoldThem) {
   std::mt19937 rng(11);
   Bytes plain(40'000 + 3), planes = plain, sparse(70'001);
@@ -96,7 +96,7 @@ TEST_F(Lz4Inorder, LiteralRunsOfEveryLength) {
   }
 }
 
-// Every combination of what can stand at the end, with room to spare and without.
+// Every combination of what can be at the end, with room to spare and without.
 TEST_F(Lz4Inorder, EndsOfBlocks) {
   int accepted = 0, refused = 0;
   for (const std::size_t before : {0, 1, 20, 61, 100}) {
@@ -145,7 +145,7 @@ TEST_F(Lz4Inorder, TruncatedAnywhereAndTrailingBytes) {
   EXPECT_FALSE(same(block, plain.size()));
 }
 
-// 0xFF for ever: the length ends with the input or the output, whichever is first.
+// Only 0xFF: the length ends with the input or the output, whichever comes first.
 TEST_F(Lz4Inorder, EndlessLengths) {
   for (const std::size_t run : {1, 2, 10, 30, 60, 70, 128, 129, 1000}) {
     for (const std::size_t plain : {1, 100, 1000, 300'000}) {
@@ -204,7 +204,7 @@ struct Batch {
   }
 };
 
-// All kinds in one list, bad ones at every place: the others are exact.
+// All kinds in one list, with a bad stream at every position: the others decode exactly.
 TEST_F(Lz4Inorder, OneBadStreamLeavesTheOthersExact) {
   for (const unsigned lanes : kAllShapes) {
     for (const std::size_t count : {1, 2, 31, 150}) {

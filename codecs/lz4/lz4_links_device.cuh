@@ -1,9 +1,10 @@
-// The links of a tile: each byte of it becomes a cell that has the byte, a link to the cell it is a copy of, or says
-// that it is open. See lz4_tiles_device.cuh.
+// The links of a tile: each byte becomes a cell that holds the byte, holds a link to the cell that it copies, or is
+// marked open. See lz4_tiles_device.cuh.
 //
-// Threads that parse tokens call TileWriter::put() for each sequence. Short matches from inside the tile, which most
-// are, become cells at once. What needs memory or folding (literals, matches from before the tile, that overlap
-// themselves or are long) is listed first, so that lanes that do the same work do it together.
+// Threads that parse tokens call TileWriter::put() for each sequence. Short matches from inside the tile, the most
+// common kind, become cells at once. Everything that needs memory accesses or index arithmetic (literals, matches that
+// come from before the tile, overlap themselves or are long) is listed first, so that lanes with the same kind of work
+// run together.
 #pragma once
 
 #include <cstring>
@@ -27,47 +28,47 @@ using U64 = unsigned long long;
 inline constexpr U32 kAllLanes = 0xffffffffu;
 inline constexpr U32 kNoPosition = 0xffffffffu;
 
-// One of the streams that go by tiles. Positions in the source are counted from `base`.
+// One of the streams that go by tiles. Source positions are relative to `base`.
 struct TileStream {
   const U8* base;  // aligned to 16 bytes, at or before the first byte
   U8* dst;
-  U32 begin, end;  // positions of the first byte and behind the last
+  U32 begin, end;  // positions of the first byte and past the last
   U32 dst_bytes, chunk;
   U32 first_segment, segments, first_tile, tiles;
-  U32 first_slot, share;  // tiles of each slice, and where those are among the slots of all streams
+  U32 first_slot, share;  // its first slot, and its number of tiles in each slice
   U32 stored, longest_run;
 };
 
-// Bytes that a stream has at least if it goes by tiles. REQUIRES: dst is not below what scratch was sized for.
+// Minimum sizes of a stream that goes by tiles. REQUIRES: dst is at least the value that scratch was sized for.
 struct TileLeast {
   U32 src, dst, stored;
-  U32 from = 0;  // decoded: smaller streams are left alone
+  U32 from = 0;  // decoded: smaller streams are ignored
 };
 
 struct TilePlan {
   U32 streams, segments, tiles;
-  U32 slots, slices;  // tiles of a slice, and how many slices there are
+  U32 slots, slices;  // tiles per slice, and number of slices
   U32 whole;          // a block takes whole streams: one slice, and nothing is open
-  U32 next;           // of these
-  U32 retry;          // segments were skipped that a stream goes through
-  U32 followed;       // one more than the last slice that follow_open_bytes() worked on
-  U32 left;           // and than the last with bytes that are open still
+  U32 next;           // ticket for whole streams
+  U32 retry;          // a stream passes through skipped segments
+  U32 followed;       // 1 + the last slice that follow_open_bytes() worked on
+  U32 left;           // 1 + the last slice that still has open bytes
 };
 
-// What lies in scratch for the tiles of one slice, by slot.
+// Arrays in scratch for the tiles of one slice, by slot.
 struct TileArrays {
   U32* masks;        // a bit for each byte: open
-  U16* links;        // by byte, if open: distance from the section's start, less one
+  U16* links;        // by byte, if open: distance before the section's start, minus one
   U32* sections;     // section_word(), or kNoPosition if nothing is open
-  U32* masks_left;   // as masks, after follow_open_bytes()
+  U32* masks_left;   // like masks, after follow_open_bytes()
   U32* slot_stream;  // the same in every slice
-  U32* bounds;       // kMostTileBlocks + 1 for each slice: where each block's slots begin, and where the last one's end
+  U32* bounds;  // kMostTileBlocks + 1 for each slice: where each block's slots begin, and where the last block's end
   U32* open_threads;  // by slice: threads of its tiles that have open bytes
   U32 slice;
 };
 inline constexpr U32 kMostTileBlocks = 1024;
 
-// The block whose section a slot is in, and how many slots of it are before.
+// The block whose section contains a slot, and the number of the section's slots before it.
 __device__ inline U32 section_word(U32 block, U32 before) { return before << 10 | block; }
 __device__ inline U32 section_block(U32 word) { return word & (kMostTileBlocks - 1); }
 __device__ inline U32 section_before(U32 word) { return word >> 10; }
@@ -82,11 +83,11 @@ __device__ inline void give_up(std::uint64_t* outcomes, U32 chunk, unsigned stag
 }
 __device__ inline bool is_bad(const std::uint64_t* outcomes, U32 chunk) { return outcomes[chunk] != ~std::uint64_t{0}; }
 
-// What a block knows while it goes through a section.
+// A block's state while it processes a section.
 struct Section {
   U32 slice_start = 0;  // in the stream
   U32 start = 0;
-  U32 open_until = 0;  // tiles behind this have nothing open
+  U32 open_until = 0;  // tiles after this have nothing open
   bool closed = true;  // nothing before the section is open
   U32 block = 0;
 };
@@ -96,15 +97,15 @@ struct TileSequence {
   U32 out, literals, literals_at, match, offset;
 };
 
-// What of the sequence that covers a tile's first byte, and began before it, lies in the tile.
+// The part that lies in the tile of a sequence that covers its first byte and began earlier.
 struct TileHead {
-  U32 bytes;     // of the tile; the first `literals` of them are literals
+  U32 bytes;     // in the tile; the first `literals` of them are literals
   U32 literals;  // at `literals_at`
   U32 literals_at;
   U32 match_at, offset;  // where its match begins in the stream
 };
 
-// Several cells at once. `T` is as wide, and the first one's address a multiple of that.
+// Loads several cells at once. `T` has the same width, and the address must be aligned to it.
 template <class T>
 __device__ inline T load_cells(const U16* cells) {
 #ifdef __CUDACC__
@@ -124,8 +125,8 @@ __device__ inline void store_cells(U16* cells, T value) {
 #endif
 }
 
-// Each lane of a warp has four bytes in a row, of which those in `open` are open, from `byte` on: their bits in
-// `masks`.
+// Each lane of a warp has four consecutive bytes, from `byte` on; `open` says which of them are open. Stores their bits
+// in `masks`.
 __device__ inline void store_open(U32* masks, U32 byte, U32 open, bool store) {
   U32 word = open << (threadIdx.x % 8 * 4);
   for (U32 d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAllLanes, word, d);
@@ -136,25 +137,26 @@ template <U32 tile_bytes, U32 threads>
 struct TileShared {
   static constexpr U32 kTile = tile_bytes, kThreads = threads, kWords = tile_bytes / 32;
   static constexpr U32 kPieces = tile_bytes / 8;
-  static constexpr U32 kLongPieces = kPieces / 4, kShortPieces = kPieces - kLongPieces;  // the long ones behind
+  // Long ones are stored after the short ones.
+  static constexpr U32 kLongPieces = kPieces / 4, kShortPieces = kPieces - kLongPieces;
   static_assert(tile_bytes <= 32768 && tile_bytes % 32 == 0 && threads % 32 == 0);
 
-  alignas(16) U16 cell[tile_bytes];  // a smaller number than its own: a link; kByte + byte; or kOpen
-  alignas(16) U64 pieces[kPieces];   // of sequences: piece_of()
-  U32 piece_count, long_count;       // may be more than fit
+  alignas(16) U16 cell[tile_bytes];  // a number smaller than its own index: a link; kByte + byte; or kOpen
+  alignas(16) U64 pieces[kPieces];   // pieces of sequences, see piece_of()
+  U32 piece_count, long_count;       // may exceed the capacity
   U32 sequences;                     // whether any starts in the tile
   TileHead head;
-  TileSequence carry;  // what reaches into the next tile, and where it ends; 0 if nothing is known
+  TileSequence carry;  // the sequence that reaches into the next tile, and where it ends; 0 if there is none
   U32 carry_end;
-  TileStream stream;  // here, because registers are short
+  TileStream stream;  // in shared memory to save registers
   U32 bad, taken;
 };
 inline constexpr U32 kByte = 0x8000, kOpen = 0x8100;
 
-// Longer pieces take a warp each, and the longest are cut so that all warps get some.
+// Longer pieces are done by a whole warp; the longest are split, so that all warps share the work.
 inline constexpr U32 kLanePiece = 32, kLongestPiece = 512;
 
-// `what` is the offset of a match, or where literals are in the source.
+// `what`: the offset of a match, or the source position of literals.
 __device__ inline U64 piece_of(bool match, U32 at, U32 length, U32 what) {
   return static_cast<U64>(length << 16 | (match ? kByte : 0) | at) << 32 | what;
 }
@@ -165,10 +167,10 @@ struct TileWriter {
   const TileArrays& a;
   const TileStream& s;
   const Section& section;
-  U32 tile, position, bytes;  // its slot, where it begins in the stream, what it has of it
+  U32 tile, position, bytes;  // its slot, its beginning in the stream, its size
 
-  // A sequence that touches the tile and begins at `out` in the stream. Its match, if it has one, comes from `offset`
-  // back. Any number of threads, in any order.
+  // Adds a sequence that touches the tile and begins at `out` in the stream. Its match, if any, copies from `offset`
+  // bytes back. Any number of threads may call this, in any order.
   __device__ void put(U32 out, U32 literals, U32 literals_at, U32 match, U32 offset) const {
     if (out + literals + match > position + bytes) {
       shared.carry = {out, literals, literals_at, match, offset};
@@ -205,7 +207,7 @@ struct TileWriter {
     if (length != 0) shared.cell[to] = static_cast<U16>(pair);
   }
 
-  // All threads of the block, when all sequences were put.
+  // Called by all threads of the block after all sequences were put.
   __device__ void write_pieces() const {
     const U32 t = threadIdx.x;
     const TileHead head = shared.head;
@@ -232,7 +234,7 @@ struct TileWriter {
       if (!match) {
         now += done;
       } else if (done != 0 && what != 0) {
-        now += done / what * what;  // a match repeats itself, so any multiple of its offset will do
+        now += done / what * what;  // the match overlaps itself, so any multiple of its offset works
       }
       const U64 piece = piece_of(match, at + done, more, now);
       const bool is_long = more > kLanePiece;
@@ -245,7 +247,7 @@ struct TileWriter {
     }
   }
 
-  // Where no list has room for it: short code for what does not happen.
+  // Fallback when a list is full, which is rare, so the code is short.
   __device__ void write_alone(U32 high, U32 what) const {
     const U32 to = high & (kByte - 1), length = high >> 16;
     for (U32 k = 0; k < length; ++k) {
@@ -260,7 +262,7 @@ struct TileWriter {
     }
   }
 
-  // The cell of byte i, which is a copy of the one at `at` in the stream, before the tile.
+  // The cell of byte i, which is a copy of stream byte `at`, before the tile.
   __device__ U32 outside(U32 i, U32 at) const {
     if (!section.closed) {
       const U32 shift = tile * Shared::kTile - position;
@@ -275,16 +277,16 @@ struct TileWriter {
     return kByte | s.dst[at];
   }
   __device__ U32 head_match(const TileHead& head, U32 i) const {
-    if (head.offset == 0) return kByte;  // liblz4 gives zeros
-    // The match repeats itself. What is behind the section's start is a copy of what is close before it, too, so that
-    // a link never has to reach further than an offset can.
+    if (head.offset == 0) return kByte;  // liblz4 produces zeros
+    // The match overlaps itself. Bytes after the section's start are also copies of bytes just before it, so a link
+    // never has to reach further than an offset can.
     const bool before = !section.closed && head.match_at <= section.start;
     const U32 origin = before ? section.start : head.match_at, done = position + i - origin;
     const U32 at = origin - head.offset + (done < head.offset ? done : done % head.offset);
     return at >= position ? at - position : outside(i, at);
   }
 
-  // The piece by one thread (first 0, step 1), or by a warp, each lane from its number on.
+  // Writes the piece by one thread (first 0, step 1), or by a warp, with each lane starting at its number.
   __device__ void write_piece(U32 high, U32 what, U32 first, U32 step) const {
     const U32 to = high & (kByte - 1), length = high >> 16;
     if ((high & kByte) == 0) {
@@ -305,7 +307,7 @@ struct TileWriter {
     for (U32 k = first; k < length; k += 4 * step) write_match(to, length, what, k, step);
   }
 
-  // Four bytes of a match, as outside() but so that their loads overlap.
+  // Writes four bytes of a match; equivalent to outside(), but with overlapping loads.
   __device__ void write_match(U32 to, U32 length, U32 offset, U32 first, U32 step) const {
     const U32 shift = tile * Shared::kTile - position;
     S32 from[4];

@@ -9,25 +9,25 @@ template <class Shape>
 struct SegmentShared {
   static constexpr U32 kOwned = Shape::kWarm + Shape::kSegment;
   alignas(16) U8 window[Shape::kBuffer];
-  U32 owner[kOwned / 8 + kOwned / 128 + 1];     // by byte, 4 bits: number of the lane's walk that came here, or 0
+  U32 owner[kOwned / 8 + kOwned / 128 + 1];     // by byte, 4 bits: number of the lane's walk that reached it, or 0
   U32 exit[Shape::kThreads * Shape::kNodes];    // by node_of(): where the walk left the lane
-  U16 next[Shape::kThreads * Shape::kNodes];    // and the walk that goes on there, or kNoNode
-  U8 pending[Shape::kThreads * Shape::kNodes];  // places in the lane to start at, by the lanes before
+  U16 next[Shape::kThreads * Shape::kNodes];    // the walk that continues there, or kNoNode
+  U8 pending[Shape::kThreads * Shape::kNodes];  // starting positions in the lane, found by the lanes before
   U32 pendings[Shape::kThreads];
-  U8 entry[Shape::kCandidates * Shape::kLanes];  // by candidate and lane, as GraphArrays::lane_entry
+  U8 entry[Shape::kCandidates * Shape::kLanes];  // by candidate and lane, like GraphArrays::lane_entry
   U32 candidate_exit[Shape::kCandidates], candidate_begun[Shape::kCandidates], candidate_kept[Shape::kCandidates];
   U32 kept[Shape::kPaths], kept_count;
   U64 sums[32];
 
   static constexpr U32 kNoNode = 0xffff;
   __device__ static U32 node_of(U32 lane, U32 walk) { return walk * Shape::kThreads + lane; }
-  // `at` is counted from the first warm lane. Places are spread like those of the window.
+  // `at` is relative to the first warm lane. Indices are spread like those of the window.
   __device__ static U32 owner_word(U32 at) { return at / 8 + at / 128; }
   __device__ U32 owner_of(U32 at) const { return owner[owner_word(at)] >> (at % 8 * 4) & 15; }
 };
 
-// Walks a lane from each place that `next_place` gives (kNoPosition: no more), to where it leaves the lane or meets an
-// earlier walk. For a whole warp, which comes together at each step: left alone, its lanes drift apart for good.
+// Walks a lane from each position that `next_place` returns (kNoPosition: no more), to where it leaves the lane or
+// meets an earlier walk. By a whole warp, which reconverges at each step; otherwise its lanes would stay diverged.
 template <class Shape, class NextPlace>
 __device__ inline void walk_lane(SegmentShared<Shape>& shared, const Lz4Bytes& bytes, U32 origin, U32 lane, U32 stop,
                                  U32& walks, NextPlace next_place) {
@@ -61,10 +61,10 @@ __device__ inline void walk_lane(SegmentShared<Shape>& shared, const Lz4Bytes& b
   }
 }
 
-// `again`: only segments that were skipped, of streams that need them.
+// `again`: only skipped segments, of streams that need them.
 //
-// A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with
-// the first token.
+// A thread's lane begins at start + (thread - kWarmLanes) * kLaneBytes. Segment 0 has no warm lanes: it begins with the
+// first token.
 template <class Shape>
 __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArrays& g, U32 segment, bool again) {
   const U32 t = threadIdx.x;
@@ -118,7 +118,7 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
         static_cast<U16>(owner != 0 ? shared.node_of(lane_of(exit), owner - 1) : shared.kNoNode);
   }
   __syncthreads();
-  // Candidates for paths: from the first guesses, and from places further on for what they do not lead to.
+  // Candidates for paths: the first guesses, then later positions that these do not reach.
   static_assert(Shape::kCandidates <= 32);
   if (t < 32) {
     U32 p = kNoPosition;
@@ -156,9 +156,9 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     }
   }
   __syncthreads();
-  if (t < Shape::kCandidates) {  // those that meet an earlier one soon are not needed
+  if (t < Shape::kCandidates) {  // candidates that soon meet an earlier one are redundant
     const U32 begun = shared.candidate_begun[t];
-    // What ends in damage is not on a good stream's way.
+    // A path that ends in damage is not part of a good stream.
     bool other = begun != kUnknown && (shared.candidate_exit[t] != kBadToken || (first && t == 0));
     for (U32 k = 0; k < t && other; ++k) {
       if (shared.candidate_exit[k] == kBadToken && !(first && k == 0)) continue;
@@ -172,7 +172,7 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
   __syncthreads();
   if (t == 0) {
     U32 kept = 0;
-    for (U32 turn = 0; turn < 2; ++turn) {  // those that go through to the end are of more use
+    for (U32 turn = 0; turn < 2; ++turn) {  // paths that reach the end are preferred
       for (U32 i = 0; i < Shape::kCandidates && kept < Shape::kPaths; ++i) {
         const bool through = i == 0 || shared.candidate_exit[i] - stop < 512;
         if (shared.candidate_kept[i] != 0 && through == (turn == 0)) shared.kept[kept++] = i;

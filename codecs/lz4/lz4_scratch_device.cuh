@@ -1,4 +1,5 @@
-// Scratch that LZ4 streams and the stage of that name take: from the limits alone, for device and tests.
+// Scratch size of LZ4 streams and of the stage of that name: depends on the limits alone, so that device and tests
+// agree.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ inline std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
   if (!lz4_may_use_tiles(limits)) return 0;
   return std::max(tiles::lay_out<Lz4TilesConfig>(limits, nullptr, kLz4LeastSlice).bytes, limits.dst_bytes);
 }
-// What one batch of these limits takes. Which of the two decoders takes a stream: Lz4TilesChoice.
+// Scratch that one batch within these limits needs. Lz4TilesChoice decides which of the two decoders takes a stream.
 inline std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { return lz4_tiles_scratch_bytes(limits); }
 
 inline Lz4Limits lz4_limits_of(const device::gpu::Limits& limits) {

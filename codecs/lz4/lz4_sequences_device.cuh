@@ -1,4 +1,4 @@
-// What discovery found becomes sequences in the shared memory of a tile. See lz4_graph_device.cuh.
+// Converts discovered tokens to sequences in the shared memory of a tile. See lz4_graph_device.cuh.
 #pragma once
 
 #include <type_traits>
@@ -19,9 +19,8 @@ struct ListShared {
   U32 met_lane, met_path, met_out;
 };
 
-// A block takes a segment that is entered: where the first true token of each part of a lane is, and what output lies
-// before it. A part without tokens has the output of the next one, so that the last part with no more than x has the
-// token at x.
+// One block per segment that is entered: finds the first true token of each part of a lane, and the output before it. A
+// part without tokens gets the output of the next one, so the last part whose output is at most x has the token at x.
 template <class Shape>
 __device__ inline void list_parts(ListShared<Shape>& shared, const GraphArrays& g, U32 segment,
                                   const std::uint64_t* outcomes) {
@@ -102,7 +101,7 @@ __device__ inline void list_parts(ListShared<Shape>& shared, const GraphArrays& 
   }
 }
 
-// The last of `count` ascending values that is not above x; values[0] is not. For a whole warp.
+// The last of `count` ascending values that is at most x; values[0] must be. By a whole warp.
 __device__ inline U32 warp_last_not_above(const U32* values, U32 count, U32 x) {
   const U32 lane = threadIdx.x % 32;
   U32 low = 0, high = count;  // values[low] <= x, and values[high] > x if there is one
@@ -116,10 +115,10 @@ __device__ inline U32 warp_last_not_above(const U32* values, U32 count, U32 x) {
   return low;
 }
 
-// A warp takes a tile: which part of the stream has the token that makes its last byte, and what the tile will cost.
+// One warp per tile: finds the part of the stream whose token produces its last byte, and estimates the tile's cost.
 template <class Shape, U32 tile_bytes>
 __device__ inline void index_tiles(const GraphArrays& g, const std::uint64_t* outcomes) {
-  // In parts that have tokens: a tile that is copied, and what has to be done for all of its bytes if it is not.
+  // Costs, in units of parts with tokens: a tile that is only copied, and the fixed cost of one that is not.
   constexpr U32 kCopied = 15, kLinked = 110;
   const TilePlan plan = *g.plan;
   const U32 lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
@@ -144,9 +143,9 @@ __device__ inline void index_tiles(const GraphArrays& g, const std::uint64_t* ou
                        g.part_at[static_cast<U64>(s.first_segment) * Shape::kAllParts + part] != kNoPosition;
       const U32 vote = __ballot_sync(kAllLanes, has);
       with_tokens += static_cast<U32>(__popc(vote));
-      if (vote == 0) break;  // a run of literals, which may go on for megabytes
+      if (vote == 0) break;  // a run of literals, which may be megabytes long
     }
-    // One alone is the sequence that covers all of the tile.
+    // A single part means one sequence that covers the whole tile.
     if (lane == 0 && with_tokens > 1) g.tile_cost[tile] = kLinked + with_tokens;
   }
 }
@@ -155,14 +154,14 @@ struct BoundsShared {
   U64 sums[32];
 };
 
-// A block takes a slice: its slots are dealt to `blocks` blocks, as many neighbours to each as cost the same.
+// One block per slice: deals its slots to `blocks` blocks, so that each gets adjacent slots of equal total cost.
 __device__ inline void bound_sections(BoundsShared& shared, const GraphArrays& g, const TileArrays& a, U32 slice,
                                       U32 blocks) {
   const TilePlan plan = *g.plan;
   if (slice >= plan.slices || plan.whole != 0) return;
   U32* const bounds = a.bounds + slice * (kMostTileBlocks + 1);
   if (threadIdx.x == 0) a.open_threads[slice] = 0;
-  // The fewer sections, the fewer times they have to be joined.
+  // Fewer sections need fewer joins.
   const U32 used = plan.slots * 2 < blocks ? plan.slots * 2 : blocks;
   const U32 each = (plan.slots + blockDim.x - 1) / blockDim.x;
   const U32 first = threadIdx.x * each < plan.slots ? threadIdx.x * each : plan.slots;
@@ -184,24 +183,24 @@ __device__ inline void bound_sections(BoundsShared& shared, const GraphArrays& g
   U32 previous = 0;
   for (U32 slot = first; slot < last; ++slot) {
     const U32 cost = cost_of(slot), block = block_of(before);
-    // The slot before began `cost` of that one earlier; only the first of a thread has to look.
+    // Each slot begins where the previous one's cost ends; only a thread's first slot has to look that up.
     if (slot == first) previous = slot == 0 ? 0xffffffffu : block_of(before - cost_of(slot - 1));
     for (U32 k = previous + 1; k <= block; ++k) bounds[k] = slot;
     previous = block;
     before += cost;
   }
-  // What no slot begins in has none.
+  // Blocks without slots get empty ranges.
   if (last == plan.slots && first < last) {
     for (U32 k = previous + 1; k <= blocks; ++k) bounds[k] = plan.slots;
   }
 }
 
-// Four bytes from p on. p is not in the first 4 or last 8 of the stream.
+// Four bytes from p on. p is not in the first 4 or last 8 bytes of the stream.
 __device__ inline U32 bytes_at(const TileStream& s, U32 p) {
   const auto* const words = reinterpret_cast<const U32*>(s.base + (p & ~3u));
   return __funnelshift_r(words[0], words[1], p % 4 * 8);
 }
-// parse_token() for a token far from both ends of the stream. 0 if a length has more than one byte.
+// parse_token() for a token far from both ends of the stream. Returns 0 if a length has more than one byte.
 __device__ inline U32 parse_short(const TileStream& s, U32 p, Lz4Token& token) {
   const U32 first = bytes_at(s, p), c = first & 255, more_literals = first >> 8 & 255;
   U32 literals = c >> 4, match = c & 15, at = p + 1, tail = first >> 8;
@@ -222,19 +221,19 @@ __device__ inline U32 parse_short(const TileStream& s, U32 p, Lz4Token& token) {
   return at + (longer_match ? 3 : 2);
 }
 
-// Puts a tile's sequences into its shared memory. Threads of a whole block.
+// Puts a tile's sequences into its shared memory. Called by whole blocks.
 template <class Shape>
 struct Lz4Sequences {
   GraphArrays g;
   std::uint64_t* outcomes;
   unsigned stage;
 
-  // Of all threads of a block. False if the stream is bad.
+  // Called by all threads of a block. Returns false if the stream is bad.
   template <class Writer>
   __device__ bool put(const Writer& writer) const {
     const TileStream& s = writer.s;
     using Shared = std::remove_reference_t<decltype(writer.shared)>;
-    // Tokens that start in the tile lie in as many parts, but for those that a run of literals leaves out.
+    // Upper bound on the parts whose tokens start in the tile, not counting parts inside a run of literals.
     constexpr U32 kMost = Shared::kTile / 128 * 129 / Shape::kPartBytes + 128 / Shape::kPartBytes + 8;
     const U32 t = threadIdx.x;
     const U32 tile = writer.position / Shared::kTile;
@@ -244,7 +243,7 @@ struct Lz4Sequences {
     bool good = true;
     const U32 count = last - from + 2;
     for (U32 i0 = t / 32 * 32; i0 < count; i0 += Shared::kThreads) {
-      // The part that has the first byte, and those behind `from`.
+      // The part that contains the first byte, and those after `from`.
       const U32 i = i0 + t % 32, part = i == 0 ? first : from + i - 1;
       U32 p = kNoPosition, out = 0;
       if (i < count && (i == 0 || part != first) && g.entry[s.first_segment + part / Shape::kAllParts] != kNoPosition) {
@@ -258,14 +257,14 @@ struct Lz4Sequences {
   }
 
   // liblz4 refuses a match that begins in the last 12 bytes of the output or ends in the last 5, and one with less than
-  // 8 bytes of input behind its literals; but not where a short token far enough from both ends takes a short way, if
-  // its offset is 8 or more. An offset of 0 gives zeros.
+  // 8 bytes of input after its literals. Its fast path, for short tokens far enough from both ends with an offset of at
+  // least 8, skips these checks. An offset of 0 produces zeros.
   template <class Writer>
   __device__ bool put_part(const Writer& writer, U32 p, U32 stop, U32 out) const {
     const TileStream& s = writer.s;
     const U32 position = writer.position, end = position + writer.bytes;
     const Lz4Bytes source = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), nullptr, 0, 0);
-    // Nothing that begins here comes near an end of the stream, if no length has more than one byte.
+    // No token that begins here can reach an end of the stream if no length has more than one byte.
     const bool far = stop + 320 < s.end && end + 600 < s.dst_bytes && (p >= s.begin + 4);
     Lz4Token token;
     bool good = true;
@@ -275,7 +274,7 @@ struct Lz4Sequences {
       U32 offset = token.offset;
       if (next == 0) {
         next = parse_token<Shape>(source, p, token);
-        if (next == kBadToken) {  // cannot be: this was walked before
+        if (next == kBadToken) {  // cannot happen: discovery accepted this token
           good = false;
           continue;
         }

@@ -13,7 +13,7 @@ using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
 using Shape = small::Shape<kLz4Small, 16u << 10, 24u << 10, 512>;
-constexpr unsigned kBlocks = 2;  // on a multiprocessor at once
+constexpr unsigned kBlocks = 2;  // resident per multiprocessor
 
 __global__ void __launch_bounds__(Shape::kThreads, kBlocks)
     small_kernel(Lz4Stream* streams, const std::uint32_t* count, std::uint32_t most, std::uint32_t few,
@@ -24,13 +24,13 @@ __global__ void __launch_bounds__(Shape::kThreads, kBlocks)
   small::decode_small_body(streams, n, few, ticket, outcomes, *reinterpret_cast<small::Shared<Shape>*>(memory));
 }
 
-// A block has a multiprocessor to itself.
+// A block occupies a whole multiprocessor.
 using ClusterShape = small::Shape<kLz4Small, 16u << 10, 32u << 10, 1024, std::uint32_t>;
 constexpr unsigned kClusterBlocks = 4;
 constexpr std::size_t kClusterShared = sizeof(small::ClusterShared<ClusterShape>);
-// Streams that a cluster decodes one after the other, before a block for each is as fast.
+// Streams that a cluster decodes one after the other; beyond this, one block per stream is as fast.
 constexpr unsigned kClusterTurns = 2;
-// Of larger batches there are more, most often; a kernel that needs whole multiprocessors waits for those of others.
+// Larger batches usually come with others, and a kernel that needs whole multiprocessors would wait for those.
 constexpr std::uint64_t kClusteredBytes = 16u << 20;
 
 __global__ void __launch_bounds__(ClusterShape::kThreads, 1)
@@ -42,10 +42,10 @@ __global__ void __launch_bounds__(ClusterShape::kThreads, 1)
                              *reinterpret_cast<small::ClusterShared<ClusterShape>*>(memory));
 }
 
-// How many run at a time; 0: this GPU has none, or none of this size.
+// How many clusters can run at a time; 0: this GPU has none, or none of this size.
 unsigned clusters_of(int device) {
   constexpr int kDevices = 64;
-  static std::atomic<int> known[kDevices];  // and 1
+  static std::atomic<int> known[kDevices];  // plus 1
   if (device < kDevices && known[device].load(std::memory_order_relaxed) != 0) {
     return static_cast<unsigned>(known[device].load(std::memory_order_relaxed) - 1);
   }

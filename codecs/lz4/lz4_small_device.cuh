@@ -1,22 +1,22 @@
-// Small LZ4 streams, a thread block each, in shared memory: device code without a CUDA header, run on the CPU by tests.
+// Small LZ4 streams, one thread block each, in shared memory: device code without a CUDA header, run on the CPU by
+// tests.
 //
-// In order, a stream takes the time of its tokens, one after the other. Here a block has a thread for each 32 bytes of
-// input, a segment, and only a chain of short walks is serial. For each window of the input
-// (lz4_small_tokens_device.cuh):
-//   1. leave_segments: where a walk that begins at a byte leaves its segment, for every byte, from the last to the
-//      first, as if it were a token.
-//   2. enter_segments: by that table from segment to segment, in 32 ranges of them at once, from a few neighbouring
-//      places before each: what the walk through the range before comes to is most often one that a walk began at.
-//   3. produced: a thread walks the true tokens of a segment, for how much they make.
+// In order, a stream's tokens are decoded serially. Here a block has one thread for each segment of 32 input bytes, and
+// only a chain of short walks is serial. For each window of the input (lz4_small_tokens_device.cuh):
+//   1. leave_segments: for every byte, from the last to the first, treats it as a token and finds where a walk from
+//      there leaves its segment.
+//   2. enter_segments: walks by that table from segment to segment, in 32 ranges at once. Each walk begins at a few
+//      neighbouring positions before its range; the walk through the range before usually arrives at one of them.
+//   3. produced: one thread per segment walks its true tokens and adds up their output.
 // For each window of the output:
-//   4. list_tokens: the same walk; each token is noted where its output begins, and a bit set there.
-//   5. make_cells: a byte finds its token by the last bit before it. Its cell is a literal, or how far back it is
-//      copied from.
-//   6. follow: cells become bytes, a stripe of them at a time. What lies before the stripe is finished.
+//   4. list_tokens: the same walk; records each token where its output begins, and sets a bit there.
+//   5. make_cells: each byte finds its token by the last bit before it. Its cell is a literal, or the distance of the
+//      byte that it copies.
+//   6. follow: turns cells into bytes, one stripe at a time. Everything before the stripe is finished.
 //
-// Only what is plainly right is decoded. From the first window with a token that is not, the stream is left to the
-// decoder in order, which has the last word on what liblz4 accepts at the edges of the format. So what comes before
-// damage is not decoded again, one token after the other.
+// This decodes only tokens that are clearly valid. From the first window with any other token, it leaves the stream to
+// the in-order decoder, which decides what liblz4 accepts at the edges of the format. Data before the damage is thus
+// not decoded again serially.
 #pragma once
 
 #include "lz4_small_tokens_device.cuh"
@@ -29,7 +29,7 @@ struct Window {
   const U8* dst;  // where the output begins
 };
 
-// The tokens of a segment that have output in the window. False: one is not plainly right.
+// Lists the tokens of a segment that have output in the window. Returns false if one is not clearly valid.
 template <class S>
 __device__ __forceinline__ bool list_tokens(Shared<S>& shared, const Input& in, const Window& window, U32 p, U32 behind,
                                             U32 out, U32 dst_bytes) {
@@ -64,7 +64,7 @@ __device__ __forceinline__ bool list_tokens(Shared<S>& shared, const Input& in, 
   return true;
 }
 
-// The last start before each word of `starts`. All threads.
+// The last start before each word of `starts`. By all threads.
 template <class S>
 __device__ __forceinline__ void find_starts(Shared<S>& shared) {
   const U32 t = threadIdx.x, lane = t % 32, warp = t / 32;
@@ -87,14 +87,14 @@ __device__ __forceinline__ void find_starts(Shared<S>& shared) {
   if (2 * t + 1 < S::kOut / 32) shared.last_start[2 * t + 1] = static_cast<U16>(last[0] != 0 ? last[0] : most);
 }
 
-// k / period for k up to 2^18. The quotient's fraction is half a place from the next whole number at least, so that an
-// approximate one does.
+// k / period for k up to 2^18. The exact quotient's fraction is at least half a unit away from the next whole number,
+// so an approximate division suffices.
 __device__ __forceinline__ U32 periods(U32 k, U32 period) {
   return static_cast<U32>(__fdividef(static_cast<float>(k) + 0.5f, static_cast<float>(period)));
 }
 
-// The cell of byte i of the window. One that is copied from before the window is a literal without its value:
-// `before_window` says how far.
+// The cell of byte i of the window. For a byte copied from before the window, returns a literal without its value, and
+// `before_window` says how far before.
 template <class S>
 __device__ __forceinline__ U32 make_cell(const Shared<S>& shared, const Input& in, U32 i, U32& before_window) {
   const U32 bits = shared.starts[i / 32] & ((2u << i % 32) - 1);
@@ -114,16 +114,16 @@ __device__ __forceinline__ U32 make_cell(const Shared<S>& shared, const Input& i
     done = i + 1 - start;
   }
   if (done < literals) return kLiteral | in.at(literals_at + done);
-  if (offset == 0) return kLiteral;  // as liblz4 has it: zeros
-  // A match repeats itself: out of what lies before it.
+  if (offset == 0) return kLiteral;  // like liblz4: zeros
+  // The match overlaps itself: reads from what lies before it.
   const U32 k = done - literals, back = k < offset ? offset : offset * (periods(k, offset) + 1);
   if (back <= i) return back;
   before_window = back - i;
   return kLiteral;
 }
 
-// From the last stripe to the first, since cells take the places of tokens that bytes behind them have asked for. A
-// token may begin in front of a stripe and have some of its cells in it: those are written a turn later.
+// Runs from the last stripe to the first, because cells overwrite tokens that later bytes needed. A token may begin
+// before a stripe and have some of its cells in it: those are written one turn later.
 template <class S>
 __device__ __forceinline__ void make_cells(Shared<S>& shared, const Input& in, const Window& window) {
   using Cell = typename S::Cell;
@@ -158,9 +158,9 @@ __device__ __forceinline__ void make_cells(Shared<S>& shared, const Input& in, c
   if (t < kTokenCells && t < bytes) shared.cell[t] = static_cast<Cell>(late);
 }
 
-// Cells to literals, a stripe of a few a thread after the other. In each round a thread takes over how far the cell
-// that it has come to has come: chains of any length take few rounds. Rounds read one copy of the stripe and write the
-// other.
+// Turns cells into literals, in stripes of a few cells per thread. In each round, a thread adopts the progress of the
+// cell that its own points to (pointer doubling), so chains of any length take few rounds. Rounds read one copy of the
+// stripe and write the other.
 template <class S>
 __device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) {
   using Cell = typename S::Cell;
@@ -212,7 +212,7 @@ __device__ __forceinline__ void store(const Shared<S>& shared, const Window& win
   if (tail < bytes) dst[tail] = static_cast<U8>(cells[tail]);
 }
 
-// The segment that the byte x of the output comes from. REQUIRES: x is before the end of all of it.
+// The segment that produces output byte x. REQUIRES: x is within the known output.
 template <class S>
 __device__ __forceinline__ U32 segment_of(const Shared<S>& shared, U32 segments, U32 x) {
   U32 low = 0, high = segments;  // output before low <= x < output before high
@@ -223,15 +223,15 @@ __device__ __forceinline__ U32 segment_of(const Shared<S>& shared, U32 segments,
   return low;
 }
 
-// The cells of a window, each with its byte or, where they lead outside, where that is. All threads; false: a token of
-// the window is not plainly right.
+// Fills the cells of a window with bytes or, where they refer outside, with positions. By all threads. Returns false if
+// a token of the window is not clearly valid.
 template <class S>
 __device__ __forceinline__ bool fill_window(Shared<S>& shared, Input& in, const Window& window, U32 segments,
                                             U32 dst_bytes) {
   for (U32 i = threadIdx.x; i < S::kOut / 32; i += S::kThreads) shared.starts[i] = 0;
-  __syncthreads();  // the window before is stored
+  __syncthreads();  // the previous window is stored
   const U32 first = segment_of(shared, segments, window.begin);
-  // Most often all that the window takes is in its place already.
+  // Usually the window's input is loaded already.
   if (in.size == 0 || first * kSegment < in.low ||
       segment_of(shared, segments, window.end - 1) * kSegment >= in.low + S::kIn) {
     load(shared, in, first * kSegment);
@@ -257,8 +257,8 @@ __device__ __forceinline__ Input input_of(const Lz4Stream& stream, const void* w
   return {stream.src - skew, static_cast<const U8*>(window), lead, 0, 0, skew, skew + stream.src_bytes, most};
 }
 
-// What is left of a stream after `done` bytes of its output, which end a window or all that is known: from the token
-// that the next byte belongs to.
+// Records what remains of a stream after `done` bytes of its output, which end a window or the known part: it continues
+// at the token that produces the next byte.
 template <class S>
 __device__ __forceinline__ void leave_rest(const Shared<S>& shared, const Input& in, const Known& known, U32 done,
                                            Lz4Stream& stream) {
@@ -268,10 +268,10 @@ __device__ __forceinline__ void leave_rest(const Shared<S>& shared, const Input&
   stream.dst_done = shared.before[segment] >> 6;
 }
 
-// All threads of a block. Says in the stream what is done.
+// By all threads of a block. Records in the stream what has been decoded.
 template <class S>
 __device__ inline void decode(Shared<S>& shared, Lz4Stream& stream) {
-  __syncthreads();  // the stream before is stored
+  __syncthreads();  // the previous stream is stored
   Input in = input_of(stream, shared.in, shared.lead, S::kMost);
   const Known known = discover(shared, in, stream.dst_bytes);
   for (U32 done = 0; done < known.bytes; done += S::kOut) {
@@ -285,16 +285,15 @@ __device__ inline void decode(Shared<S>& shared, Lz4Stream& stream) {
   stream.kind = Lz4Kind::kNone;
 }
 
-// Of a stream that did not shrink: whether its first token seems to have nearly all of it as literals, which the
-// decoder in order copies, six times as fast. The length of so many is a run of 0xFF, of which a few bytes are looked
-// at.
+// For a stream that did not shrink: whether its first token seems to cover nearly all of it with literals, which the
+// in-order decoder copies six times as fast. Such a length is a run of 0xFF, of which a few bytes are sampled.
 __device__ __forceinline__ bool seems_one_run(const Lz4Stream& stream) {
   const U32 full = (stream.src_bytes - stream.src_bytes / 64) / 255;
   const U8* const src = stream.src;
   return src[0] >= 0xf0 && full != 0 && src[1] == 255 && src[1 + full / 2] == 255 && src[full] == 255;
 }
 
-// Whether a stream is one that blocks of this shape take.
+// Whether blocks of this shape take the stream.
 template <class S>
 __device__ __forceinline__ bool takes(const Lz4Stream& stream) {
   return stream.kind == Lz4Kind::kBlock && stream.src_bytes != 0 && stream.dst_bytes != 0 &&
@@ -302,13 +301,13 @@ __device__ __forceinline__ bool takes(const Lz4Stream& stream) {
          (stream.src_bytes <= S::kMost - 4 || !seems_one_run(stream));
 }
 
-// Numbers the streams that blocks of this shape take, as they were listed: those that others cross out meanwhile stay.
-// Calls take(number, index) in one of the threads. How many there are; more than `most`: it did not look on. All
-// threads.
+// Numbers the streams that blocks of this shape take, as they were when listed: streams that others finish meanwhile
+// are included. Calls take(number, index) in one of the threads. Returns their number, or more than `most` if it
+// stopped early. By all threads.
 template <class S, class Take>
 __device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream* streams, U32 count, U32 most,
                                               const Take& take) {
-  U32 found = count / 4 > most ? most + 1 : 0;  // looking through so many takes too long
+  U32 found = count / 4 > most ? most + 1 : 0;  // scanning this many takes too long
   for (U32 first = 0; first < count && found <= most; first += S::kThreads) {
     const U32 i = first + threadIdx.x;
     bool takes_it = false;
@@ -326,11 +325,11 @@ __device__ __forceinline__ U32 number_streams(Shared<S>& shared, const Lz4Stream
   return found;
 }
 
-// The same, but where there is no more than a stream a thread, the longer half of what they take comes first.
+// The same, but if each thread has at most one stream, the longer half of those taken comes first.
 template <class S, class Take>
 __device__ __forceinline__ U32 number_longest_first(Shared<S>& shared, const Lz4Stream* streams, U32 count, U32 most,
                                                     const Take& take) {
-  constexpr U32 kLongShift = 16;  // of a sum of both kinds
+  constexpr U32 kLongShift = 16;  // the sum packs both counts
   static_assert(S::kThreads < 1u << kLongShift);
   if (count / 4 > most || count > S::kThreads) return number_streams(shared, streams, count, most, take);
   bool takes_it = false, is_long = false;
@@ -348,15 +347,15 @@ __device__ __forceinline__ U32 number_longest_first(Shared<S>& shared, const Lz4
   return longs + (all & short_mask);
 }
 
-// A kernel's body: what it decodes is crossed out of the list, or noted there as begun. Batches of more than `few`
-// streams of its kind are left. A block that is through with a stream takes the next: the planes of a shuffled block
-// differ in length of work.
+// Kernel body: streams that it decodes become kNone in the list, or kBegun. Does nothing for batches of more than `few`
+// streams of its kind. Each block that finishes a stream takes the next, because planes of a shuffled block take
+// different times.
 template <class S>
 __device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few, U32* ticket,
                                          const std::uint64_t* outcomes, Shared<S>& shared) {
   if (count > few && number_streams(shared, streams, count, few, [](U32, U32) {}) > few) return;
   for (;;) {
-    __syncthreads();  // all have the turn before
+    __syncthreads();  // all have read the previous turn's position
     if (threadIdx.x == 0) shared.position = atomicAdd(ticket, 1u);
     __syncthreads();
     const U32 i = shared.position;
@@ -364,7 +363,7 @@ __device__ inline void decode_small_body(Lz4Stream* streams, U32 count, U32 few,
     Lz4Stream stream = streams[i];
     const bool good =
         *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
-    // One of its chunk's other streams may have failed meanwhile: the threads have to agree.
+    // The outcome may change meanwhile because of another stream of the chunk, so all threads must agree.
     if (__syncthreads_or(good && takes<S>(stream) ? 0 : 1) != 0) continue;
     decode(shared, stream);
     if (threadIdx.x == 0) streams[i] = stream;

@@ -1,6 +1,6 @@
-// The GPU's decoder of small LZ4 streams, its own source run on the CPU, with the decoder in order behind it: accepts
-// what liblz4 accepts, gives the same bytes, stays inside its buffers, and leaves nothing to the other that a writer
-// makes.
+// The GPU's decoder of small LZ4 streams, the same source run on the CPU, followed by the in-order decoder: accepts
+// what liblz4 accepts, produces the same bytes, stays inside its buffers, and leaves nothing that an encoder writes to
+// the in-order decoder.
 // clang-format off: gives the device code its keywords
 #include "tests/support/lz4_small_check.h"
 // clang-format on
@@ -21,8 +21,8 @@ using device::DecodeOutcome;
 
 class Lz4Small : public ::testing::Test {
  protected:
-  // Both ways round, by a block of one warp, or what a GPU runs where that is too small. Returns whether liblz4 accepts
-  // it.
+  // Both flush directions, by a block of one warp, or by the device's shape if that is too small. Returns whether
+  // liblz4 accepts it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     taken_ = true;
     const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMostSource;
@@ -40,7 +40,7 @@ class Lz4Small : public ::testing::Test {
     return beside_.accepted();
   }
   bool same(const TokenWriter& block) { return same(block.bytes(), block.plain()); }
-  // Accepted, and by this decoder.
+  // Accepted, and decoded by this decoder.
   void taken(std::span<const std::byte> block, std::size_t plain_bytes) {
     EXPECT_TRUE(same(block, plain_bytes));
     EXPECT_TRUE(taken_) << block.size() << " bytes to " << plain_bytes;
@@ -90,7 +90,7 @@ TEST_F(Lz4Small, LargerOnesAreLeft) {
     EXPECT_TRUE(same(compress_lz4(sample(bytes, Content::kText)), bytes));
     EXPECT_FALSE(taken_);
   }
-  // Literals alone are copied by others; what did not shrink and is more than that is taken.
+  // Literals alone are copied by others; streams that did not shrink but contain more than literals are taken.
   EXPECT_TRUE(same(TokenWriter().last(Large::kMost)));
   EXPECT_FALSE(taken_);
   TokenWriter block_of_many;
@@ -99,7 +99,7 @@ TEST_F(Lz4Small, LargerOnesAreLeft) {
   EXPECT_EQ(block_of_many.plain(), Large::kMost);
   EXPECT_GT(block_of_many.bytes().size(), Large::kMost);
   taken(block_of_many);
-  // More input than LZ4 makes of so much output, and as much.
+  // More input than LZ4 can make of this output, and exactly as much.
   EXPECT_FALSE(same(TokenWriter().last(Large::kMostSource).bytes(), Large::kMost));
   EXPECT_FALSE(taken_);
   Bytes block = TokenWriter().sequence(1, 1, 4).last(Large::kMost - 5).bytes();
@@ -108,7 +108,7 @@ TEST_F(Lz4Small, LargerOnesAreLeft) {
   EXPECT_FALSE(same(block, Large::kMost));
 }
 
-// Float fields, a byte shuffle of them and sparse ones have other tokens than text.
+// Float fields, byte-shuffled ones and sparse ones have other tokens than text.
 TEST_F(Lz4Small, FieldsAsArraysHoldThem) {
   std::mt19937 rng(11);
   Bytes plain(1 << 17), planes = plain, sparse(1 << 18);
@@ -138,7 +138,7 @@ TEST_F(Lz4Small, MatchesOfEveryDistanceAndLength) {
   }
 }
 
-// One match over nearly all, and offsets that a cell just holds or does not.
+// One match over nearly everything, and offsets around the limit of a cell.
 TEST_F(Lz4Small, LongMatchesAndFarOffsets) {
   for (const std::size_t offset : {1, 2, 3, 7, 100, 255, 256, 3000}) {
     TokenWriter block;
@@ -154,7 +154,7 @@ TEST_F(Lz4Small, LongMatchesAndFarOffsets) {
   }
 }
 
-// Each match copies the one before: a byte goes back through hundreds of them.
+// Each match copies the one before, so a byte is hundreds of hops from its literal.
 TEST_F(Lz4Small, ChainsOfMatches) {
   for (const std::size_t step : {4, 5, 8, 60}) {
     TokenWriter block;
@@ -164,7 +164,7 @@ TEST_F(Lz4Small, ChainsOfMatches) {
   }
 }
 
-// Lengths that go on over many bytes, across segments, and where every byte looks like the inside of one.
+// Lengths of many bytes, across segments, and where every byte looks like the inside of one.
 TEST_F(Lz4Small, LongLengthFields) {
   for (const std::size_t literals : {14, 15, 16, 269, 270, 271, 1000, 20'000, 64'000, 200'000}) {
     for (const int value : {-1, 0, 255, 0xf0}) {
@@ -175,7 +175,8 @@ TEST_F(Lz4Small, LongLengthFields) {
   }
 }
 
-// A damaged stream goes on in order from the last window before its damage: it must not take as long as in order.
+// A damaged stream continues in order from the last window before its damage; decoding all of it in order would take
+// too long.
 TEST_F(Lz4Small, WhatIsRightBeforeDamageIsNotDecodedAgain) {
   const auto left_at = [this](const TokenWriter& block, std::size_t wrong_at, std::size_t plain_bytes) {
     const auto near = [&](std::size_t window) {
@@ -198,7 +199,7 @@ TEST_F(Lz4Small, WhatIsRightBeforeDamageIsNotDecodedAgain) {
       return block.last(12);
     };
     const TokenWriter whole = go_on(good);
-    left_at(whole, good.plain(), good.plain() + 2);  // makes too much
+    left_at(whole, good.plain(), good.plain() + 2);  // produces too much
     TokenWriter ends = good;
     ends.last(12);
     left_at(ends, ends.plain(), 250'000);  // too little
@@ -208,7 +209,7 @@ TEST_F(Lz4Small, WhatIsRightBeforeDamageIsNotDecodedAgain) {
   }
 }
 
-// liblz4 takes it for zeros. In order, what comes behind would take many times as long.
+// liblz4 accepts offset 0 as zeros. In order, the rest of the stream would take many times as long.
 TEST_F(Lz4Small, OffsetsOfNothingAreNotLeft) {
   for (const std::size_t at : {40, 1'000, 24'600, 33'000, 100'000}) {
     TokenWriter block;
@@ -220,7 +221,7 @@ TEST_F(Lz4Small, OffsetsOfNothingAreNotLeft) {
   }
 }
 
-// What liblz4 refuses, or takes only at the edges of the format.
+// Streams that liblz4 refuses, or accepts only at the edges of the format.
 TEST_F(Lz4Small, DamageHasTheVerdictOfLiblz4) {
   std::mt19937 rng(5);
   const Bytes plain = sample(3000, Content::kText), good = compress_lz4(plain);
@@ -257,7 +258,7 @@ TEST_F(Lz4Small, EndsAsLiblz4HasThem) {
   }
 }
 
-// A list as a batch has it: what is bad, too large or no block stands between others, and many blocks take turns.
+// A list as in a batch: bad, too large and non-block streams stand between others, and each block decodes several.
 void expect_others_exact(std::size_t count) {
   std::mt19937 rng(3);
   std::vector<Bytes> plains, blocks, outputs;
@@ -274,11 +275,11 @@ void expect_others_exact(std::size_t count) {
                        static_cast<std::uint32_t>(blocks[i].size()), static_cast<std::uint32_t>(plains[i].size()),
                        static_cast<std::uint32_t>(i), i == 9 ? Lz4Kind::kNone : Lz4Kind::kBlock});
   }
-  // All but one are of a size that is taken; a cluster takes four of them at most.
+  // All but one have a size that is taken; a cluster takes at most four of them.
   for (const bool clusters : {false, true})
     for (const unsigned grid : {1u, 2u, 5u, 8u, 9u, 64u}) {
       std::vector<std::uint64_t> outcomes(count, DecodeOutcome::kOk);
-      outcomes[11] = 0;  // bad before
+      outcomes[11] = 0;  // already bad
       for (Bytes& output : outputs) std::fill(output.begin(), output.end(), std::byte{0x5A});
       if (clusters) {
         decode_clusters<ClusterOneWarp, 2>(streams, outcomes, grid, 1);
@@ -286,7 +287,7 @@ void expect_others_exact(std::size_t count) {
         decode_small<OneWarp>(streams, outcomes, grid, 1);
       }
       EXPECT_EQ(small_decoded,
-                clusters && std::size_t{4} * grid < count - 1 ? 1 : count - 3);  // 9 counts, 5, 7 and 11 do not
+                clusters && std::size_t{4} * grid < count - 1 ? 1 : count - 3);  // 9 counts; 5, 7 and 11 do not
       for (std::size_t i = 0; i < count; ++i) {
         EXPECT_EQ(outcomes[i] == DecodeOutcome::kOk, i != 7 && i != 11) << i;
         const std::span<const std::byte> got = std::span(outputs[i]).subspan(4, plains[i].size());
@@ -303,7 +304,7 @@ void expect_others_exact(std::size_t count) {
 
 TEST(Lz4SmallBatch, TheOthersStayExact) {
   expect_others_exact(37);
-  expect_others_exact(31);  // no more than threads: longer ones first
+  expect_others_exact(31);  // at most one stream per thread: longer ones first
 }
 
 TEST(Lz4SmallBatch, LongerOnesHaveTheFirstNumbers) {

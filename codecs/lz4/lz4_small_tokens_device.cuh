@@ -1,4 +1,4 @@
-// Small LZ4 streams: what a thread block keeps of one, and how it finds the tokens. lz4_small_device.cuh has the whole.
+// Small LZ4 streams: a thread block's shared memory, and token discovery. lz4_small_device.cuh gives the overview.
 #pragma once
 
 #include "lz4_walk_device.cuh"
@@ -11,23 +11,23 @@ using U32 = std::uint32_t;
 using U64 = std::uint64_t;
 
 inline constexpr U32 kSegment = 32;
-// Behind a window: a token with one byte of each length, and its literals.
+// Bytes past a window: a token with one byte of each length, and its literals.
 inline constexpr U32 kHalo = 320;
-// Where a walk ends that does not come to another segment, and where one that comes further than `leave` can tell, or
-// has to be walked to be known.
+// Codes for a walk that reaches no other segment; kFar: it reaches further than `leave` can encode, or its end is known
+// only after walking it.
 inline constexpr U32 kEnd = 0xffff, kBad = 0xfffe, kFar = 0xfffd;
-// The same of positions.
+// The same for positions.
 inline constexpr U32 kAtEnd = 0xffffffff, kAtBad = 0xfffffffe, kAtFar = 0xfffffffd;
-// A segment that no token begins in.
+// A segment in which no token begins.
 inline constexpr U32 kNoEntry = kSegment;
-// A cell: how far back its byte comes from, or a literal; of a window that others decode the bytes before of, also
-// kOutside and where in the output its byte comes from, which is before the window.
+// A cell: how far back its byte comes from, or a literal. If other blocks decode the bytes before the window, also
+// kOutside plus the output position of its source, which is before the window.
 inline constexpr U32 kLiteral = 0xff00, kOutside = 0x10000;
-// Cells that a thread has of a stripe, so that what it waits for overlaps.
+// Cells of a stripe per thread, so that latencies overlap.
 inline constexpr U32 kEach = 4;
 
-// kMost: bytes of output that a stream may have; kMostSource of input, as many as LZ4 makes of so much at most. The
-// windows hold as many bytes of input and of output. Cells of 32 bits may lead outside of their window.
+// kMost: maximum output bytes of a stream; kMostSource: maximum input, the most that LZ4 can make of that output. The
+// window sizes are bytes of input and of output. Cells of 32 bits may refer outside of their window.
 template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads, class CellType = U16>
 struct Shape {
   using Cell = CellType;
@@ -42,11 +42,11 @@ struct Shape {
   static_assert(threads % 32 == 0 && threads <= 1024 && most_bytes <= 1u << 18);
 };
 
-// Cells that a token takes, of the four bytes at least that it makes, until they become theirs: where its literals are,
-// how many, the offset of its match, and the rest of where.
+// Cells that a token occupies, out of the at least four bytes that it produces, until these become cells: position of
+// its literals, their number, the offset of its match, and the rest of the position.
 inline constexpr U32 kTokenCells = 4;
 
-// The one that begins before the window and reaches into it.
+// The token that begins before the window and reaches into it.
 struct HeadToken {
   U32 literals, literals_at, offset;
   U32 done;  // bytes of it before the window
@@ -54,50 +54,50 @@ struct HeadToken {
 
 template <class S>
 struct Shared {
-  // A word more for each segment: threads that go through theirs in step ask different banks.
+  // One padding word per segment, so that threads that walk their segments in step access different banks.
   U32 in[(S::kIn + kHalo) / 32 * 9 + 9];
   U8 lead[S::kIn / kSegment];
   union {
     U16 leave[S::kIn / 32 * 34];
     typename S::Cell cell[S::kOut + kTokenCells];
   };
-  typename S::Cell come[2][S::kStripe];  // of the cells of a stripe: how far back, or the literal
+  typename S::Cell come[2][S::kStripe];  // cells of a stripe: how far back, or the literal
   U32 starts[S::kOut / 32];              // a bit for each byte: whether a token's output begins there
-  U16 last_start[S::kOut / 32];          // the last of them in the words before, and 1; 0: there is none
-  U32 before[S::kSegments + 1];          // output before each segment, times 64, and where in it its first token is
+  U16 last_start[S::kOut / 32];          // 1 + the last of them in earlier words; 0: none
+  U32 before[S::kSegments + 1];  // output before each segment, times 64, plus the position of its first token in it
   U32 sums[S::kThreads / 32];
   U32 way_entry[S::kWays][32], way_exit[S::kWays][32];
   HeadToken head;
   U32 position;
 };
 
-__device__ __forceinline__ U32 padded(U32 p) { return p + (p >> 5) * 4; }        // place of a byte of `in`
-__device__ __forceinline__ U32 padded_entry(U32 p) { return p + (p >> 5) * 2; }  // of an entry of `leave`
+__device__ __forceinline__ U32 padded(U32 p) { return p + (p >> 5) * 4; }        // index of a byte of `in`
+__device__ __forceinline__ U32 padded_entry(U32 p) { return p + (p >> 5) * 2; }  // index of an entry of `leave`
 
-// A stream's bytes, some of them in shared memory. Positions are counted from the 4-byte boundary before the first one.
+// A stream's bytes, some of them in shared memory. Positions are relative to the 4-byte boundary before the first one.
 struct Input {
   const U8* base;
   const U8* window;
-  const U8* lead;  // of each segment of the window: how many bytes of 0xFF it begins with
-  U32 low, size;   // positions that the window has; low is a multiple of kSegment. Behind the stream's end it has zeros
+  const U8* lead;  // for each segment of the window: how many leading bytes are 0xFF
+  U32 low, size;   // positions that the window covers; low is a multiple of kSegment. Zeros past the stream's end
   U32 begin, end;
-  U32 most;  // no run or match of a good stream is longer
+  U32 most;  // upper bound on runs and matches of a good stream
 
   __device__ __forceinline__ U32 in_window(U32 p) const { return window[padded(p - low)]; }
   __device__ __forceinline__ U32 at(U32 p) const { return p - low < size ? in_window(p) : base[p]; }
-  // Whether parse_short() may be used for what begins in the segment at `first`.
+  // Whether parse_short() may be used for tokens that begin in the segment at `first`.
   __device__ __forceinline__ bool has_segment(U32 first) const {
     return first - low < size && first - low + kSegment + kHalo <= size;
   }
 };
 
 struct Token {
-  U32 literals, literals_at, match;  // match is 0 in the last one
+  U32 literals, literals_at, match;  // match is 0 in the last token
   U32 offset_at;
 };
 
-// The first byte from p on that is not 0xFF; further on than any length of a good stream goes: that or any other. 0
-// where it is not in the window, and `outside` does not say to look there.
+// The first byte at or after p that is not 0xFF. If the run is longer than any length of a good stream, that byte or
+// another one. 0 if it is not in the window and `outside` does not permit reading beyond.
 __device__ __forceinline__ U32 behind_run(const Input& in, U32 p, bool outside = true) {
   const U32 longest = p + in.most / 255 + 2, stop = longest < in.end ? longest : in.end;
   while (p < stop) {
@@ -118,8 +118,8 @@ __device__ __forceinline__ U32 behind_run(const Input& in, U32 p, bool outside =
   return p < stop ? p : stop;
 }
 
-// A length's further bytes. False if they do not end, or come to more than any stream has. `run_end`: behind_run() of
-// q, or 0.
+// Reads a length's further bytes. Returns false if they do not end, or exceed any stream. `run_end`: behind_run() of q,
+// or 0.
 __device__ __forceinline__ bool add_length(const Input& in, U32& q, U32& length, U32 run_end) {
   if (q >= in.end) return false;
   U32 last = in.at(q);
@@ -135,8 +135,8 @@ __device__ __forceinline__ bool add_length(const Input& in, U32& q, U32& length,
   return length <= in.most;
 }
 
-// What would be a token at p. The next one's position, or kAtEnd or kAtBad. `run_end`: behind_run() of p + 1, or 0.
-// Without `outside`, kAtFar where that takes a walk along a run of 0xFF that is not in the window.
+// Parses the bytes at p as a token. Returns the next one's position, or kAtEnd or kAtBad. `run_end`: behind_run() of p
+// + 1, or 0. Without `outside`, returns kAtFar if that requires scanning a run of 0xFF outside the window.
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 __device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 run_end = 0, bool outside = true) {
   const U32 c = in.at(p);
@@ -165,7 +165,7 @@ __device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 r
   return q;
 }
 
-// The same where no length has more than one byte; else 0. REQUIRES: has_segment() of p's.
+// The same for tokens whose lengths have at most one byte each; otherwise 0. REQUIRES: has_segment() for p's segment.
 __device__ __forceinline__ U32 parse_short(const Input& in, U32 p, Token& token) {
   const U32 c = in.in_window(p);
   U32 literals = c >> 4, match = c & 15, q = p + 1;
@@ -196,7 +196,7 @@ __device__ __forceinline__ U32 step(const Input& in, bool fast, U32 p, Token& to
   return next != 0 ? next : parse(in, p, token);
 }
 
-// All threads: a window from `low` on, of the stream's bytes and no others.
+// By all threads: loads a window from `low` on, reading only the stream's bytes.
 template <class S>
 __device__ __forceinline__ void load(Shared<S>& shared, Input& in, U32 low) {
   in.low = low;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void load(Shared<S>& shared, Input& in, U32 low) {
   __syncthreads();
 }
 
-// What `leave` says of a walk that comes from inside a segment to `next`.
+// The code in `leave` for a walk that comes from inside a segment to `next`.
 template <class S>
 __device__ __forceinline__ U32 code_of(const Shared<S>& shared, const Input& in, U32 next, U32 stop) {
   if (next < stop) return shared.leave[padded_entry(next - in.low)];
@@ -232,8 +232,8 @@ __device__ __forceinline__ U32 code_of(const Shared<S>& shared, const Input& in,
   return next == kAtEnd ? kEnd : next == kAtBad ? kBad : kFar;
 }
 
-// Tokens whose match goes on in a run of 0xFF outside of the window are left to whoever comes to them: there may be
-// hundreds, as long as literals lead there from a run inside.
+// A token whose match length continues in a run of 0xFF outside the window becomes kFar, to be parsed only if it is
+// reached: there may be hundreds of them, if literals lead there from a run inside.
 template <class S>
 __device__ __forceinline__ void leave_segments(Shared<S>& shared, const Input& in) {
   const U32 first = in.low + threadIdx.x * kSegment;
@@ -241,9 +241,9 @@ __device__ __forceinline__ void leave_segments(Shared<S>& shared, const Input& i
   const U32 begin = first > in.begin ? first : in.begin, stop = first + kSegment < in.end ? first + kSegment : in.end;
   const bool fast = in.has_segment(first);
   Token token;
-  // Behind which 0xFF byte a run of them ends, or each byte of a run would look for its end.
+  // The end of the current run of 0xFF, so that its bytes need not search for it.
   U32 run_end = behind_run(in, stop), p = stop;
-  // Two at a time: a token has 3 bytes at least, so neither leads to the other.
+  // Two at a time: a token has at least 3 bytes, so neither depends on the other.
   for (; fast && p >= begin + 2; p -= 2) {
     const U32 last = in.in_window(p - 1), other = in.in_window(p - 2);
     U32 next = parse_short(in, p - 1, token), before = parse_short(in, p - 2, token);
@@ -286,7 +286,7 @@ __device__ __forceinline__ Range range_of(const Input& in, U32 lane) {
   return {low + first, low + (first + share < segments ? first + share : segments)};
 }
 
-// Threads of S::kWays warps: walks through the ranges, each warp's from a guess of its own.
+// By the threads of S::kWays warps: walks through the ranges, each warp from a guess of its own.
 template <class S>
 __device__ __forceinline__ void try_ways(Shared<S>& shared, const Input& in, U32 p) {
   constexpr U32 kEarly = 16;  // segments
@@ -299,8 +299,8 @@ __device__ __forceinline__ void try_ways(Shared<S>& shared, const Input& in, U32
   shared.way_exit[way][lane] = at;
 }
 
-// The first warp: where the walk from `p`, in the window or behind it, enters each lane's range. Where it leaves the
-// window.
+// By the first warp: finds where the walk from `p`, in the window or after it, enters each lane's range. Returns where
+// it leaves the window.
 template <class S>
 __device__ __forceinline__ U32 pass_ranges(const Shared<S>& shared, const Input& in, U32 p, U32& from) {
   const U32 lane = threadIdx.x;
@@ -330,7 +330,7 @@ __device__ __forceinline__ U32 pass_ranges(const Shared<S>& shared, const Input&
   return __shfl_sync(kAllLanes, to, 31);
 }
 
-// The first warp: notes where that walk enters the segments of the lane's range.
+// By the first warp: records where that walk enters the segments of the lane's range.
 template <class S>
 __device__ __forceinline__ void enter_segments(Shared<S>& shared, const Input& in, U32 from) {
   const Range range = range_of<S>(in, threadIdx.x);
@@ -343,7 +343,7 @@ __device__ __forceinline__ void enter_segments(Shared<S>& shared, const Input& i
   }
 }
 
-// The sum of the values of the threads before, and of all. All threads.
+// Exclusive prefix sum over the threads; `all` is the total. By all threads.
 template <class S>
 __device__ __forceinline__ U32 sum_before(Shared<S>& shared, U32 value, U32& all) {
   const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -352,7 +352,7 @@ __device__ __forceinline__ U32 sum_before(Shared<S>& shared, U32 value, U32& all
     const U32 below = __shfl_up_sync(kAllLanes, sum, d);
     if (lane >= d) sum += below;
   }
-  __syncthreads();  // the sums before have been read
+  __syncthreads();  // all have read the previous sums
   if (lane == 31) shared.sums[warp] = sum;
   __syncthreads();
   const U32 of_warp = lane < S::kThreads / 32 ? shared.sums[lane] : 0;
@@ -365,7 +365,7 @@ __device__ __forceinline__ U32 sum_before(Shared<S>& shared, U32 value, U32& all
   return __shfl_sync(kAllLanes, warps - of_warp, warp) + sum - value;
 }
 
-// What the tokens from p on that begin before `behind` make; one more than any stream has where it is more.
+// Output bytes of the tokens from p on that begin before `behind`; saturates at one more than any stream has.
 __device__ __forceinline__ U32 produced(const Input& in, U32 p, U32 behind) {
   const bool fast = in.has_segment(p / kSegment * kSegment);
   U32 bytes = 0;
@@ -378,27 +378,27 @@ __device__ __forceinline__ U32 produced(const Input& in, U32 p, U32 behind) {
   return bytes;
 }
 
-// What is known of a stream: the tokens that begin in its first segments, and how many bytes they make. `all`: there
-// are no others, and they make what they should.
+// The known part of a stream: the tokens that begin in its first segments, and their output bytes. `all`: this is the
+// whole stream, and its output has the right size.
 struct Known {
   U32 segments, bytes;
   bool all;
 };
 
-// What an entry of Shared::before says of a segment. Beyond what any stream has, one number is as good as another.
+// An entry of Shared::before for a segment. Sizes beyond any stream are all equivalent.
 template <class S>
 __device__ __forceinline__ U32 before_entry(U32 bytes, U32 entry) {
   return (bytes > S::kMost ? S::kMost + 1 : bytes) << 6 | entry;
 }
 
-// Of a stream whose walk goes wrong in one of its first `segments`: those before that one. All threads; `before` is
-// there for all of them.
+// For a stream whose walk fails in one of its first `segments`: the part before that one. By all threads; `before` is
+// valid for all of them.
 template <class S>
 __device__ __forceinline__ Known known_before(Shared<S>& shared, U32 segments, U32 dst_bytes) {
   __syncthreads();
   if (threadIdx.x == 0) shared.position = 0;
   __syncthreads();
-  U32 last = 0;  // a walk that came to a segment has gone wrong in it or behind it
+  U32 last = 0;  // a walk that reached a segment failed in it or later
   for (U32 i = threadIdx.x; i < segments; i += S::kThreads) {
     if ((shared.before[i] & 63) != kNoEntry && shared.before[i] >> 6 <= dst_bytes) last = i;
   }
@@ -407,12 +407,12 @@ __device__ __forceinline__ Known known_before(Shared<S>& shared, U32 segments, U
   return {shared.position, shared.before[shared.position] >> 6, false};
 }
 
-// Finds the true tokens. All threads.
+// Finds the true tokens. By all threads.
 template <class S>
 __device__ __forceinline__ Known discover(Shared<S>& shared, Input& in, U32 dst_bytes) {
   U32 p = in.begin, out = 0;
   const U32 segments = (in.end + kSegment - 1) / kSegment;
-  // No token begins in these.
+  // No token begins in these segments.
   const auto leave_out = [&](U32 first, U32 last) {
     for (U32 i = first + threadIdx.x; i < last && i < segments; i += S::kThreads) {
       shared.before[i] = before_entry<S>(out, kNoEntry);

@@ -1,4 +1,4 @@
-// numcodecs' lz4 on the GPU: the decoded size (4 bytes, little-endian), then one raw block. One stream a chunk.
+// numcodecs' lz4 on the GPU: the decoded size (4 bytes, little-endian), then one raw block. One stream per chunk.
 #include <cuda_runtime.h>
 
 #include <memory>
@@ -65,7 +65,7 @@ class Lz4Stage final : public device::gpu::GpuCodec {
 
 }  // namespace
 
-// Which of the other two decoders takes a stream that is not small: Lz4TilesChoice.
+// Lz4TilesChoice decides which of the other two decoders takes a stream that is not small.
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
   bool all = false;
   const bool both = job.limits.least_dst_bytes <= kLz4Small && job.limits.largest_dst_bytes > kLz4Small;
@@ -73,8 +73,8 @@ int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
     if (const int error = enqueue_lz4_small(job, stream, all); error != cudaSuccess) return error;
     return all ? enqueue_lz4_inorder(job, stream) : enqueue_lz4_tiles(job, stream);
   }
-  // Large streams beside the small ones: the short last block of a Blosc container is one stream, and takes the device
-  // as long as all others.
+  // Decodes large streams concurrently with the small ones: the short last block of a Blosc container is a single
+  // stream, which would otherwise keep the device waiting as long as all others.
   device::gpu::Launcher launch(stream), beside(job.branch.stream);
   launch.check(cudaEventRecord(job.branch.begun, stream));
   beside.join(job.branch.begun);

@@ -1,4 +1,4 @@
-// numcodecs' lz4 chunks as a list of raw blocks: device code without a CUDA header.
+// Turns numcodecs' lz4 chunks into a list of raw blocks: device code without a CUDA header.
 #pragma once
 
 #include "lz4_inorder_device.cuh"
@@ -7,7 +7,7 @@ namespace headrace::codec::gpu {
 
 inline constexpr std::uint32_t kLz4HeaderBytes = 4;
 
-// What is wrong with a chunk's size word, by the rules of lz4_codec.cc.
+// Checks a chunk's size word by the rules of lz4_codec.cc. Returns what is wrong with it, if anything.
 __device__ inline device::DecodeReason read_lz4_header(const device::gpu::Chunk& chunk, bool exact,
                                                        std::uint32_t& declared) {
   using device::DecodeReason;
@@ -20,8 +20,8 @@ __device__ inline device::DecodeReason read_lz4_header(const device::gpu::Chunk&
   return DecodeReason::kNone;
 }
 
-// A thread a chunk. Chunks that are bad, or were before, become streams with nothing to do. Behind their count comes a
-// ticket, 0.
+// One thread per chunk. Chunks that are or become bad get a stream with nothing to do. A zeroed ticket follows the
+// streams' count.
 __device__ inline void list_lz4_streams_body(device::gpu::Chunk* chunks, std::uint32_t count, bool exact,
                                              std::uint64_t* outcomes, unsigned stage, Lz4Stream* streams,
                                              std::uint32_t* streams_count) {

@@ -1,9 +1,9 @@
-// LZ4 streams decoded by steps, a warp a stream: for batches of few streams, where the time of one stream counts.
+// LZ4 streams decoded by steps, one warp per stream: for batches of few streams, where the latency of a stream counts.
 //
-// A step takes the next 32 bytes of input. Every lane reads its own byte as if a token began there; which ones are
-// tokens follows from doubling the links to the next one, and where each one's output goes from a sum over the lanes.
-// Then every byte of the step's output is looked up by itself: which token it belongs to, and from there the literal or
-// the earlier output it comes from, through the step's own tokens if need be. So no copy waits for
+// A step takes the next 32 bytes of input. Every lane parses its own byte as if a token began there; pointer doubling
+// over the links to the next token finds the true ones, and a prefix sum over the lanes gives each one's output
+// position. Then every byte of the step's output is looked up independently: which token it belongs to, and from there
+// the literal or the earlier output that it copies, through other tokens of the step if necessary. So no copy waits for
 // another of the same step.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace headrace::codec::gpu::inorder {
 
-// Longer matches, and literals that leave the step's input and are longer, end the step and are copied by themselves.
+// Longer matches, and longer literals that leave the step's input, end the step and are copied separately.
 inline constexpr std::uint32_t kStepMatch = 64, kStepLiterals = 64;
-// A token has 3 bytes at least, but 2 for the match half of one whose literals are done.
+// A token has at least 3 bytes, except that the match half of a token whose literals are done has 2.
 inline constexpr unsigned kStepTokens = 11;
 inline constexpr unsigned kStepBytes = kStepTokens * kStepMatch + 32 + kStepLiterals;
 
 struct StepToken {
-  std::uint32_t span;    // output: where its literals begin (low half) and end, from the step's first byte
-  std::uint32_t source;  // its offset (low half); what its literals' input is ahead of their output, signed
+  std::uint32_t span;    // output: where its literals begin (low half) and end, relative to the step's first byte
+  std::uint32_t source;  // its offset (low half); signed distance from its literals' output to their input (high half)
 };
 
-// One stream's shared memory.
+// Shared memory of one stream.
 struct StepSpace {
   std::uint32_t ring[Shape<32>::kRingBytes / 4];
   StepToken tokens[16];
@@ -30,7 +30,7 @@ struct StepSpace {
   Byte zero;                                // what a match at offset 0 repeats
 };
 
-// Where a byte of the step's output comes from, one link on: a literal or earlier output, or null and another place in
+// Follows one link from a byte of the step's output: returns a literal or earlier output, or null and another place in
 // the step.
 __device__ __forceinline__ const Byte* step_source(const StepSpace& space, const Byte* in, const Byte* out,
                                                    std::uint32_t& place, unsigned owner) {
@@ -45,14 +45,15 @@ __device__ __forceinline__ const Byte* step_source(const StepSpace& space, const
   return nullptr;
 }
 
-// False if the next token is not for a step: its length bytes go on, or it is refused, or is close to an end.
+// Returns false if the next token is not suitable for a step: it has more length bytes, is invalid, or is close to an
+// end.
 __device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
   constexpr unsigned kRingWords = Shape<32>::kRingBytes / 4;
   if (walk.in.end - walk.at < kLookahead) return false;
   const std::uint32_t position = walk.at + lane;
   const std::uint32_t bytes = __funnelshift_r(space.ring[position / 4 % kRingWords],
                                               space.ring[(position / 4 + 1) % kRingWords], 8 * (position & 3));
-  // Lane 0 may hold the match half of a token whose literals were done before.
+  // Lane 0 may hold the match half of a token whose literals are already done.
   const bool half = lane == 0 && walk.pending != kNoToken;
   const std::uint32_t token = half ? walk.pending & 15 : bytes & 255;
   std::uint32_t literals = token >> 4, first = half ? 0 : lane + 1, match = (token & 15) + 4;
@@ -67,7 +68,7 @@ __device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
   const std::uint32_t tail = __shfl_sync(kAllLanes, bytes, next & 31);
   const bool whole = next < 32;  // its offset is in this step
   const std::uint32_t offset = tail & 0xFFFF;
-  bool alone = false;  // a long match
+  bool alone = false;  // a long match, copied separately
   if (whole) {
     next += 2;
     if (match == 19) {
@@ -104,7 +105,7 @@ __device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
   refused |= whole ? offset > written : walk.in.end - walk.at < next + 8;
   if (__any_sync(kAllLanes, mine && refused)) return false;
 
-  // Only the last token can have anything left over.
+  // Only the last token can be incomplete.
   const bool roomy = short_literals && walk.end - walk.done - begin >= 32 && walk.in.end - walk.at - first > 16;
   const std::uint32_t left = whole ? kNoToken : (token & 15) | kFarFromEnd | (roomy ? kShortToken : 0);
   const unsigned last = 31 - static_cast<unsigned>(__clz(taken));
@@ -164,11 +165,11 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   const std::uint32_t chunk = stream.chunk;
   if (*static_cast<const volatile std::uint64_t*>(&outcomes[chunk]) != device::DecodeOutcome::kOk) return;
   if (lane == 0) space.zero = 0;
-  __syncwarp();  // all have looked before one of them may lower it
+  __syncwarp();  // all lanes have read the outcome before one of them may lower it
   Walk walk{};
   walk.pending = kEnded;
   DecodeReason reason = begin(stream, S::kUnitBytes, walk);
-  // A stored stream is one copy.
+  // A stored stream is a single copy.
   if (walk.copy_bytes != 0) copy_by_warp(walk.copy_to(), walk.copy_from(), walk.copy_bytes, kPlain, lane);
   walk.copy_bytes = 0;
   const bool started = walk.live();

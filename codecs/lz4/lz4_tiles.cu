@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kPlanThreads) bounds_kernel(GraphArrays g, Til
   bound_sections(shared, g, a, blockIdx.x, blocks);
 }
 
-constexpr unsigned kTileBlocks = 3;  // on a multiprocessor at once
+constexpr unsigned kTileBlocks = 3;  // resident per multiprocessor
 
 __global__ void __launch_bounds__(Config::Tile::kThreads, kTileBlocks)
     tile_kernel(TileArrays a, Lz4Sequences<Graph> sequences) {
@@ -111,11 +111,11 @@ __global__ void __launch_bounds__(kWarpThreads, 6)
   join_sections<Config::kTileBytes>(*plan, streams, a, level, outcomes);
 }
 
-// Of more streams, sections are not joined: most batches of many are taken whole and have none, and so many launches
-// for nothing would cost more than long chains, where they are.
+// With more streams, sections are not joined: most such batches take streams whole and have no sections, and the many
+// empty launches would cost more than an occasional long chain.
 constexpr std::uint32_t kMostJoined = 128;
 
-// With the largest slices that fit.
+// Chooses the largest slices that fit.
 TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
   const std::uint64_t room = lz4_tiles_scratch_bytes(limits);
   const auto fits = [&](std::uint64_t tiles) {
@@ -129,7 +129,7 @@ TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
   return lay_out<Config>(limits, scratch, tiles * Config::kTileBytes);
 }
 
-// `rest` becomes the list without those that go by tiles. REQUIRES: layout.most.slices != 0.
+// `rest` becomes the list without the streams that go by tiles. REQUIRES: layout.most.slices != 0.
 void launch_tiles(const Lz4Job& job, Launcher& launch, const TilesLayout& layout, const Lz4TilesChoice& choice,
                   Lz4Stream* rest) {
   const GraphArrays& g = layout.graph;

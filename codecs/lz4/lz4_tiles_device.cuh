@@ -1,18 +1,19 @@
-// The LZ stage by tiles: sequences (literals, then a match) become bytes with all of the device at work on each stream.
+// The LZ stage by tiles: turns sequences (literals, then a match) into bytes, with the whole device working on each
+// stream.
 //
-// The output is cut into tiles that fit into shared memory. A block writes for each byte of a tile either the byte or
-// a link to the byte it is a copy of, follows links until only bytes are left, and writes the tile. A block does
-// several neighbouring tiles in order, a section, so earlier tiles of the section are read as they lie. A byte that
-// comes from before the section is a byte already if that is where the slice of tiles or the stream began, else it
-// stays open: a 16-bit link behind it says how far before the section's start it comes from. follow_open_bytes() goes
-// from section to section, join_sections() makes one of two until there is one. A slice is the same share of every
-// stream; slices follow each other, so that scratch is needed for one, and what lies before a slice is there. If there
-// are enough streams for all blocks, each is taken as a whole and nothing is open.
+// The output is cut into tiles that fit into shared memory. For each byte of a tile, a block writes either the byte or
+// a link to the byte that it copies, follows links until only bytes are left, and writes the tile. A block processes
+// several adjacent tiles in order, a section, and reads earlier tiles of the section directly. A byte from before the
+// section is known if it lies before the slice of tiles or the stream. Otherwise its copy stays open: a 16-bit link
+// says how far before the section's start its source is. follow_open_bytes() follows links from section to section;
+// join_sections() merges pairs of sections until there is one. A slice is the same share of every stream. Slices are
+// processed one after the other, so scratch is needed only for one, and everything before a slice is known. If there
+// are enough streams for all blocks, each stream is taken as a whole and nothing is open.
 //
-// Sequences come from a class like Lz4Sequences, whose put() calls TileWriter::put() for all that touch a tile, with
-// offsets that do not reach before the stream. Each produces at least 4 bytes, but for the stream's last. Nothing here
-// looks at compressed bytes other than literals. Streams whose outcome is bad are passed over. Included by
-// lz4_tiles.cu, and by tests that run it on the CPU.
+// Sequences come from a class like Lz4Sequences, whose put() calls TileWriter::put() for all sequences that touch a
+// tile, with offsets that stay inside the stream. Each produces at least 4 bytes, except the stream's last. The code
+// here reads no compressed bytes except literals. Streams whose outcome is bad are skipped. Included by lz4_tiles.cu,
+// and by tests that run it on the CPU.
 #pragma once
 
 #include "lz4_links_device.cuh"
@@ -20,7 +21,7 @@
 
 namespace headrace::codec::gpu::tiles {
 
-// A tile inside one match whose first copy is there already.
+// A tile inside one match whose first copy is already written.
 template <class Shared>
 __device__ inline void repeat_tile(const TileStream& s, U32 position, U32 bytes, const TileHead& head) {
   const U32 t = threadIdx.x, step = Shared::kThreads % head.offset;
@@ -32,8 +33,7 @@ __device__ inline void repeat_tile(const TileStream& s, U32 position, U32 bytes,
   }
 }
 
-// A tile inside one match that began before the section: every byte is open, and a copy of what is close before the
-// section.
+// A tile inside one match that began before the section: every byte is open, and copies a byte just before the section.
 template <class Shared>
 __device__ inline void repeat_open_tile(const TileArrays& a, const Section& section, U32 tile, U32 position,
                                         const TileHead& head) {
@@ -52,12 +52,12 @@ __device__ inline void repeat_open_tile(const TileArrays& a, const Section& sect
   }
 }
 
-// Follows the links of a tile and writes its bytes; open ones are noted. Returns whether any of this thread's is open.
+// Follows the links of a tile and writes its bytes; records open ones. Returns whether any of this thread's is open.
 //
-// Groups of four bytes for each thread follow each other, so most links lead to a cell that has its byte already.
-// Whether they do is a matter of time alone: a cell that is replaced by what its link leads to means the same. Long
-// chains are shortened for all by what each has found after a few steps. A link is followed only to a smaller number,
-// so no bytes can make this endless.
+// Each thread processes groups of four bytes in ascending order, so most links lead to a cell that already has its
+// byte. This affects only time: a cell that is replaced by the target of its link means the same. After a few steps,
+// each thread stores its progress, which shortens long chains for all. A link always leads to a smaller number, so
+// every chain ends, whatever the input.
 template <class Shared>
 __device__ inline bool resolve_tile(Shared& shared, const TileArrays& a, const TileStream& s, const Section& section,
                                     U32 tile, U32 position, U32 bytes) {
@@ -83,7 +83,8 @@ __device__ inline bool resolve_tile(Shared& shared, const TileArrays& a, const T
         U32 hops = 0;
         do {
           linked = false;
-          HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {  // those that have arrived look again: cheaper than not to
+          // Lanes that are done repeat their load: cheaper than a branch.
+          HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
             from[k] = value[k] < from[k] ? value[k] : from[k];
             value[k] = shared.cell[from[k]];
             linked |= value[k] < from[k];
@@ -101,7 +102,7 @@ __device__ inline bool resolve_tile(Shared& shared, const TileArrays& a, const T
         HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
           if (value[k] == kOpen && i + k < bytes) open |= 1u << k;
         }
-        if (open != 0) {  // all four have one, so that they can be read at once
+        if (open != 0) {  // all four get a link, so that they can be read at once
           U64 links = 0;
           HEADRACE_LZ4_UNROLL for (U32 k = 0; k < 4; ++k) {
             if ((open >> k & 1) != 0) links |= static_cast<U64>(a.links[tile * Shared::kTile + from[k]]) << (16 * k);
@@ -127,14 +128,14 @@ __device__ inline bool resolve_tile(Shared& shared, const TileArrays& a, const T
   return open_here;
 }
 
-// `tile` is its slot, `position` where it begins in the stream. False if the stream is bad.
+// `tile` is its slot, `position` its beginning in the stream. Returns false if the stream is bad.
 template <class Shared, class Sequences>
 __device__ inline bool decode_tile(Shared& shared, const TileArrays& a, const TileStream& s, const Sequences& sequences,
                                    Section& section, U32 tile, U32 position, U32* open_count) {
   const U32 t = threadIdx.x;
   const U32 left = s.dst_bytes - position, bytes = left < Shared::kTile ? left : Shared::kTile;
   const TileWriter<Shared> writer{shared, a, s, section, tile, position, bytes};
-  const bool inside = shared.carry_end >= position + bytes;  // of a sequence that was seen before
+  const bool inside = shared.carry_end >= position + bytes;  // inside a sequence that was seen before
   if (t == 0) {
     if (!section.closed) a.sections[tile] = kNoPosition;
     shared.piece_count = shared.long_count = shared.sequences = 0;
@@ -193,7 +194,7 @@ __device__ inline bool decode_tile(Shared& shared, const TileArrays& a, const Ti
   return true;
 }
 
-// The stream that the block works on from here. Returns whether it is bad.
+// Sets the stream that the block works on from here. Returns whether it is bad.
 template <class Shared>
 __device__ inline bool take_stream(Shared& shared, const TileStream* streams, U32 index,
                                    const std::uint64_t* outcomes) {
@@ -201,13 +202,14 @@ __device__ inline bool take_stream(Shared& shared, const TileStream* streams, U3
   if (threadIdx.x == 0) {
     shared.stream = streams[index];
     shared.carry_end = 0;
-    shared.bad = is_bad(outcomes, shared.stream.chunk) ? 1 : 0;  // by one thread: others may find it so meanwhile
+    // Read by one thread, since other blocks may lower it meanwhile.
+    shared.bad = is_bad(outcomes, shared.stream.chunk) ? 1 : 0;
   }
   __syncthreads();
   return shared.bad != 0;
 }
 
-// Streams are taken by whichever block is free.
+// Each block takes the next stream when it is free.
 template <class Shared, class Sequences>
 __device__ inline void decode_streams(Shared& shared, TilePlan& plan, const TileStream* streams, const TileArrays& a,
                                       const Sequences& sequences, const std::uint64_t* outcomes) {
@@ -226,7 +228,7 @@ __device__ inline void decode_streams(Shared& shared, TilePlan& plan, const Tile
   }
 }
 
-// A block takes a section: neighbouring slots, by bound_sections().
+// Each block takes a section: adjacent slots, as dealt by bound_sections().
 template <class Shared, class Sequences>
 __device__ inline void decode_tiles(Shared& shared, TilePlan& plan, const TileStream* streams, const TileArrays& a,
                                     const Sequences& sequences, const std::uint64_t* outcomes) {
@@ -258,7 +260,7 @@ __device__ inline void decode_tiles(Shared& shared, TilePlan& plan, const TileSt
   }
 }
 
-// What is small is followed to the end: less work than so many launches.
+// For at most this many slots, links are followed to the end, which is cheaper than many launches.
 inline constexpr U32 kFewSlots = 80;
 
 template <U32 tile_threads>
@@ -267,8 +269,8 @@ __device__ inline bool many_open(const TilePlan& plan, const TileArrays& a) {
 }
 
 // Follows the links of open bytes from section to section. `join`: join_sections() comes next, so only a few steps are
-// taken, which is enough where few bytes are open, and none where most are, as chains are long there. `masks_left` has
-// those that are open still.
+// taken. That is enough if few bytes are open, and pointless if most are, because chains are then long. `masks_left`
+// gets those that are still open.
 template <U32 tile_bytes, U32 tile_threads>
 __device__ inline void follow_open_bytes(TilePlan& plan, const TileStream* streams, const TileArrays& a, bool join,
                                          const std::uint64_t* outcomes) {
@@ -326,22 +328,22 @@ __device__ inline void follow_open_bytes(TilePlan& plan, const TileStream* strea
   }
 }
 
-// For what is left: sections are joined two by two, then these, and so on: at level l, each odd group of 2^l blocks'
-// sections to the group before. Links of open bytes are counted from their group's start, so what they lead to lies in
-// the group before, and is a byte by now, or open itself and counted from that group's start; or it lies before that.
-// So each open byte takes one step a level, and none is open where all of a slice is one group. A link never grows
-// beyond 16 bits: it was a match's offset that led over the group's start.
+// For the remaining open bytes: merges sections pairwise, then the results, and so on. At level l, each odd group of
+// 2^l blocks' sections is merged into the group before. Links of open bytes are relative to their group's start, so
+// they lead into the group before, where the byte is known by now, or open itself and relative to that group's start;
+// or they lead further back. So each open byte takes one step per level, and none is open when a single group covers
+// the slice. A link never exceeds 16 bits: it was the offset of a match that crossed the group's start.
 template <U32 tile_bytes>
 __device__ inline void join_sections(const TilePlan& plan, const TileStream* streams, const TileArrays& a, U32 level,
                                      const std::uint64_t* outcomes) {
-  constexpr U32 kPieces = (tile_bytes + 127) / 128;  // a warp's, four bytes a lane
+  constexpr U32 kPieces = (tile_bytes + 127) / 128;  // units of a warp: four bytes per lane
   if (a.slice >= plan.slices || plan.whole != 0) return;
   const bool followed = plan.followed == a.slice + 1;
   if (followed && plan.left != a.slice + 1) return;
   U32* const masks = followed ? a.masks_left : a.masks;
   const U32* const bounds = a.bounds + a.slice * (kMostTileBlocks + 1);
   const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  // Where slots are few, several blocks share one.
+  // With few slots, several blocks share one.
   U32 share = 1;
   while (share < 16 && kPieces % (share * 2) == 0 && plan.slots * share * 2 <= gridDim.x * 4) share *= 2;
   for (U32 task = blockIdx.x; task < plan.slots * share; task += gridDim.x) {

@@ -1,4 +1,4 @@
-// Where the arrays of the decoder by tiles lie in scratch, for any shape of it: device and tests share this.
+// Offsets of the tile decoder's arrays in scratch, for any shape of it: shared by device and tests.
 #pragma once
 
 #include <algorithm>
@@ -7,25 +7,25 @@
 
 namespace headrace::codec::gpu::tiles {
 
-// The sizes of everything, as template parameters: tests use small ones to cross many borders with few bytes.
+// All sizes as template parameters: tests use small ones, so that few bytes cross many boundaries.
 template <class graph_shape, U32 tile_bytes, U32 tile_threads, U32 follow_window, U32 follow_threads, U32 smallest>
 struct TilesConfig {
   using Graph = graph_shape;
   using Tile = TileShared<tile_bytes, tile_threads>;
   using Follow = FollowShared<graph_shape, follow_window, follow_threads>;
   static constexpr U32 kTileBytes = tile_bytes;
-  static constexpr U32 kSmallest = smallest;  // decoded bytes of a stream that goes by tiles
+  static constexpr U32 kSmallest = smallest;  // minimum decoded size of a stream that goes by tiles
 };
 
 struct TilesLayout {
-  TilePlan most{};            // streams, segments, tiles, slots and slices at most
-  Lz4Stream* rest = nullptr;  // all streams, for those that do not go by tiles
+  TilePlan most{};            // upper bounds for streams, segments, tiles, slots and slices
+  Lz4Stream* rest = nullptr;  // all streams; those that go by tiles become kNone
   GraphArrays graph{};
-  TileArrays slice{};       // `slice` is the caller's to set
-  std::uint64_t bytes = 0;  // of all
+  TileArrays slice{};       // the caller sets `slice`
+  std::uint64_t bytes = 0;  // total
 };
 
-// With scratch == nullptr for the size alone. A slice of `slice_bytes` decoded bytes needs 2.25 times as much.
+// Pass scratch == nullptr to get the size alone. A slice of `slice_bytes` decoded bytes needs 2.25 times as much.
 template <class Config>
 TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t slice_bytes) {
   using Graph = typename Config::Graph;
@@ -33,14 +33,15 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   const std::uint64_t streams = std::min<std::uint64_t>(limits.streams, limits.dst_bytes / Config::kSmallest);
   const std::uint64_t segments = limits.src_bytes / Graph::kSegment + 2 * streams;
   const std::uint64_t tiles = limits.dst_bytes / Config::kTileBytes + streams;
-  constexpr std::uint64_t kMost = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;  // numbers of paths and landings
+  // Path and landing numbers have 32 bits.
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;
   if (streams == 0 || segments > kMost || tiles > kMost) return out;
   const std::uint64_t slice_tiles =
       std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15));
   out.most.streams = static_cast<U32>(streams);
   out.most.segments = static_cast<U32>(segments);
   out.most.tiles = static_cast<U32>(tiles);
-  out.most.slots = static_cast<U32>(slice_tiles + streams);  // each stream may round its share of a slice up
+  out.most.slots = static_cast<U32>(slice_tiles + streams);  // each stream may round up its share of a slice
   out.most.slices = static_cast<U32>((tiles + slice_tiles - 1) / slice_tiles);
   std::uint64_t at = 0;
   const auto take = [&]<class T>(T*& array, std::uint64_t count) {
@@ -67,7 +68,7 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(a.slot_stream, slots);
   take(a.open_threads, out.most.slices);
   take(a.bounds, std::uint64_t{out.most.slices} * (kMostTileBlocks + 1));
-  // What finds the tokens and what makes bytes of them lie in the same place.
+  // Token discovery and the production of bytes are never active together, so their arrays share memory.
   const std::uint64_t both = at;
   take(g.lane_entry, segments * Graph::kPaths * Graph::kLanes);
   take(g.lane_after, segments * Graph::kPaths * Graph::kLanes);

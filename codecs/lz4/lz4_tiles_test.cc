@@ -1,5 +1,5 @@
-// The GPU's LZ4 decoder by tiles, its own source run on the CPU, accepts what liblz4 accepts, gives the same bytes and
-// stays inside its buffers.
+// The GPU's LZ4 decoder by tiles, the same source run on the CPU: accepts what liblz4 accepts, produces the same bytes,
+// and stays inside its buffers.
 // clang-format off: gives the device code its keywords
 #include "tests/support/lz4_tiles_check.h"
 // clang-format on
@@ -21,7 +21,7 @@ using device::DecodeReason;
 
 class Lz4Tiles : public ::testing::Test {
  protected:
-  // Both ways round, few and many sections, one slice and several. Returns whether liblz4 accepts it.
+  // Both flush directions, few and many sections, one slice and several. Returns whether liblz4 accepts it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     for (const TilesRun& run :
          {TilesRun{1, 0}, TilesRun{3, 0}, TilesRun{100, 0}, TilesRun{100, 0, false}, TilesRun{7, 64 * 9}}) {
@@ -119,7 +119,7 @@ TEST_F(Lz4Tiles, RunsOf0xFF) {
       block.insert(block.end(), run, std::byte{0xFF});
       EXPECT_FALSE(same(block, plain));
     }
-    // As lengths, as literals, and literals of 0xFF before a token that begins with more of them.
+    // As lengths, as literals, and as literals before a token that begins with more 0xFF.
     EXPECT_TRUE(same(TokenWriter().sequence(3, 1, 19 + 255 * run).last(12)));
     EXPECT_TRUE(same(TokenWriter().literal_bytes(255).sequence(run, 1, 40).last(run + 12)));
     TokenWriter hard;
@@ -129,14 +129,14 @@ TEST_F(Lz4Tiles, RunsOf0xFF) {
   }
 }
 
-// Each byte of the output comes from 64 bytes before: as many hops as there are tiles.
+// Each byte of the output is a copy of one 64 bytes before: as many hops as there are tiles.
 TEST_F(Lz4Tiles, ChainsThroughAllTiles) {
   for (const std::size_t offset : {61, 64, 70, 200}) {
     TokenWriter block;
     block.sequence(offset, offset, 4);
     for (int i = 0; i < 500; ++i) block.sequence(0, offset, 4 + static_cast<std::size_t>(i) % 30);
     EXPECT_TRUE(same(block.last(12)));
-    // One match over many tiles, and what comes behind it reaches into it.
+    // One match over many tiles, followed by matches that reach into it.
     EXPECT_TRUE(
         same(TokenWriter().sequence(offset, offset, 5000).sequence(0, 150, 300).sequence(1, offset, 3000).last(30)));
     EXPECT_TRUE(
@@ -152,7 +152,8 @@ TEST_F(Lz4Tiles, FarMatches) {
   EXPECT_FALSE(same(TokenWriter().sequence(65'534, 65'535, 70).last(20)));
 }
 
-// Tokens of a fixed length in a row that begins anywhere never meet: paths that stay apart, and no guess that is right.
+// Consecutive tokens of a fixed length never synchronise when entered at different positions: paths stay apart, and no
+// guess is right.
 TEST_F(Lz4Tiles, WalksThatNeverMeet) {
   for (const std::size_t literals : {1, 2, 5, 9, 13}) {
     TokenWriter block;
@@ -162,7 +163,7 @@ TEST_F(Lz4Tiles, WalksThatNeverMeet) {
     for (int i = 0; i < 400; ++i) block.sequence(literals, offset, 4);
     EXPECT_TRUE(same(block.last(20))) << literals;
   }
-  // With the sizes of the device more than paths have room for: warps walk on, past long lengths of both kinds too.
+  // With the device's sizes, more paths than are kept: warps continue the walk, also past long lengths of both kinds.
   for (const std::size_t literals : {2, 3, 4, 10}) {
     TokenWriter block;
     const std::size_t token = literals << 4 | 2, offset = token | token << 8;
@@ -178,8 +179,8 @@ TEST_F(Lz4Tiles, WalksThatNeverMeet) {
   }
 }
 
-// Segments that look like the inside of a long run of literals are not walked. What looks so and is not (the offset of
-// a long match whose second byte could be such a token) costs another turn, never a byte.
+// Segments that look like the inside of a long run of literals are not walked. False positives (the offset of a long
+// match whose second byte could be such a token) cost another pass, never correctness.
 TEST_F(Lz4Tiles, SkippedSegments) {
   TokenWriter literals, match;
   literals.sequence(20, 1, 9).sequence(15 + 255 * 300 + 7, 9, 9);
@@ -220,7 +221,7 @@ TEST_F(Lz4Tiles, DamagedBlocks) {
   EXPECT_GT(accepted, 20);
 }
 
-// With the sizes that run on the device.
+// With the sizes used on the device.
 TEST_F(Lz4Tiles, LargeShapes) {
   std::mt19937 rng(11);
   Bytes plain(600'000 + 3), planes = plain, sparse(700'001);
@@ -242,7 +243,7 @@ TEST_F(Lz4Tiles, LargeShapes) {
   }
 }
 
-// Several streams of a batch, stored ones among them: a bad one leaves the others exact, and all alignments occur.
+// Several streams of a batch, including stored ones: a bad one leaves the others exact, and all alignments occur.
 TEST_F(Lz4Tiles, OneBadStreamLeavesTheOthersExact) {
   for (std::size_t bad = 0; bad < 12; ++bad) {
     std::vector<Bytes> blocks, plains;
@@ -279,7 +280,7 @@ TEST_F(Lz4Tiles, OneBadStreamLeavesTheOthersExact) {
   }
 }
 
-// Encoded bytes from which a stream of the batch goes by tiles.
+// Minimum encoded size for streams of the batch to go by tiles.
 std::uint32_t chosen(const std::vector<Lz4Stream>& streams, const codec::gpu::Lz4TilesChoice& choice = {}) {
   namespace tiles = codec::gpu::tiles;
   static tiles::SizeClasses shared;
@@ -318,7 +319,8 @@ TEST(Lz4TilesChoice, ManyStreamsGoInOrder) {
   EXPECT_EQ(chosen(batch(codec::gpu::kLz4TilesMostStreams + 1, 480 * kKi, 1024 * kKi)), kNone);
 }
 
-// Smaller streams than `from` are left alone, whatever they are; in place, those that go by tiles are crossed out.
+// Streams smaller than `from` are always ignored. When the list is updated in place, streams that go by tiles become
+// kNone.
 TEST(Lz4TilesPlan, LargeOnesAlone) {
   namespace tiles = codec::gpu::tiles;
   using Config = LargeTiles;
@@ -373,7 +375,7 @@ TEST(Lz4TilesPlan, LargeOnesAlone) {
   }
 }
 
-// What shrinks well is little work in order; and what scratch was not sized for never goes by tiles.
+// Streams that shrink well are little work in order; and sizes that scratch was not sized for never go by tiles.
 TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
   EXPECT_EQ(chosen(batch(4096, 21 * kKi, 256 * kKi)), kNone);
   EXPECT_LE(chosen(batch(64, 21 * kKi, 256 * kKi)), 16 * kKi);
@@ -384,7 +386,7 @@ TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
 }
 
 TEST(Lz4TilesChoice, WhatDidNotShrinkGoesInOrderUnlessItIsAlone) {
-  const std::vector<unsigned char> literals(65'800 * kKi, 0xff);  // of which the first token has all
+  const std::vector<unsigned char> literals(65'800 * kKi, 0xff);  // its first token covers everything
   const auto unshrunk = [&](std::size_t count, std::uint32_t src_bytes, std::uint32_t dst_bytes) {
     std::vector<Lz4Stream> out = batch(count, src_bytes, dst_bytes);
     for (Lz4Stream& s : out) s.src = literals.data();
@@ -396,7 +398,7 @@ TEST(Lz4TilesChoice, WhatDidNotShrinkGoesInOrderUnlessItIsAlone) {
   EXPECT_NE(chosen(unshrunk(1, 1028 * kKi, 1024 * kKi)), kNone);
 }
 
-// A chunk whose metadata promises less than its stream decodes to did not shrink either, and may have any tokens.
+// A chunk whose metadata declares less than its stream decodes to did not shrink either, and may have any tokens.
 TEST(Lz4TilesChoice, WhatSeemsNotToHaveShrunkIsLookedAt) {
   std::vector<unsigned char> stream(786 * kKi, 0xff);
   std::vector<Lz4Stream> streams = batch(96, 786 * kKi, 700 * kKi);
@@ -413,12 +415,12 @@ TEST(Lz4TilesChoice, WhatSeemsNotToHaveShrunkIsLookedAt) {
   const std::vector<unsigned char> dense(786 * kKi, 0x12);
   streams[97].src = dense.data();
   EXPECT_LE(chosen(streams), 512 * kKi);
-  streams[97].src_bytes = streams[97].dst_bytes = 0;  // nothing to look at
+  streams[97].src_bytes = streams[97].dst_bytes = 0;  // nothing to sample
   streams[97].src = nullptr;
   EXPECT_EQ(chosen(streams), kNone);
 }
 
-// Of the planes of shuffled blocks the dense ones go by tiles and leave the others to the decoder in order.
+// Dense planes of shuffled blocks go by tiles; the in-order decoder gets the others.
 TEST(Lz4TilesChoice, DensePlanesAlone) {
   std::vector<Lz4Stream> planes = batch(256, 100 * kKi, 128 * kKi);
   const std::vector<Lz4Stream> light = batch(768, 5 * kKi, 128 * kKi);

@@ -1,8 +1,8 @@
-// A window of the output in shared memory: its bytes as cells, which have the byte or say what it is a copy of. Device
-// code without a CUDA header.
+// A window of the output in shared memory, as cells: each cell holds its byte or a link to the byte that it copies.
+// Device code without a CUDA header.
 //
-// Each warp of a thread block makes the cells of its share, whatever sequences are there, so that a long
-// match keeps no one waiting. Then links that stay inside the window are followed, a few KiB at a time, so that most of
+// Each warp of a thread block makes the cells of an equal share of the window, whatever sequences it contains, so a
+// long match delays no one. Then links that stay inside the window are followed, a few KiB at a time, so that most of
 // them lead to a cell that is done.
 #pragma once
 
@@ -10,19 +10,19 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-// What lies before a window is told by a type `Before`, which has
-//   unsigned kAtOnce                   bytes of a long run that a lane asks for at a time
+// A type `Before` describes what lies before a window; it has
+//   unsigned kAtOnce                   bytes of a long run that a lane loads at a time
 //   bool kOpen                         whether bytes before the window may be open
 //   const Byte* output                 the window's first byte
-//   std::int32_t first                 the first byte of the stream's output, from there
-//   std::int32_t known_below           bytes before this one have been written; 0 at most
-//   Cell open(std::int32_t s) const    the cell of a copy of another byte before the window
+//   std::int32_t first                 the first byte of the stream's output, relative to `output`
+//   std::int32_t known_below           bytes before this one have been written; at most 0
+//   Cell open(std::int32_t s) const    the cell that links to a byte before the window
 //   T load(const T* at) const          bytes or aligned words before known_below, or of a piece's content
 
-// Longer runs of literals and longer matches than these are not a lane's.
+// Longer runs of literals and longer matches than these are done by a whole warp.
 inline constexpr std::uint32_t kMostOwnLiterals = 32, kMostOwnMatch = 32;
 
-// Cells from `to` on of `count` bytes as they are. By a warp.
+// Makes `count` cells of raw bytes, from `to` on. By a warp.
 template <class Cell, class Before>
 __device__ inline void make_literals(Cell* to, const Byte* content, std::uint32_t each, std::uint32_t count, Cell done,
                                      const Before& before, unsigned lane) {
@@ -38,13 +38,13 @@ __device__ inline void make_literals(Cell* to, const Byte* content, std::uint32_
   }
 }
 
-// Cells [from, to) of a match that begins at `begin`, kSteps a lane at a time. What it repeats of itself comes from
-// before it. By a warp.
+// Makes cells [from, to) of a match that begins at `begin`, kSteps per lane at a time. If the match overlaps itself,
+// its cells refer to the bytes before it. By a warp.
 template <unsigned kSteps, class Cell, class Before>
 __device__ inline void make_match(Cell* cells, std::int32_t begin, std::uint32_t offset, std::int32_t from,
                                   std::int32_t to, Cell done, const Before& before, unsigned lane) {
   const bool repeats = static_cast<std::uint32_t>(to - begin) > offset;
-  const bool by_mask = (offset & (offset - 1)) == 0;  // most that repeat are of one value
+  const bool by_mask = (offset & (offset - 1)) == 0;  // most matches that overlap themselves repeat a single value
   for (std::int32_t at = from + static_cast<std::int32_t>(lane); at < to; at += 32 * kSteps) {
     Cell held[kSteps] = {};  // `done` where a byte is loaded
     std::int32_t source[kSteps] = {};
@@ -73,12 +73,13 @@ __device__ inline void make_match(Cell* cells, std::int32_t begin, std::uint32_t
 template <class Cell>
 __device__ inline Cell cell_of(std::uint32_t word, unsigned k, Cell done) {
   static_assert(sizeof(Cell) == 2 || sizeof(Cell) == 4);
-  // The byte, and the one bit of `done`, which is the highest.
+  // The byte, and the only bit of `done`, which is the highest.
   return static_cast<Cell>(
       __byte_perm(word, done >> (8 * sizeof(Cell) - 8), (sizeof(Cell) == 2 ? 0x5540 : 0x4550) + k));
 }
 
-// Up to eight cells at `to`: of bytes from number `off` of three words on, or of those from the place `link` on.
+// Stores up to eight cells at `to`: from bytes of three words starting at byte `off`, or links to consecutive places
+// from `link` on.
 template <class Cell>
 __device__ inline void put_eight(Cell* to, std::uint32_t count, const std::uint32_t (&words)[3], unsigned off,
                                  bool linked, std::uint32_t link, Cell done) {
@@ -93,7 +94,7 @@ __device__ inline void put_eight(Cell* to, std::uint32_t count, const std::uint3
   }
 }
 
-// Those of the three words from `at` on, of which the first is `have`, that `count` bytes from number `off` on are in.
+// Loads the words from `at` on, except the first `have`, that contain the `count` bytes from byte `off` on.
 template <unsigned have, class Before>
 __device__ inline void load_words(std::uint32_t (&words)[3], const std::uint32_t* at, std::uint32_t off,
                                   std::uint32_t count, const Before& before) {
@@ -102,8 +103,8 @@ __device__ inline void load_words(std::uint32_t (&words)[3], const std::uint32_t
   }
 }
 
-// The cells of bytes [from, to) of a group, which begins at `base` of the window. A lane makes those of its own
-// sequence, as most are short, from whole words. By a warp.
+// Makes the cells of bytes [from, to) of a group, which begins at `base` of the window. Each lane makes those of its
+// own sequence from whole words, since most are short. By a warp.
 template <class Cell, class Before>
 __device__ inline void make_group(Cell* cells, const OutputRun& piece, const SequenceGroup& group, std::int32_t base,
                                   std::uint32_t from, std::uint32_t to, Cell done, const Before& before,
@@ -114,7 +115,7 @@ __device__ inline void make_group(Cell* cells, const OutputRun& piece, const Seq
   const auto number = static_cast<std::uint32_t>(static_cast<std::int32_t>(literals_at) + group.literal_from);
   const std::uint32_t literals = match_at - literals_at, bytes = end - match_at;
 
-  // One kind of source for all bytes of the match, or it is the warp's.
+  // All bytes of the match need the same kind of source; otherwise the warp makes it.
   const std::int32_t source = base + static_cast<std::int32_t>(match_at) - static_cast<std::int32_t>(group.offset);
   const std::int32_t behind = source + static_cast<std::int32_t>(bytes);
   std::uint32_t link = static_cast<std::uint32_t>(source);
@@ -129,7 +130,7 @@ __device__ inline void make_group(Cell* cells, const OutputRun& piece, const Seq
   const bool own_match = bytes <= kMostOwnMatch && group.upto - group.match_at <= group.offset && (loaded || linked);
   const bool own_literals = literals <= kMostOwnLiterals;
 
-  // What is loaded first, so that all of it is waited for at once.
+  // Issues all loads first, so that their latencies overlap.
   const Byte* const content = piece.content + number * each;
   const auto literal_off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(content) & 3);
   const auto* literal_word = reinterpret_cast<const std::uint32_t*>(content - literal_off);
@@ -192,8 +193,8 @@ __device__ inline void make_group(Cell* cells, const OutputRun& piece, const Seq
   }
 }
 
-// Cells at positions [from, to) of the window, all of one piece. `shift`: the window's position of the piece's first
-// byte. By a warp.
+// Makes the cells at positions [from, to) of the window, all of one piece. `shift`: the piece's first byte as a
+// position of the window. By a warp.
 template <class Cell, class Before>
 __device__ inline void make_cells(Cell* cells, const OutputRun& piece, std::int32_t shift, std::uint32_t from,
                                   std::uint32_t to, Cell done, const Before& before_window, unsigned lane) {
@@ -210,7 +211,7 @@ __device__ inline void make_cells(Cell* cells, const OutputRun& piece, std::int3
     const Checkpoint at = piece.checkpoints[g];
     return at.literals + at.matches;
   };
-  // Of the entries up to the one behind all groups, whose bytes are the literals that are left.
+  // Searches one entry past the groups, whose bytes are the remaining literals.
   std::uint32_t g = count_while(groups + 1, lane, [&](std::uint32_t x) { return start_of(x) <= begin; }) - 1;
   std::uint64_t ahead = g * kGroup + lane < piece.count ? piece.sequences[g * kGroup + lane] : 0;
   const Checkpoint before = piece.checkpoints[g];
@@ -233,7 +234,7 @@ __device__ inline void make_cells(Cell* cells, const OutputRun& piece, std::int3
   }
 }
 
-// The cells of [begin, begin + bytes) of a stream's output, which pieces from `x` on make. By all threads of a block.
+// Makes the cells of [begin, begin + bytes) of a stream's output, from piece `x` on. By all threads of a block.
 template <class Cell, class Job, class Before>
 __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x, std::uint32_t begin,
                                    std::uint32_t bytes, Cell done, const Before& before_window) {
@@ -252,9 +253,9 @@ __device__ inline void make_window(Cell* cells, const Job& job, std::uint32_t x,
   }
 }
 
-// Follows links, which are cells below `links_below`, to what is none; `some(i, values, count)` is told of the cells
-// from i on, kEach or what is left. What becomes of the cells themselves is of use to later ones only. By all threads
-// of a block. REQUIRES: there are cells up to a multiple of kEach.
+// Follows links, which are cells below `links_below`, until they end at a cell that is no link. Calls `some(i, values,
+// count)` for the cells from i on, count being kEach or the rest. Cells are updated only to shorten later searches. By
+// all threads of a block. REQUIRES: there are cells up to a multiple of kEach.
 template <std::uint32_t kEach, class Cell, class Some>
 __device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links_below, const Some& some) {
   struct alignas(kEach * sizeof(Cell)) Cells {
@@ -286,7 +287,7 @@ __device__ inline void follow_links(Cell* cells, std::uint32_t bytes, Cell links
   }
 }
 
-// Four bytes or fewer, of cells whose low byte it is.
+// Writes at most four bytes, the low bytes of cells.
 template <class Cell>
 __device__ inline void write_four(Byte* out, const Cell* value, std::uint32_t count) {
   if (count == 4 && reinterpret_cast<std::uintptr_t>(out) % 4 == 0) {

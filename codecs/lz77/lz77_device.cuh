@@ -1,17 +1,17 @@
-// What the ways to write the output of sequences share. Device code without a CUDA header.
+// Shared by all ways of writing the output of sequences. Device code without a CUDA header.
 //
-// Sequences are taken 32 at a time, a group. In order, a lane then makes a byte, not a sequence: which of the 32 a byte
-// is of follows from where they begin; one vote over all of them says which of them its step of 32 bytes begins in,
-// another which begin inside of it. Where bytes become cells of a window, which need not be made in order, a lane makes
-// its own sequence, but for those that are long.
+// Sequences are processed 32 at a time, as a group. In order, each lane produces a byte, not a sequence: the begins of
+// the 32 sequences say which one a byte belongs to. One vote over all of them finds the sequence in which a step of 32
+// bytes begins, another finds those that begin inside it. Where bytes become cells of a window, which may be made in
+// any order, each lane makes its own sequence, except for long ones.
 //
-// The decoder says what there is by a type `Job`, which has
+// The decoder provides a type `Job` with
 //   std::uint32_t stream_count() const    of the batch
 //   Part part(std::uint32_t i) const      of stream i; empty if its chunk is bad. The same answer for all lanes
 //   Byte* output(std::uint32_t i) const   where the stream's output begins
 //   OutputRun piece(std::uint32_t x) const    x of the list
-// Everything has been checked: pieces lie inside their stream's output, literals inside their content, and a match's
-// source begins at the stream's first byte or behind it. What lies before the batch's first piece has been written.
+// All inputs have been checked: pieces lie inside their stream's output, literals inside their content, and a match's
+// source begins at or after the stream's first byte. Everything before the batch's first piece has been written.
 #pragma once
 
 #include "lz77_layout.h"
@@ -28,7 +28,7 @@ inline constexpr unsigned kAllLanes = 0xFFFFFFFF;
 
 __device__ inline unsigned lane_id() { return threadIdx.x % 32; }
 
-// Sums over the lanes up to and with this one.
+// Inclusive prefix sum over the lanes.
 __device__ inline std::uint32_t sum_upto(std::uint32_t value, unsigned lane) {
   HEADRACE_LZ77_UNROLL for (unsigned step = 1; step < 32; step *= 2) {
     const std::uint32_t below = __shfl_up_sync(kAllLanes, value, step);
@@ -49,11 +49,11 @@ __device__ inline std::uint32_t offset_of(std::uint64_t s) {
   return static_cast<std::uint32_t>(s >> (2 * kLengthBits));
 }
 
-// The number of entries, from the first on, that `holds` is true for. It is for all up to some entry and for none
-// behind. By a warp; REQUIRES: count is not 0 and holds(0).
+// The number of leading entries for which `holds` is true. It must be true up to some entry and false from there on. By
+// a warp; REQUIRES: count is not 0 and holds(0).
 template <class Holds>
 __device__ inline std::uint32_t count_while(std::uint32_t count, unsigned lane, const Holds& holds) {
-  std::uint32_t low = 0;  // holds; low + span and more do not
+  std::uint32_t low = 0;  // holds(low) is true; holds(low + span) and beyond are false
   for (std::uint32_t span = count; span > 1;) {
     const std::uint32_t step = (span + 31) / 32, at = low + lane * step;
     const unsigned yes = __ballot_sync(kAllLanes, lane == 0 || (lane * step < span && holds(at)));
@@ -64,21 +64,21 @@ __device__ inline std::uint32_t count_while(std::uint32_t count, unsigned lane, 
   return low + 1;
 }
 
-// A byte of the output and where it comes from: a literal, by its number, or the byte at `source`, which may be before
-// the group.
+// Where a byte of the output comes from: a literal, by its number, or the byte at `source`, which may be before the
+// group.
 struct Origin {
   bool literal;
   std::uint32_t number;
   std::int32_t source;
 };
 
-// 32 sequences, or as many as there are left; positions are from where the group's output begins.
+// Up to 32 sequences; positions are relative to where the group's output begins.
 struct SequenceGroup {
   std::uint32_t begin, match_at, offset;
-  std::int32_t literal_from;          // a literal's number less its position
-  std::uint32_t upto, literals_upto;  // this sequence, of the group: bytes, and those that are literals
+  std::int32_t literal_from;          // a literal's number minus its position
+  std::uint32_t upto, literals_upto;  // prefix sums up to and including this sequence: bytes, and literals
 
-  // `taken`: literals before.
+  // `taken`: literals of the piece before this group.
   __device__ SequenceGroup(std::uint64_t sequence, bool mine, std::uint32_t taken, unsigned lane) {
     const std::uint32_t literals = mine ? literals_of(sequence) : 0, match = mine ? match_of(sequence) : 0;
     literals_upto = sum_upto(literals, lane);
@@ -90,12 +90,13 @@ struct SequenceGroup {
                    static_cast<std::int32_t>(upto - match - literals);
   }
 
-  // How many begin at byte `at` or before.
+  // How many sequences begin at or before byte `at`.
   __device__ unsigned begun(std::uint32_t at) const {
     return static_cast<unsigned>(__popc(__ballot_sync(kAllLanes, begin <= at)));
   }
 
-  // Of byte at + lane. `upto_at` is begun(at), and becomes begun(at + 32). REQUIRES: byte `at` is of the group.
+  // The origin of byte at + lane. `upto_at` is begun(at) and becomes begun(at + 32). REQUIRES: the group contains byte
+  // `at`.
   __device__ Origin origin(std::uint32_t at, unsigned& upto_at, unsigned lane) const {
     const std::uint32_t ahead = begin - at - 1;
     const unsigned starts = __reduce_or_sync(kAllLanes, ahead < 32 ? 1u << ahead : 0);

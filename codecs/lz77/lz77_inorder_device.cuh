@@ -1,4 +1,4 @@
-// Output of sequences where streams are many: a warp a stream, in order. Device code without a CUDA header.
+// Writes the output of sequences for many streams: one warp per stream, in order. Device code without a CUDA header.
 #pragma once
 
 #include "lz77_copies_device.cuh"
@@ -14,7 +14,7 @@ __device__ inline void copy_content(Byte* to, const OutputRun& piece, std::uint3
   }
 }
 
-// A group's literals, four bytes a lane, if there are not too many.
+// A group's literals, four bytes per lane, if they fit.
 struct FewLiterals {
   static constexpr std::uint32_t kMost = 128;
   std::uint32_t first = 0, count = ~std::uint32_t{0}, bytes = 0;
@@ -29,21 +29,21 @@ struct FewLiterals {
     }
   }
   __device__ bool have() const { return count <= kMost; }
-  // By all lanes.
+  // Called by all lanes.
   __device__ std::uint32_t get(std::uint32_t number) const {
     const std::uint32_t i = number - first;
     return __shfl_sync(kAllLanes, bytes, i / 4 % 32) >> (i % 4 * 8) & 255;
   }
 };
 
-// Bytes [from, bytes) of a group's output, 64 at a time. What is before them is there.
+// Writes bytes [from, bytes) of a group's output, 64 at a time. The bytes before them have been written.
 __device__ inline void write_steps(const SequenceGroup& group, const OutputRun& piece, const FewLiterals& few,
                                    Byte* out, std::uint32_t from, std::uint32_t bytes, unsigned lane) {
   constexpr unsigned kSteps = 2;
   unsigned begun = group.begun(from);
   for (std::uint32_t at = from; at < bytes; at += 32 * kSteps) {
     std::uint32_t value[kSteps];
-    unsigned to[kSteps];  // the lane and step that has the byte: links, followed until they lead nowhere
+    unsigned to[kSteps];  // the lane and step that have the byte: a link, followed until its target is no link
     bool linked = false;
     HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
       value[k] = 0;
@@ -64,7 +64,7 @@ __device__ inline void write_steps(const SequenceGroup& group, const OutputRun& 
       }
     }
     if (__any_sync(kAllLanes, linked)) {
-      // Within each step, then from the second to the first.
+      // First within each step, then from the second step to the first.
       HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < kSteps; ++k) {
         HEADRACE_LZ77_UNROLL for (unsigned turn = 0; turn < 5; ++turn) {
           const unsigned next = __shfl_sync(kAllLanes, to[k], to[k] % 32);
@@ -82,10 +82,10 @@ __device__ inline void write_steps(const SequenceGroup& group, const OutputRun& 
   }
 }
 
-// Runs of literals and matches that are not written 64 bytes at a time.
+// Runs of literals and matches of at least this length are not written 64 bytes at a time.
 inline constexpr std::uint32_t kLongRun = 256;
 
-// A run of literals from number `from` on, or a match where `offset` is not 0.
+// Writes a run of literals from number `from` on, or a match if `offset` is not 0.
 __device__ inline void write_run(Byte* to, const Byte* content, bool one, std::uint32_t from, std::uint32_t offset,
                                  std::uint32_t bytes) {
   const unsigned lane = lane_id();
@@ -100,14 +100,14 @@ __device__ inline void write_run(Byte* to, const Byte* content, bool one, std::u
   __syncwarp();
 }
 
-// `bytes` of a group's output. What is before it is there.
+// Writes `bytes` bytes of a group's output. The bytes before them have been written.
 __device__ inline void write_group(const SequenceGroup& group, const OutputRun& piece, const FewLiterals& few,
                                    Byte* out, std::uint32_t bytes, unsigned lane) {
   const bool mine = group.begin != ~std::uint32_t{0};
   unsigned literals = __ballot_sync(kAllLanes, mine && group.match_at - group.begin >= kLongRun);
   unsigned matches = __ballot_sync(kAllLanes, mine && group.upto - group.match_at >= kLongRun);
   for (std::uint32_t at = 0;;) {
-    // A sequence's literals are before its match.
+    // A sequence's literals come before its match.
     const unsigned k = static_cast<unsigned>(__ffs(static_cast<int>(literals | matches))) - 1;
     const bool any = (literals | matches) != 0, is_match = any && (literals >> k & 1) == 0;
     const std::uint32_t match_at = __shfl_sync(kAllLanes, group.match_at, k);
@@ -160,7 +160,7 @@ __device__ inline void write_piece(const OutputRun& piece, Byte* out, unsigned l
   copy_content(out + end, piece, before.literals, piece.bytes - end, lane);
 }
 
-// By warps that each take a stream, where there are more than `above`.
+// For more than `above` streams: each warp takes one.
 template <class Job>
 __device__ inline void inorder_body(const Job& job, std::uint32_t above, Progress& progress) {
   const std::uint32_t count = job.stream_count();

@@ -1,6 +1,6 @@
-// The launches that write the output of sequences, in whichever way suits the number of streams.
+// Launches that write the output of sequences, in the way that suits the number of streams.
 //
-// That number is known on the device, on the host only within limits; a way that it rules out ends at once.
+// The exact number is known only on the device; the host knows bounds. A kernel that the number rules out ends at once.
 #pragma once
 
 #include "backends/dev_cuda/gpu_launch.cuh"
@@ -11,9 +11,9 @@
 namespace headrace::codec::gpu::lz77 {
 
 inline constexpr unsigned kInorderThreads = 128, kInorderBlocks = 10, kPlanThreads = 512;
-// So many thread blocks of tiles on a multiprocessor, of that many threads.
+// Resident thread blocks of tiles per multiprocessor, and their threads.
 inline constexpr unsigned kTileBlocks = 3, kTileThreads = 384;
-// So many thread blocks of windows on a multiprocessor, of that many threads.
+// Resident thread blocks of windows per multiprocessor, and their threads.
 inline constexpr unsigned kWindowBlocks = 3, kWindowThreads = 384, kLargeWindowThreads = 1024;
 inline constexpr std::uint32_t kWindowBytes = 16384, kLargeWindowBytes = 32768;
 
@@ -22,7 +22,7 @@ inline Choice choose(std::uint64_t multiprocessors, const TileLayout& tiles) {
   return {std::min(each(1) * 3 / 4, tiles.most_streams()), each(1), each(48)};
 }
 
-// `Source` as lz77_device.cuh says; copied to the device.
+// lz77_device.cuh describes `Source`, there called `Job`; it is copied to the device.
 template <class Source>
 __global__ void __launch_bounds__(kInorderThreads, kInorderBlocks)
     write_inorder(Source source, Choice choice, Progress* progress) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks)
   tiles_body(source, choice, tiles, *progress, *reinterpret_cast<TileSpace<kTileBytes>*>(dynamic));
 }
 
-// `progress` is in device memory and zero. `least`, `streams`: as many there are at least and at most.
+// `progress` is in device memory and zeroed. `least`, `streams`: lower and upper bound on the number of streams.
 template <class Source>
 void launch_output(device::gpu::Launcher& launch, const Source& source, const Choice& choice, const TileJob& tiles,
                    Progress* progress, std::uint64_t least, std::uint64_t streams, std::uint64_t multiprocessors) {

@@ -1,4 +1,4 @@
-// Outcomes of chunks, as the decoders of zstd and DEFLATE lower them. Device code without a CUDA header.
+// Lowers and reads the outcomes of chunks, for the zstd and DEFLATE decoders. Device code without a CUDA header.
 //
 // `Job` has `std::uint64_t* outcomes` and `unsigned stage`.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace headrace::codec::gpu::lz77 {
 
-// `position` is in the stream. kHostOnly has 0, so it wins over whatever else is found.
+// `position` is in the stream. kHostOnly gets position 0, so it wins over every other finding.
 template <class Job>
 __device__ inline void give_up(const Job& job, std::uint32_t chunk, std::uint64_t position,
                                device::DecodeReason reason) {
@@ -21,12 +21,12 @@ template <class Job>
 __device__ inline bool fine(const Job& job, std::uint32_t chunk) {
   return *static_cast<const volatile std::uint64_t*>(&job.outcomes[chunk]) == device::DecodeOutcome::kOk;
 }
-// One answer for all lanes, since other warps may lower it at any time.
+// Returns the same answer to all lanes, although other warps may lower the outcome at any time.
 template <class Job>
 __device__ inline bool fine_for_warp(const Job& job, std::uint32_t chunk) {
   return __shfl_sync(kAllLanes, fine(job, chunk) ? 1u : 0u, 0) != 0;
 }
-// One answer for all threads of a thread block.
+// Returns the same answer to all threads of a thread block.
 template <class Job>
 __device__ inline bool fine_for_block(const Job& job, std::uint32_t chunk) {
   return __syncthreads_or(fine(job, chunk) ? 0 : 1) == 0;

@@ -1,14 +1,14 @@
-// Pieces are decoded in rounds: which, and where their parts lie meanwhile. No CUDA header is needed here.
+// Assigns pieces to rounds of decoding, and to scratch memory. Needs no CUDA header.
 //
-// What pieces need while they are decoded (literals, sequences) is up to 2.75 times the decoded bytes, but most often
-// 0.6 to 1.5 times; so scratch holds a share of it, and pieces are decoded in rounds, one behind the other in the same
-// memory. A piece's place is the running sum of what the pieces before need, in units of 16 bytes; round r is the
-// pieces whose place begins in [r, r + 1) * per_round, which makes rounds equally large. How many rounds there can be
-// follows from the limits; those without pieces end at once.
+// The intermediate data of pieces (literals, sequences) can be up to 2.75 times the decoded bytes, but is usually 0.6
+// to 1.5 times. Scratch therefore holds only a part of it, and pieces are decoded in consecutive rounds that reuse the
+// same memory. A piece's place is the running sum of the needs of the pieces before it, in units of 16 bytes. Round r
+// consists of the pieces whose place begins in [r, r + 1) * per_round, which makes rounds equally large. The limits
+// bound the number of rounds; rounds without pieces end at once.
 //
-// A round should have a share of each stream, as a stream's output is written by one thread block, or a few. So where
-// there are two rounds, the sum goes over the first halves of all streams and then over the second ones, and so on.
-// Only where streams are so many that each round has enough of them anyway, it goes over one whole stream after the
+// A round should contain a share of each stream, because only one or a few thread blocks write a stream's output. With
+// two rounds, for example, the sum runs over the first halves of all streams and then over the second halves. Only if
+// there are so many streams that each round has enough of them anyway, the sum runs over whole streams, one after the
 // other.
 #pragma once
 
@@ -18,36 +18,36 @@
 namespace headrace::codec::gpu::lz77 {
 
 inline constexpr std::uint32_t kUnitBytes = 16;
-// Streams that rounds have a share of each of, at most.
+// Maximum number of streams that are divided into shares.
 inline constexpr std::uint32_t kMostSharing = 4096;
 
-// Of a batch; by `scan_rounds`.
+// Totals of a batch, written by `scan_rounds`.
 struct RoundTotals {
   std::uint32_t per_round;  // units
-  std::uint32_t shares;     // of each stream; 1: whole streams
+  std::uint32_t shares;     // per stream; 1: whole streams
 };
 
 struct Rounds {
-  std::uint32_t count = 1, per_round = 0;  // rounds, and units of one, at most
-  // In scratch.
+  std::uint32_t count = 1, per_round = 0;  // upper bounds: rounds, and units of one round
+  // The following are in scratch.
   RoundTotals* totals = nullptr;
-  std::uint32_t* parts = nullptr;   // for each stream, count + 1: its first piece of the round or of a later one
-  std::uint64_t* shares = nullptr;  // for each share and stream: where its pieces are in the sum, less needed_before
+  std::uint32_t* parts = nullptr;  // for each stream, count + 1 entries: its first piece in the round or in a later one
+  std::uint64_t* shares = nullptr;  // for each share and stream: position of its pieces in the sum, minus needed_before
 };
 
-// From the limits of a batch.
+// Sizes of rounds, derived from a batch's limits.
 struct RoundSizes {
-  std::uint64_t units = 0;  // of places
+  std::uint64_t units = 0;  // total size of the places
   std::uint32_t count = 1, per_round = 0;
 
-  // Bytes of places: the decoded size and so many more.
+  // Memory for places: the decoded size plus this.
   static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
-  // `most_bytes`: fewer of them, for tests.
+  // `most_bytes`: limits the size, for tests.
   RoundSizes(std::uint64_t dst_bytes, std::uint64_t pieces, std::uint32_t most_piece_units,
              std::uint64_t most_bytes = ~std::uint64_t{0}) {
-    // A byte of output takes a byte if it is a literal; three take a slot and its part of a checkpoint if it is a
-    // match.
+    // A literal takes one byte per decoded byte; a match, of three bytes or more, takes a slot and its part of a
+    // checkpoint.
     const std::uint64_t all = dst_bytes / 64 * 11 + 11 + 4 * pieces;
     units = dst_bytes + kMoreBytes;
     units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
@@ -70,7 +70,7 @@ struct RoundSizes {
   }
 
  private:
-  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: numbers of units have 32 bits
+  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: unit numbers have 32 bits
 };
 
 }  // namespace headrace::codec::gpu::lz77

@@ -1,6 +1,6 @@
-// Steps that put pieces into rounds, as lz77_rounds.h says. Device code without a CUDA header.
+// Steps that assign pieces to rounds; see lz77_rounds.h. Device code without a CUDA header.
 //
-// The decoder says what there is by a type `Job`, which has
+// The decoder provides a type `Job` with
 //   Rounds rounds
 //   std::uint32_t stream_count() const
 //   StreamNeeds needs(std::uint32_t i) const           of stream i
@@ -15,10 +15,11 @@ namespace headrace::codec::gpu::lz77 {
 
 struct StreamNeeds {
   std::uint32_t first, count;         // of its pieces, in the list of all
-  std::uint64_t units, units_before;  // of its pieces; of all streams before. If units are 0, none needs any
+  std::uint64_t units, units_before;  // of its pieces; of all streams before it. If units is 0, no piece needs memory
 };
 
-// What the pieces of stream i before those of share k of `shares` need: shares are equally large but for a piece.
+// Units needed by the pieces of stream i before those of share k of `shares`. Shares are equally large to within one
+// piece.
 template <class Job>
 __device__ inline std::uint32_t needed_before_share(const Job& job, std::uint32_t i, std::uint32_t k,
                                                     std::uint32_t shares) {
@@ -46,7 +47,8 @@ __device__ inline void scan_rounds(const Job& job, std::uint64_t* shared) {
     const StreamNeeds last = job.needs(count - 1);
     all = last.units_before + last.units;
   }
-  // Of equal size: a round takes as long as its longest piece, so a short last one would take as long as the others.
+  // Rounds of equal size: each takes as long as its longest piece, so a short last round would take as long as the
+  // others.
   const std::uint64_t used = (all + rounds.per_round - 1) / rounds.per_round;
   const bool sharing = used > 1 && used <= rounds.count && count <= kMostSharing;
   const std::uint32_t shares = sharing ? static_cast<std::uint32_t>(used) : 1;
@@ -72,7 +74,7 @@ struct RoundPlace {
   std::uint32_t round, place;
 };
 
-// Of piece x, which is stream i's; what Rounds::parts says of it is filled in.
+// The round and place of piece x, which belongs to stream i. Fills in its entries of Rounds::parts.
 template <class Job>
 __device__ inline RoundPlace find_place(const Job& job, std::uint32_t i, std::uint32_t x) {
   const Rounds& rounds = job.rounds;
@@ -82,7 +84,7 @@ __device__ inline RoundPlace find_place(const Job& job, std::uint32_t i, std::ui
     const std::uint32_t own = stream.units == 0 ? 0 : job.needed_before(piece);
     if (totals.shares == 1) return stream.units_before + own;
     std::uint64_t k = own == 0 ? 0 : std::uint64_t{own} * totals.shares / stream.units;
-    if (k == totals.shares) --k;  // the piece needs nothing, and none comes behind it that does
+    if (k == totals.shares) --k;  // the piece needs no memory, and neither does any after it
     return rounds.shares[k * job.stream_count() + i] + own;
   };
   const auto round_of = [&](std::uint64_t sum) {
@@ -99,7 +101,7 @@ __device__ inline RoundPlace find_place(const Job& job, std::uint32_t i, std::ui
   return {round, static_cast<std::uint32_t>(sum - std::uint64_t{round} * totals.per_round)};
 }
 
-// The pieces of round r that are of stream i. REQUIRES: the stream has pieces, each of which has a place.
+// The pieces of stream i in round r. REQUIRES: the stream has pieces, each of which has a place.
 __device__ inline Part part_of_round(const Rounds& rounds, std::uint32_t i, std::uint32_t r) {
   const std::uint32_t* const parts = rounds.parts + std::uint64_t{i} * (rounds.count + 1);
   return {parts[r], parts[r + 1]};

@@ -1,13 +1,13 @@
-// Running sums over a list, by one thread block. Device code without a CUDA header.
+// Prefix sums over a list, by one thread block. Device code without a CUDA header.
 #pragma once
 
 #include <cstdint>
 
 namespace headrace::codec::gpu::lz77 {
 
-// put(i, sum of get(k) for all k < i) for each i < count; returns the sum of all. T is a number, or has += and starts
-// at none as T{}. By all threads of a block; `shared` has an entry for each. A thread asks for some neighbours at once
-// before it waits for the first, and get(i) is called before put(i) of the same i.
+// Exclusive prefix sum: calls put(i, sum of get(k) for all k < i) for each i < count; returns the total. T is a number,
+// or has += and a zero T{}. Called by all threads of a block; `shared` has an entry for each. Each thread issues the
+// loads of several neighbouring entries before it waits for the first. get(i) is called before put(i).
 template <class T, class Get, class Put>
 __device__ inline T scan_by_block(std::uint32_t count, T* shared, const Get& get, const Put& put) {
   constexpr unsigned kEach = 8;
@@ -18,7 +18,7 @@ __device__ inline T scan_by_block(std::uint32_t count, T* shared, const Get& get
     T held[kEach], own{};
     for (unsigned k = 0; k < kEach; ++k) held[k] = first + k < count ? get(first + k) : T{};
     for (unsigned k = 0; k < kEach; ++k) own += held[k];
-    __syncthreads();  // the sums of the part before have been read
+    __syncthreads();  // all threads have read the sums of the previous part
     shared[t] = own;
     __syncthreads();
     for (unsigned step = 1; step < threads; step *= 2) {
@@ -38,8 +38,8 @@ __device__ inline T scan_by_block(std::uint32_t count, T* shared, const Get& get
   return all;
 }
 
-// Of the states of a batch's streams, `kBefore` becomes the sum of `kCount` over the streams before. One thread block;
-// `shared` has an entry for each thread. Returns the sum of all.
+// Sets `kBefore` of each stream's state to the sum of `kCount` over the streams before it. One thread block; `shared`
+// has an entry for each thread. Returns the total.
 template <auto kCount, auto kBefore, class Job, class T>
 __device__ inline T scan_streams(const Job& job, T* shared) {
   return scan_by_block(

@@ -1,4 +1,4 @@
-// StreamStage: a codec on the GPU whose chunks are one stream each. lz77_stage_device.cuh says what `Format` is.
+// StreamStage: the GPU stage of a codec whose chunks are one stream each. lz77_stage_device.cuh describes `Format`.
 #pragma once
 
 #include <cuda_runtime.h>

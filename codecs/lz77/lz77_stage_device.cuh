@@ -1,9 +1,9 @@
-// Chunks as a list of streams, one a chunk: device code without a CUDA header.
+// Builds the list of streams for codecs with one stream per chunk: device code without a CUDA header.
 //
-// `Format` says what a codec's streams are:
-//   using Stream, Job                                           a StreamJob<Stream>, or what is derived from one
+// A codec describes its streams by a type `Format` with
+//   using Stream, Job                                           a StreamJob<Stream>, or a type derived from one
 //   Stream stream(const device::gpu::Chunk&, std::uint32_t i) const    of chunk i, on the device
-//   static std::uint64_t scratch_bytes(const StreamLimits&)     what one batch takes
+//   static std::uint64_t scratch_bytes(const StreamLimits&)     scratch that one batch needs
 // and, for StreamStage:
 //   static int enqueue(const Job&, device::gpu::NativeStream)   a cudaError_t
 //   static std::uint64_t index_bytes(std::uint64_t dst_bytes)   see GpuCodec
@@ -31,7 +31,7 @@ std::uint64_t stage_scratch_bytes(const device::gpu::Limits& limits) {
   });
 }
 
-// A thread a chunk.
+// One thread per chunk.
 template <class Format>
 __device__ inline void list_streams_body(const Format& format, const device::gpu::Chunk* chunks, std::uint32_t count,
                                          typename Format::Stream* streams, std::uint32_t* streams_count) {
@@ -40,7 +40,7 @@ __device__ inline void list_streams_body(const Format& format, const device::gpu
   if (i < count) streams[i] = format.stream(chunks[i], i);
 }
 
-// Says how many bytes the chunks decoded to. A thread a chunk.
+// Stores the decoded sizes in the chunks. One thread per chunk.
 template <class Stream>
 __device__ inline void tell_sizes_body(device::gpu::Chunk* chunks, std::uint32_t count, const Stream* streams,
                                        const std::uint64_t* outcomes) {

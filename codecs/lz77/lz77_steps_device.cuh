@@ -1,22 +1,21 @@
-// Output by tiles: the order of its steps, and what each has to wait for. Device code without a CUDA header.
+// Output by tiles: the order of the steps, and the dependencies of each. Device code without a CUDA header.
 //
-// A step links or follows one tile of a slice (lz77_tiles_device.cuh). Slices are dealt like this, kAhead being 2:
+// A step links or follows one tile of a slice (lz77_tiles_device.cuh). Slices are issued in this order, with kAhead 2:
 //   link 0, link 1, link 2, follow 0, link 3, follow 1, ..., link n, follow n - 2, follow n - 1, follow n
-// so that what a slice waits for was dealt some slices before, and most often is done. Waits are
+// A slice's dependencies were thus issued some slices earlier, and are usually done. The waits are
 //   W1  link s: all slices up to s - kOpen are followed
 //   W2  follow s: all slices up to s are linked
 //   W3  follow s: all slices up to s - kBehind are followed
-// of which all were dealt before. So of the steps that are not done the first one can always go on: a thread block has
-// taken it, and works on it, as it takes no step before the last one is done.
+// All of these were issued earlier. There is no deadlock: a thread block takes its next step only when its last one is
+// done, so the first unfinished step is held by a thread block that is working on it.
 //
-// A ring of kRing slices has room enough. By W3, slices that are not followed while s is are s - kBehind + 1 and later.
-// Their open bytes come from kOpen - 1 slices before or later, so whoever follows s comes by no slice before
-// s - kBehind - kOpen + 2; those in between that are followed have their final values. By W1, no slice behind
-// s + kOpen - 1 is linked meanwhile. From the one to the other are 2 * kOpen + kBehind - 2 slices, which have places of
-// their own.
+// A ring of kRing slices is large enough. By W3, the slices not yet followed while s is are s - kBehind + 1 and later.
+// Their open bytes come from at most kOpen - 1 slices earlier, so following s reaches no slice before s - kBehind -
+// kOpen + 2; those in between that are already followed have their final values. By W1, no slice after s + kOpen - 1 is
+// linked meanwhile. This range contains 2 * kOpen + kBehind - 2 slices, each with its own space.
 //
-// Slices of a stretch have one shape. The next stretch has another, and begins when all slices before are followed:
-// they are dealt before it.
+// Slices of a stretch have the same shape. The next stretch has another, and begins when all earlier slices, which were
+// issued before it, are followed.
 #pragma once
 
 #include "lz77_device.cuh"
@@ -24,18 +23,18 @@
 namespace headrace::codec::gpu::lz77 {
 
 struct TileStep {
-  bool link;            // or follow
-  std::uint32_t slice;  // of all
-  std::uint32_t first;  // slice of its stretch
+  bool link;            // false: follow
+  std::uint32_t slice;  // global number
+  std::uint32_t first;  // first slice of its stretch
   std::uint32_t rank;   // of the stream
-  std::uint32_t tile;   // of the stream
+  std::uint32_t tile;   // within the stream
 };
 
 __device__ inline TileStep step_of(const Stretch& stretch, std::uint32_t number) {
   const std::uint32_t in_slice = stretch.each * stretch.streams, at = number - stretch.step;
   const std::uint32_t turn = at / in_slice, which = at % in_slice, slices = stretch.slices;
   const std::uint32_t ahead = TileOrder::kAhead < slices ? TileOrder::kAhead : slices;
-  const std::uint32_t both = turn - ahead;  // where they alternate
+  const std::uint32_t both = turn - ahead;  // turns since they began to alternate
   TileStep step{true, turn, stretch.slice, which % stretch.streams, 0};
   if (turn >= 2 * slices - ahead) {
     step.link = false;
@@ -49,11 +48,11 @@ __device__ inline TileStep step_of(const Stretch& stretch, std::uint32_t number)
   return step;
 }
 
-// Of TileJob::left.
+// Index into TileJob::left.
 __device__ inline std::uint32_t counter_of(std::uint32_t slice, bool link) { return 2 * slice + (link ? 0 : 1); }
 
-// What a lane looks at: a counter that has to be 0 before the step, or is good to know. Earlier slices need no look, as
-// those looked at could not have begun before them.
+// The counter that a lane checks: it must be 0 before the step (`needed`), or its value is useful. Earlier slices need
+// no check, since the checked ones could only begin after them.
 struct Look {
   bool any, needed;
   std::uint32_t counter;
@@ -77,8 +76,8 @@ __device__ inline Look look_of(const TileStep& step, unsigned lane) {
   return look(slice - kBehind - (k - kOpen), false, k < 2 * kOpen - kBehind, true);
 }
 
-// The first slice that is not known to be followed, from the lanes whose counters are 0. No open byte comes from
-// before.
+// The first slice not known to be followed, from the lanes whose counters are 0. No open byte comes from an earlier
+// slice.
 __device__ inline std::uint32_t first_open_slice(const TileStep& step, unsigned zeros) {
   const std::uint32_t own = step.slice - step.first;
   const std::uint32_t open = own < TileOrder::kOpen - 1 ? own : TileOrder::kOpen - 1;

@@ -1,5 +1,5 @@
-// Streams of a batch as the decoders of zstd and DEFLATE take them: a list in device memory, made there or on the host.
-// How many there are need not be known on the host, only a bound.
+// The streams of a batch, as input of the zstd and DEFLATE decoders: a list in device memory, built there or on the
+// host. The host needs to know only an upper bound on the number of streams.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 namespace headrace::codec::gpu::lz77 {
 
 struct StreamLimits {
-  std::uint32_t streams = 0;                   // at most
-  std::uint32_t least_streams = 0;             // at least, as far as the host knows
-  std::uint64_t src_bytes = 0, dst_bytes = 0;  // of all streams together, at most
+  std::uint32_t streams = 0;                   // upper bound
+  std::uint32_t least_streams = 0;             // lower bound that the host knows
+  std::uint64_t src_bytes = 0, dst_bytes = 0;  // upper bounds, of all streams together
 };
 
 template <class Stream>

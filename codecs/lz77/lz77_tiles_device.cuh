@@ -1,15 +1,15 @@
-// Output of sequences where streams are few: thread blocks share all of it, tile by tile. Device code without a CUDA
-// header.
+// Writes the output of sequences for few streams: thread blocks share all of it, tile by tile. Device code without a
+// CUDA header.
 //
-// Slices are the next few tiles of each stream that has not ended. Of a slice, first all tiles are linked, side by
-// side: as a window (lz77_cells_device.cuh), but a byte that comes from an earlier tile is open: it has a link to that
-// byte's place in `links`, a ring that holds the bytes of some slices. What comes from before the slices that are not
-// followed is there. Then open bytes are followed, from tile to tile, to bytes that are known.
+// A slice is the next few tiles of each stream that has not ended. First all tiles of a slice are linked, in parallel.
+// This resembles making a window (lz77_cells_device.cuh), but a byte that comes from an earlier tile becomes open: it
+// holds a link to that byte's place in `links`, a ring with the bytes of several slices. Bytes from before the slices
+// that are not yet followed are known already. Then open bytes are followed, from tile to tile, to known bytes.
 //
-// One launch does it all: each thread block takes the next step, linking or following one tile, and waits where that
-// step needs others to be done (lz77_steps_device.cuh).
+// A single launch does all of this: each thread block takes the next step, which links or follows one tile, and waits
+// for the steps it depends on (lz77_steps_device.cuh).
 //
-// What other thread blocks of the launch wrote is read past the L1, which does not see it.
+// Data that other thread blocks of the launch wrote is read past the L1, which is not coherent.
 #pragma once
 
 #include "lz77_cells_device.cuh"
@@ -19,16 +19,16 @@ namespace headrace::codec::gpu::lz77 {
 
 struct TileCell {
   using Cell = std::uint32_t;
-  // And the byte; and a place in `links`. Cells below both are links inside the tile.
+  // kDone: plus the byte; kOpen: plus a place in `links`. Cells below both are links inside the tile.
   static constexpr Cell kDone = 0x80000000, kOpen = 0x40000000;
-  static constexpr Cell kFollowed = 0x40000000;  // in those that are done: was open
+  static constexpr Cell kFollowed = 0x40000000;  // flag of done cells: was open
 };
 
 template <std::uint32_t kBytes>
 struct TileSpace : TileCell {
   static_assert(kBytes % 16 == 0 && kBytes <= 65536);
   alignas(16) Cell cells[kBytes];
-  std::uint16_t list[kBytes];  // of open bytes; as `follow_tile` shares them
+  std::uint16_t list[kBytes];  // of open bytes; shared out by `follow_tile`
   std::uint32_t ticket, first_open_slice;
   Stretch stretches[TileLayout::kMostStretches];
 };
@@ -41,7 +41,8 @@ struct PlanSpace {
   std::uint32_t count;  // of stretches
 };
 
-// From the tiles of `count` streams, the most first; `steps` is how many there are. The number of stretches.
+// Plans stretches from the numbers of tiles of `count` streams, in descending order. `steps` becomes the total number
+// of steps. Returns the number of stretches.
 __device__ inline std::uint32_t plan_stretches(const std::uint32_t* tiles, std::uint32_t count, std::uint32_t in_slice,
                                                Stretch* stretches, std::uint32_t& steps) {
   Stretch next{};
@@ -59,7 +60,7 @@ __device__ inline std::uint32_t plan_stretches(const std::uint32_t* tiles, std::
     const std::uint32_t left = tiles[0] - next.tile;
     next.each = in_slice / next.streams;
     if (next.each > left) next.each = left;
-    // Until no more than half of its streams are left.
+    // Until at most half of its streams are left.
     next.slices = (tiles[next.streams / 2] - next.tile + next.each - 1) / next.each;
   }
 }
@@ -120,7 +121,7 @@ __device__ inline std::uint32_t load_past_l1(const std::uint32_t* at) { return _
 __device__ inline Byte load_past_l1(const Byte* at) { return __ldcg(at); }
 __device__ inline uint4 load_past_l1(const uint4* at) { return __ldcg(at); }
 
-// Until the step can begin. By all threads of a block.
+// Waits until the step can begin. By all threads of a block.
 template <std::uint32_t kBytes>
 __device__ inline void wait_for_slices(const TileStep& step, const TileJob& tiles, TileSpace<kBytes>& space) {
   if (threadIdx.x < 32) {
@@ -147,9 +148,9 @@ __device__ inline void count_done(std::uint32_t& left) {
 struct Tile {
   std::uint32_t stream;
   Part part;
-  std::uint32_t begin, bytes;  // of the stream's output; none behind its end
-  std::uint32_t number;        // from the stretch's first on
-  std::uint32_t ring, turn;    // of the stream: the ring's first tile, and how many it has
+  std::uint32_t begin, bytes;  // of the stream's output; bytes is 0 past its end
+  std::uint32_t number;        // relative to the stretch's first tile
+  std::uint32_t ring, turn;    // the ring's first tile for this stream, and the length of its part of the ring
 };
 
 template <std::uint32_t kBytes>
@@ -170,8 +171,8 @@ struct BeforeTile {
   static constexpr bool kOpen = true;
   const Byte* output;
   std::int32_t first, known_below;
-  std::int32_t own;          // place in the stream's part of the ring, of the tile's first byte
-  std::uint32_t ring, turn;  // where that begins, and its bytes
+  std::int32_t own;          // place of the tile's first byte in the stream's part of the ring
+  std::uint32_t ring, turn;  // beginning of that part, and its bytes
 
   __device__ std::uint32_t open(std::int32_t s) const {
     const std::int32_t at = own + s;
@@ -183,7 +184,7 @@ struct BeforeTile {
   }
 };
 
-// `open_from`: the first tile that open bytes may come from, as tile.number.
+// `open_from`: the first tile that open bytes may come from, numbered like tile.number.
 template <std::uint32_t kBytes, class Job>
 __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Tile& tile, std::uint32_t open_from,
                                  TileSpace<kBytes>& space) {
@@ -219,7 +220,8 @@ __device__ inline void link_tile(const Job& job, const TileJob& tiles, const Til
   if (threadIdx.x == 0) tiles.open[place] = any_open ? 1 : 0;
 }
 
-// Open bytes of [first, last) of a tile, whose cells are in shared memory: their positions, in order. By a warp.
+// Lists the positions of the open bytes in [first, last) of a tile, whose cells are in shared memory, in order. By a
+// warp.
 template <std::uint32_t kBytes>
 __device__ inline std::uint32_t list_open(TileSpace<kBytes>& space, std::uint32_t first, std::uint32_t last,
                                           unsigned lane) {
@@ -237,9 +239,9 @@ __device__ inline std::uint32_t list_open(TileSpace<kBytes>& space, std::uint32_
   return count;
 }
 
-// Follows the listed bytes, to cells that are done. Links lead to smaller places, and to another tile each; some chains
-// are many times as long as others. So a lane that is through with a byte takes the next of the list, and does not
-// wait for its neighbours'. Those that are through together take neighbours, which most often lead to neighbours.
+// Follows the listed bytes to done cells. Each link leads to a smaller place in another tile, and some chains are many
+// times longer than others. A lane that has finished a byte therefore takes the next from the list, without waiting for
+// the others. Lanes that finish together take neighbouring bytes, which usually lead to neighbouring bytes.
 template <std::uint32_t kBytes>
 __device__ inline void follow_listed(TileSpace<kBytes>& space, const std::uint32_t* links, const std::uint16_t* list,
                                      std::uint32_t count, unsigned lane) {
@@ -280,7 +282,7 @@ __device__ inline void follow_listed(TileSpace<kBytes>& space, const std::uint32
 template <std::uint32_t kBytes, class Job>
 __device__ inline void follow_tile(const Job& job, const TileJob& tiles, const Tile& tile, TileSpace<kBytes>& space) {
   using Space = TileSpace<kBytes>;
-  constexpr unsigned kRows = 3;  // of four bytes a lane, so that loads overlap
+  constexpr unsigned kRows = 3;  // of four bytes per lane, so that loads overlap
   Byte* const out = job.output(tile.stream) + tile.begin;
   std::uint32_t* const links = tiles.links + std::uint64_t{place_of(tile)} * kBytes;
   const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -301,7 +303,7 @@ __device__ inline void follow_tile(const Job& job, const TileJob& tiles, const T
   __syncwarp();
   follow_listed(space, tiles.links, space.list + first, count, lane);
   __syncwarp();
-  // What was known has been written. Those that come this way later need not go on.
+  // Known bytes have been written. Storing the resolved ones as well shortens chains for later readers.
   for (std::uint32_t at = first + 4 * lane; at < last; at += 128) {
     const uint4 row = *reinterpret_cast<const uint4*>(space.cells + at);
     if (((row.x | row.y | row.z | row.w) & Space::kFollowed) == 0) continue;
@@ -311,7 +313,7 @@ __device__ inline void follow_tile(const Job& job, const TileJob& tiles, const T
   }
 }
 
-// REQUIRES: space.stretches are the `count` planned, and the step is one of theirs.
+// REQUIRES: space.stretches holds the `count` planned stretches, and the step belongs to one of them.
 template <std::uint32_t kBytes, class Job>
 __device__ inline void take_step(const Job& job, const TileJob& tiles, std::uint32_t count, std::uint32_t number,
                                  TileSpace<kBytes>& space) {

@@ -1,5 +1,5 @@
-// Output of sequences where streams are fewer: a thread block a stream, window after window. Device code without a CUDA
-// header.
+// Writes the output of sequences for a medium number of streams: one thread block per stream, window after window.
+// Device code without a CUDA header.
 #pragma once
 
 #include "lz77_cells_device.cuh"
@@ -9,13 +9,13 @@ namespace headrace::codec::gpu::lz77 {
 template <std::uint32_t kBytes>
 struct WindowSpace {
   using Cell = std::uint16_t;
-  static constexpr Cell kDone = 0x8000;  // and the byte; others are links: positions in the window
+  static constexpr Cell kDone = 0x8000;  // plus the byte; others are links: positions in the window
   static_assert(kBytes <= kDone && kBytes % 4 == 0);
   alignas(16) Cell cells[kBytes];
   std::uint32_t ticket;
 };
 
-// All of it is there, written by the same thread block.
+// Everything before the window is known: the same thread block wrote it.
 struct BeforeWindow {
   static constexpr unsigned kAtOnce = kMadeAtOnceInWindows;
   static constexpr bool kOpen = false;
@@ -30,7 +30,7 @@ struct BeforeWindow {
   }
 };
 
-// Where there are more than `above` streams, and `most` at most. kEach: cells that a thread follows at a time.
+// For more than `above` and at most `most` streams. kEach: cells that a thread follows at a time.
 template <std::uint32_t kEach, std::uint32_t kBytes, class Job>
 __device__ inline void windows_body(const Job& job, std::uint32_t above, std::uint32_t most, Progress& progress,
                                     WindowSpace<kBytes>& space) {

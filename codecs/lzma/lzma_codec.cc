@@ -1,5 +1,5 @@
-// lzma as numcodecs has it, which is Python's lzma module: .xz streams, .lzma ("alone") streams or raw ones whose
-// filters the configuration gives. Those with a header may follow one another; nothing else may follow the last one.
+// numcodecs' lzma, which is Python's lzma module: .xz streams, .lzma ("alone") streams, or raw streams whose filters
+// are in the configuration. Streams with a header may be concatenated; nothing else may follow the last one.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::byte kXzMagic[] = {std::byte{0xFD}, std::byte{'7'}, std::byte{'z'},
                                   std::byte{'X'},  std::byte{'Z'}, std::byte{0}};
-// Of an .lzma stream: properties, size of the dictionary, decoded size.
+// Header of an .lzma stream: properties, dictionary size, decoded size.
 constexpr std::size_t kAloneHeaderBytes = 13;
 
 class LzmaCodec final : public StreamCodec {
@@ -29,7 +29,7 @@ class LzmaCodec final : public StreamCodec {
     do {
       HEADRACE_TRY(decode_one(stream, at, own));
     } while (at < stream.src_bytes && config_->format != LzmaFormat::kRaw);
-    // Nothing tells a second raw stream from damage: to LZMA2 any zero is one.
+    // A second raw stream cannot be told from damage: LZMA2 accepts any zero byte as a stream.
     if (at < stream.src_bytes) return corrupt("lzma: %zu bytes follow the raw stream", stream.src_bytes - at);
     return {};
   }
@@ -57,7 +57,8 @@ class LzmaCodec final : public StreamCodec {
     if (stream.src_bytes - at < kAloneHeaderBytes) {
       return corrupt("lzma: .lzma stream at byte %zu is cut off after %zu bytes", begin, stream.src_bytes);
     }
-    // liblzma allocates the dictionary that the header asks for, so it gets a header that asks for what is needed.
+    // liblzma allocates the dictionary that the header declares, so it gets a modified header that declares only what
+    // is needed.
     std::uint8_t header[kAloneHeaderBytes];
     std::memcpy(header, stream.src + at, sizeof header);
     std::uint32_t dictionary = 0;
@@ -68,7 +69,7 @@ class LzmaCodec final : public StreamCodec {
     if (result != LZMA_OK) return lzma_failure(result, what, begin, stream);
     scratch.coder.next_in = header;
     scratch.coder.avail_in = sizeof header;
-    // Without room for output it would not read even the header, which gives none.
+    // Without room for output, liblzma would not read the header, although that produces none.
     std::uint8_t nothing;
     scratch.coder.next_out = &nothing;
     scratch.coder.avail_out = 1;
@@ -83,7 +84,7 @@ class LzmaCodec final : public StreamCodec {
   Status decode_raw(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) const {
     const char* const what = "raw stream";
     LzmaFilters::FilterList chain = config_->filters.chain();
-    // A chain ends with LZMA1 or LZMA2, as was checked.
+    // The chain ends with LZMA1 or LZMA2; reading the configuration checked this.
     lzma_filter* last = chain.filters;
     while (last[1].id != LZMA_VLI_UNKNOWN) ++last;
     lzma_options_lzma options = *static_cast<const lzma_options_lzma*>(last->options);

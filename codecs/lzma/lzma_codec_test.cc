@@ -1,5 +1,5 @@
-// Every container and filter chain that Python's lzma module writes decodes; checks are verified, only padding may
-// follow, and no header makes the decoder allocate more than the chunk.
+// Decodes every container and filter chain that Python's lzma module writes; verifies checks, accepts only padding
+// after the last stream, and never allocates more than the chunk's size because of a header.
 #include <lzma.h>
 #include <malloc.h>
 
@@ -36,7 +36,7 @@ constexpr std::string_view kXzX86Sha256 =
 
 struct Vector {
   std::string_view config, hex;
-  std::size_t padding = 0;  // what may follow
+  std::size_t padding = 0;  // trailing bytes that are allowed
 };
 constexpr Vector kVectors[] = {
     {R"({"format":1,"check":-1,"preset":null,"filters":null})", kXz, 4},
@@ -113,7 +113,7 @@ TEST(LzmaCodec, StreamsConcatenate) {
   }
 }
 
-// Without a header nothing tells a second stream from damage.
+// Without a header, a second stream cannot be told from damage.
 TEST(LzmaCodec, RawStreamIsOne) {
   const char* const config = R"({"format":3,"filters":[{"id":33,"preset":0}]})";
   const Bytes plain = sample(1000, Content::kText), one = encode(config, plain);
@@ -138,10 +138,10 @@ TEST(LzmaCodec, PaddingOfXz) {
 
 std::size_t mapped_bytes() { return mallinfo2().hblkhd + mallinfo2().uordblks; }
 
-// Headers that ask for a dictionary of 4 GiB: what is allocated follows from the size of the chunk.
+// Headers that declare a dictionary of 4 GiB: the chunk's size bounds the allocation.
 TEST(LzmaCodec, DictionaryIsNoLargerThanTheChunk) {
   Bytes xz = from_hex(kXz);
-  ASSERT_EQ(xz[16], std::byte{22});  // LZMA2's only property, which stands for 8 MiB
+  ASSERT_EQ(xz[16], std::byte{22});  // LZMA2's only property, which means 8 MiB
   xz[16] = std::byte{40};
   const std::uint32_t crc = lzma_crc32(reinterpret_cast<const std::uint8_t*>(&xz[12]), 8, 0);
   std::memcpy(&xz[20], &crc, sizeof crc);
@@ -161,7 +161,7 @@ TEST(LzmaCodec, DictionaryIsNoLargerThanTheChunk) {
     const Status status = codec->decode(one, scratch.get());
     EXPECT_TRUE(status.ok()) << config << ": " << status.to_string();
     EXPECT_EQ(out, to_bytes(kText));
-    EXPECT_LT(mapped_bytes() - before, std::size_t{1} << 20) << config;  // kept by the scratch, so still there
+    EXPECT_LT(mapped_bytes() - before, std::size_t{1} << 20) << config;  // the scratch keeps it, so it is still mapped
   }
 }
 
@@ -176,7 +176,7 @@ TEST(LzmaCodec, BombIsRefused) {
 
 TEST(LzmaCodec, UnknownFilterIsUnsupported) {
   Bytes xz = from_hex(kXz);
-  xz[14] = std::byte{0x2A};  // an identifier that is not taken
+  xz[14] = std::byte{0x2A};  // an unsupported filter identifier
   const std::uint32_t crc = lzma_crc32(reinterpret_cast<const std::uint8_t*>(&xz[12]), 8, 0);
   std::memcpy(&xz[20], &crc, sizeof crc);
   EXPECT_EQ(Decoder(*make("lzma", "{}", 2))(xz, kText.size()).status.code(), Code::kUnsupported);

@@ -10,7 +10,7 @@ class LzmaEncoder final : public Encoder {
   LzmaEncoder(const LzmaEncoder&) = delete;
   LzmaEncoder& operator=(const LzmaEncoder&) = delete;
 
-  // LZMA2 stores what it cannot compress, LZMA1 has no such means.
+  // LZMA2 stores incompressible data; LZMA1 cannot.
   std::size_t bound_bytes(std::size_t plain_bytes) const override {
     return config_->format == LzmaFormat::kXz ? lzma_stream_buffer_bound(plain_bytes) + 1024
                                               : plain_bytes + plain_bytes / 5 + 1024;

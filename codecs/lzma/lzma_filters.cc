@@ -12,12 +12,12 @@ namespace {
 bool is_lzma(lzma_vli id) { return id == LZMA_FILTER_LZMA1 || id == LZMA_FILTER_LZMA2; }
 bool is_bcj(lzma_vli id) { return id >= LZMA_FILTER_X86 && id <= LZMA_FILTER_SPARC; }
 
-// A number under `key` of a filter, if it is there; refuses another value than 0..max.
+// The number under `key` of a filter, if present; refuses values outside 0..max.
 std::optional<std::uint64_t> number(ConfigReader& reader, const base::Json& item, const char* key,
                                     std::uint64_t max = UINT32_MAX) {
   const auto found = item.find(key);
   if (found == item.end()) return std::nullopt;
-  // A negative number reads as one beyond every maximum.
+  // A negative number converts to one above every maximum.
   if (!found->is_number_integer() || found->get<std::uint64_t>() > max) {
     reader.refuse("filters",
                   std::string("has a filter whose '") + key + "' is not an integer in 0.." + std::to_string(max));
@@ -26,7 +26,7 @@ std::optional<std::uint64_t> number(ConfigReader& reader, const base::Json& item
   return found->get<std::uint64_t>();
 }
 
-// Python refuses other keys, so nobody has written them; one left out could change what bytes mean.
+// Python refuses other keys, so no writer uses them; ignoring one could change the meaning of the bytes.
 void refuse_other_keys(ConfigReader& reader, const base::Json& item, std::initializer_list<std::string_view> known) {
   for (const auto& member : item.items()) {
     bool found = member.key() == "id";

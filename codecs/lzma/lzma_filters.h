@@ -1,4 +1,4 @@
-// What numcodecs' "lzma" configuration says, in liblzma's terms: Python's lzma module gives the numbers their meaning.
+// The "lzma" configuration of numcodecs in liblzma's terms; Python's lzma module defines the numbers.
 #pragma once
 
 #include <lzma.h>
@@ -14,7 +14,7 @@ namespace headrace::codec {
 // Python's FORMAT_*.
 enum class LzmaFormat : std::uint8_t { kAuto = 0, kXz = 1, kAlone = 2, kRaw = 3 };
 
-// Filters in encoding order, with the memory their options lie in.
+// Filters in encoding order; owns the memory of their options.
 class LzmaFilters {
  public:
   bool empty() const noexcept { return specs_.empty(); }
@@ -24,7 +24,7 @@ class LzmaFilters {
   };
   FilterList chain() const noexcept;
 
-  // Takes "filters" from the configuration.
+  // Reads "filters" from the configuration.
   static LzmaFilters read(ConfigReader& reader);
 
  private:
@@ -47,7 +47,7 @@ struct LzmaConfig {
 
 Result<LzmaConfig> read_lzma_config(const base::Json& config, const CodecArgs& context);
 
-// An encoder for this configuration. kUnsupported where a format is only read.
+// Makes an encoder for this configuration. Fails with kUnsupported for formats that can only be read.
 Result<std::unique_ptr<Encoder>> make_lzma_encoder(std::shared_ptr<const LzmaConfig> config);
 
 }  // namespace headrace::codec

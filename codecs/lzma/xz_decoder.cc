@@ -19,7 +19,7 @@ Status cut(const char* what, std::size_t at, const EncodedStream& stream) {
   return corrupt("lzma: %s at byte %zu is cut off after %zu bytes", what, at, stream.src_bytes);
 }
 
-// The block whose header starts at `at`. Leaves its sizes in `block`.
+// Decodes the block whose header starts at `at`. Stores its sizes in `block`.
 Status decode_block(EncodedStream& stream, std::size_t& at, lzma_block& block, LzmaScratch& scratch) {
   const char* const what = "block of the .xz stream";
   const std::size_t begin = at;
@@ -81,7 +81,7 @@ Status run_lzma_coder(const char* what, EncodedStream& stream, std::size_t& at, 
   lzma_stream& coder = scratch.coder;
   for (;;) {
     const std::size_t from = stream.src_bytes - at, room = stream.dst_capacity - stream.dst_bytes;
-    // The end of the stream may come without another byte; only one that does come is too many.
+    // With the output full, the stream may still end without another byte. Only an actual extra byte is an error.
     std::uint8_t one_too_many;
     coder.next_in = u8(stream.src + at);
     coder.avail_in = from;
@@ -118,7 +118,7 @@ Status decode_xz(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch) {
   if (scratch.index == nullptr) return Status::out_of_memory();
   for (;;) {
     if (at == stream.src_bytes) return cut(what, begin, stream);
-    if (stream.src[at] == std::byte{0}) break;  // where a block has its size, the index has a zero
+    if (stream.src[at] == std::byte{0}) break;  // an index begins with a zero, where a block has its header size
     lzma_block block{};
     block.version = 1;
     block.check = flags.check;

@@ -1,5 +1,5 @@
-// The .xz container, taken apart here and not by liblzma's own stream decoder: that one allocates the dictionary that a
-// header asks for, up to 4 GiB. No match reaches back further than the output, so none needs to be larger.
+// Parses the .xz container without liblzma's stream decoder, because that allocates the dictionary that a header
+// declares, up to 4 GiB. No match reaches back further than the output, so no larger dictionary is needed.
 #pragma once
 
 #include <lzma.h>
@@ -21,17 +21,17 @@ struct LzmaScratch final : Scratch {
   lzma_index_hash* index = nullptr;
 };
 
-// The dictionary such a stream needs at most, of the `asked` bytes.
+// The dictionary size to allocate: at most `asked`, and at most what the stream's output needs.
 std::uint32_t enough_dictionary(std::uint32_t asked, const EncodedStream& stream) noexcept;
 
-// Runs `scratch.coder`, which has been initialised, to its end: from stream.src + at, which becomes the end of what it
-// took, to stream.dst + stream.dst_bytes. `what` is for messages.
+// Runs the initialised `scratch.coder` to its end. Reads from stream.src + at and moves `at` past the input; writes to
+// stream.dst + stream.dst_bytes. `what` is for messages.
 Status run_lzma_coder(const char* what, EncodedStream& stream, std::size_t& at, LzmaScratch& scratch);
 
-// What one of liblzma's functions said about the bytes at `at`.
+// The status for an error code that a liblzma function returned for the bytes at `at`.
 Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const EncodedStream& stream) noexcept;
 
-// One .xz stream at `at`, and the padding behind it. ["The .xz File Format" 1.2.1, section 2]
+// Decodes one .xz stream at `at`, and the padding after it. ["The .xz File Format" 1.2.1, section 2]
 Status decode_xz(EncodedStream& stream, std::size_t& at, LzmaScratch& scratch);
 
 }  // namespace headrace::codec

@@ -1,5 +1,5 @@
-// packbits as numcodecs has it: bools as bits, the first in the highest, behind one byte with the number of bits that
-// pad the last byte. The registered v3 codec of the same name is another: packbits_v3.
+// numcodecs' packbits: bools as bits, the first in the highest bit, after one byte with the number of bits that pad the
+// last byte. The registered v3 codec of the same name is a different one: packbits_v3.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -25,7 +25,7 @@ class PackbitsEncoder final : public Encoder {
   }
 };
 
-// Eight bools for each byte.
+// The eight bools of each byte value.
 constexpr std::array<std::array<unsigned char, 8>, 256> make_table() {
   std::array<std::array<unsigned char, 8>, 256> table{};
   for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -39,7 +39,7 @@ class PackbitsCodec final : public ValueCodec {
  public:
   PackbitsCodec() : ValueCodec({Number::kUint8}, {Number::kBool}) {}
   std::string_view name() const noexcept override { return "packbits"; }
-  // Bytes have no order.
+  // Bytes have no byte order.
   std::unique_ptr<StreamCoder> make_big_endian_coder() const override { return std::make_unique<PackbitsCodec>(); }
 
   Status enter(Representation& elements) const override {

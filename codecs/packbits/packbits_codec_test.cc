@@ -1,11 +1,11 @@
-// Bits from the highest down, behind the number that pads the last byte.
+// Bits from the highest down, after the number of padding bits in the last byte.
 #include "base/json.h"
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {
 namespace {
 
-// The example of the documentation of numcodecs.
+// The example in numcodecs' documentation.
 TEST(PackbitsCodec, SameAsNumcodecs) {
   const auto codec = make("packbits", "{}", 2);
   EXPECT_EQ(Decoder(*codec)(to_bytes("\x04\x90"), 4).bytes, to_bytes(std::string_view("\1\0\0\1", 4)));

@@ -1,5 +1,5 @@
-// packbits on the GPU: a thread makes eight bools of a byte. Included by packbits_stage.cu, and by tests that run it on
-// the CPU.
+// packbits on the GPU: each thread expands a byte to eight bools. Included by packbits_stage.cu, and by tests that run
+// it on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace headrace::codec::gpu {
 
 constexpr unsigned kPackbitsThreads = 256;
-constexpr std::uint64_t kPackbitsTile = 8 * kPackbitsThreads;  // stored bytes of a thread block
+constexpr std::uint64_t kPackbitsTile = 8 * kPackbitsThreads;  // stored bytes per thread block
 
 struct PackbitsJob {
   bool exact = true;

@@ -1,6 +1,6 @@
-// packbits as registered for v3: some bits of each number, one number behind the other from the lowest bit of the first
-// byte on. [registered codec "packbits"] An array -> bytes codec, unlike the one of numcodecs, which also counts bits
-// from the highest.
+// packbits as registered for v3: some bits of each number, concatenated from the lowest bit of the first byte on.
+// [registered codec "packbits"] An array -> bytes codec, unlike that of numcodecs, which also counts bits from the
+// highest.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -16,7 +16,7 @@ namespace {
 
 enum class PaddingByte : std::uint8_t { kFirst, kLast, kNone };
 
-// The numbers of one element: what the registration calls components.
+// One of the numbers that make up an element; the registration calls them components.
 struct Component {
   unsigned width_bytes = 1;
   unsigned bits = 8;
@@ -90,7 +90,7 @@ class PackbitsV3Codec final : public ArrayToBytes, public CheckedCoder {
 
  private:
   bool is_whole() const noexcept { return bits_ == 8 * component_.width_bytes; }
-  // zarrs writes whole numbers as `bytes` does and leaves the byte out, which is then 0; the length tells.
+  // zarrs writes whole numbers like `bytes`, without the padding byte, which would be 0; the length tells which.
   bool may_lack_padding_byte() const noexcept { return is_whole() && padding_ != PaddingByte::kNone; }
   std::uint64_t padded_bits(std::uint64_t count) const noexcept { return count * bits_; }
   std::uint64_t packed_bytes(std::uint64_t decoded_bytes) const noexcept {
@@ -112,7 +112,7 @@ class PackbitsV3Codec final : public ArrayToBytes, public CheckedCoder {
       std::uint64_t value = low >> shift;
       if (shift + bits_ > 64) value |= std::to_integer<std::uint64_t>(packed[at + 8]) << (64 - shift);
       value = (value & mask) << first_bit_;
-      // Up to the width of the number; what is above it is cut off.
+      // Sign-extends to 64 bits; memcpy truncates to the width of the number.
       value = (value ^ sign) - sign;
       std::memcpy(out, &value, component_.width_bytes);
     }
@@ -123,7 +123,7 @@ class PackbitsV3Codec final : public ArrayToBytes, public CheckedCoder {
   PaddingByte padding_;
 };
 
-// null stands for the default.
+// null means the default.
 std::optional<unsigned> read_bit(ConfigReader& reader, const char* key) {
   const base::Json* value = reader.any(key, Need::kOptional);
   if (value == nullptr || value->is_null()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Bits of each number from the lowest up, against the registration's definition bit by bit.
+// Bits of each number from the lowest up, compared bit by bit with the registration's definition.
 #include <random>
 
 #include "base/json.h"
@@ -81,7 +81,7 @@ TEST(PackbitsV3Codec, EveryRangeOfBitsOfEveryType) {
   }
 }
 
-// zarrs leaves the byte out where numbers are whole; the registration has it.
+// zarrs omits the padding byte of whole numbers; the registration requires it.
 TEST(PackbitsV3Codec, WholeNumbersWithAndWithoutPaddingByte) {
   const auto codec = packbits("int16", R"({"padding_encoding":"last_byte","first_bit":null,"last_bit":null})");
   Decoder decode(*codec);

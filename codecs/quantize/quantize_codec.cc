@@ -1,5 +1,5 @@
-// quantize as numcodecs has it: floats rounded to some decimal digits, perhaps stored as narrower floats. Rounding is
-// not undone, so what decoding has to do is the cast.
+// numcodecs' quantize: floats rounded to some decimal digits, possibly stored as narrower floats. Rounding is not
+// undone, so decoding is just the cast.
 #include "base/json.h"
 #include "codec/config_reader.h"
 #include "codec/element_codec.h"

@@ -1,7 +1,7 @@
 // reshape: other axes for the same elements in the same C order. [registered codec "reshape"]
 //
-// Decodes nothing, since no element moves: the layout in which the elements entered stays theirs. Only axes that move
-// behind it cost a pass (Representation).
+// Decodes nothing, since no element moves: the elements keep the layout in which they entered. Only axes that a later
+// codec permutes cost a pass (Representation).
 #include <optional>
 #include <utility>
 
@@ -14,7 +14,7 @@
 namespace headrace::codec {
 namespace {
 
-// What the configuration says of one axis of the output.
+// How the configuration defines one axis of the output.
 struct Axis {
   enum class Kind : std::uint8_t { kSize, kInputs, kRest };
   Kind kind = Kind::kSize;
@@ -26,7 +26,7 @@ constexpr std::size_t kMaxRank = 32;
 
 using Shape = std::vector<std::uint64_t>;
 
-// Product of shape[begin..end); nothing if it does not fit.
+// Product of shape[begin..end); nullopt on overflow.
 std::optional<std::uint64_t> product(const Shape& shape, std::size_t begin, std::size_t end) {
   std::uint64_t out = 1;
   for (std::size_t i = begin; i < end; ++i) {
@@ -61,7 +61,7 @@ class ReshapeCodec final : public ArrayToArray {
       if (axes_[i].inputs.empty()) continue;
       const auto size = product(shape, axes_[i].inputs.front(), axes_[i].inputs.back() + 1);
       if (!size) return corrupt("codec 'reshape': shape[%zu] is larger than 2^64", i);
-      // Axes left out in between may only have one element, as is checked below.
+      // Axes omitted in between must have a single element, which is checked below.
       out[i] = *size;
     }
     const auto before = product(shape, 0, shape.size());
@@ -85,7 +85,7 @@ class ReshapeCodec final : public ArrayToArray {
   }
 
  private:
-  // An axis that names input axes is where those are: as many elements before it and behind it.
+  // An axis that names input axes must be at their position: with as many elements before it and after it.
   Status check_inputs(std::size_t i, const Shape& in, const Shape& out) const {
     const Axis& axis = axes_[i];
     if (axis.inputs.empty()) return {};
@@ -101,13 +101,13 @@ class ReshapeCodec final : public ArrayToArray {
   std::vector<Axis> axes_;
 };
 
-// Empty, and refused, if it is none of what the specification has.
+// Returns an empty axis, and refuses it, if the value has none of the specified forms.
 Axis read_axis(const base::Json& value, ConfigReader& reader) {
   Axis axis;
   if (value.is_array()) {
     axis.kind = Axis::Kind::kInputs;
     for (const base::Json& input : value) {
-      // A negative number reads as one beyond every rank.
+      // A negative number converts to one above every rank.
       if (!input.is_number_integer() || input.get<std::uint64_t>() >= kMaxRank) {
         reader.refuse("shape", "names an axis that no array has");
         return axis;

@@ -1,4 +1,4 @@
-// The shapes that the registration of "reshape" allows and forbids, and chains in which axes move around it.
+// The shapes that the registration of "reshape" allows and forbids, and chains that permute axes around it.
 #include <numeric>
 
 #include "base/json.h"
@@ -35,7 +35,7 @@ TEST(ReshapeCodec, ShapesOfTheRegistration) {
   EXPECT_EQ(*reshaped(R"({"shape":[2,120]})", {5, 4, 4, 3}), (Shape{2, 120}));
   EXPECT_EQ(*reshaped(R"({"shape":[[0],1,[1]]})", {5, 4}), (Shape{5, 1, 4}));
   EXPECT_EQ(*reshaped(R"({"shape":[[],[0]]})", {5}), (Shape{1, 5}));
-  EXPECT_EQ(*reshaped(R"({"shape":[[0,2]]})", {5, 1, 4}), (Shape{20}));  // the axis left out has one element
+  EXPECT_EQ(*reshaped(R"({"shape":[[0,2]]})", {5, 1, 4}), (Shape{20}));  // the omitted axis has one element
   EXPECT_EQ(*reshaped(R"({"shape":[]})", {1, 1}), (Shape{}));
   EXPECT_EQ(*reshaped(R"({"shape":[1,-1]})", {}), (Shape{1, 1}));
   EXPECT_EQ(*reshaped(R"({"shape":[[0,1]]})", {0, 4}), (Shape{0}));
@@ -71,7 +71,7 @@ TEST(ReshapeCodec, Configuration) {
   EXPECT_EQ(try_make("reshape", R"({"shape":[)" + many + "]}").status().code(), Code::kUnsupported);
 }
 
-// A chain against the definition: every codec encodes by brute force.
+// A chain by the definition: every codec encodes by brute force.
 struct Reference {
   Shape shape;
   std::vector<std::uint16_t> elements;  // C order
@@ -121,7 +121,7 @@ TEST(ReshapeCodec, ChainsInWhichAxesMove) {
       {kDelta, kTranspose201, kDelta},
       {kTranspose201, kDelta, kTranspose021, kTo6x4, kTranspose10, kDelta},
       {kFlat, kDelta, kTo6x4, kTranspose10, kDelta},
-      {kDelta, kTranspose201, kTranspose201, kTranspose201},  // the last one is back in order
+      {kDelta, kTranspose201, kTranspose201, kTranspose201},  // the last one restores the order
   };
   const DataType dtype = numeric_type("uint16");
   for (std::size_t number = 0; number < chains.size(); ++number) {
@@ -152,7 +152,7 @@ TEST(ReshapeCodec, ChainsInWhichAxesMove) {
       const Status status = made->decode(std::as_bytes(std::span(encoded.elements)),
                                          std::as_writable_bytes(std::span(stored)), workspace);
       ASSERT_TRUE(status.ok()) << status.to_string();
-      // As the assemble step reads them.
+      // Reads them like the assemble step.
       for (std::size_t i = 0; i < 24; ++i) {
         const std::size_t index[] = {i / 12, i / 4 % 3, i % 4};
         std::int64_t at = 0;
@@ -163,7 +163,7 @@ TEST(ReshapeCodec, ChainsInWhichAxesMove) {
         if (made->layout().byte_swapped) decoded[i] = __builtin_bswap16(decoded[i]);
       }
       EXPECT_EQ(decoded, plain);
-      // Nothing is written that could not be: elements go in as they are, or the writer is told.
+      // A chain either encodes elements in place, or the writer gets an error.
       EXPECT_EQ(codec::ChainEncoder::make(*made).ok(), !made->reorders());
     }
   }

@@ -1,7 +1,8 @@
-// scale_offset, registered for Zarr v3: (x - offset) * scale in the arithmetic of the array's type, which stays.
+// scale_offset, registered for Zarr v3: (x - offset) * scale in the arithmetic of the array's type, which does not
+// change.
 //
-// Decoding is stored / scale + offset. An integer that the scale does not divide, or a sum that does not fit, is
-// corrupt: the specification has no rounding for it.
+// Decoding is stored / scale + offset. An integer that is not divisible by the scale, or a sum that overflows, is
+// corrupt: the specification defines no rounding for it.
 #include "base/json.h"
 #include "codec/config_reader.h"
 #include "codec/element_codec.h"

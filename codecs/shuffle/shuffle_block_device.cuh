@@ -1,5 +1,5 @@
-// What the ways of undoing a filter share: a block, where its planes are, and loads that stay inside of them. Device
-// code without a CUDA header.
+// Shared by all the un-shuffles: a block, the positions of its planes, and loads that stay inside of them. Device code
+// without a CUDA header.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ enum class Filter : std::uint32_t { kNone, kBytes, kBits };
 
 constexpr unsigned kTileBytes = 16384;
 constexpr unsigned kMaxWidth = 255;
-constexpr unsigned kThreads = 256;      // of a block
+constexpr unsigned kThreads = 256;      // per thread block
 constexpr unsigned kPlanePadWords = 1;  // see Tile
 
-// Elements in a tile: a multiple of 32, so that tiles of bits are whole words.
+// Elements in a tile: a multiple of 32, so that tiles of bits consist of whole words.
 __host__ __device__ constexpr unsigned tile_items(unsigned width) { return kTileBytes / width / 32 * 32; }
 __host__ __device__ constexpr unsigned tile_bytes(unsigned width) { return tile_items(width) * width; }
 
-// What was filtered as a whole: a Blosc block, or a chunk.
+// The unit that was filtered: a Blosc block, or a chunk.
 struct Block {
-  const Byte* src = nullptr;            // the planes one after the other, then the bytes of no whole element
-  const Byte* const* planes = nullptr;  // or each plane's place, in shared memory; bytes is then width * plane length
-  const bool* skip = nullptr;           // with planes and no filter: those that are in dst already
+  const Byte* src = nullptr;            // the planes one after the other, then the bytes of an incomplete last element
+  const Byte* const* planes = nullptr;  // or a pointer per plane, in shared memory; bytes is then width * plane length
+  const bool* skip = nullptr;           // with planes and no filter: those that are already in dst
   Byte* dst = nullptr;
   U64 bytes = 0;
   unsigned width = 1;  // 1..255
@@ -46,7 +46,7 @@ __device__ inline unsigned skew(const T* at) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at));
 }
 
-// Four bytes of any alignment. REQUIRES: they, and up to 3 bytes before and 7 after `at`, may be read.
+// Loads four bytes of any alignment. REQUIRES: these, and up to 3 bytes before and 7 after `at`, are readable.
 __device__ inline unsigned load4_inside(const Byte* at) {
   const unsigned shift = skew(at) % 4;
   const unsigned* words = reinterpret_cast<const unsigned*>(at - shift);

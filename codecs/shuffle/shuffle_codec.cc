@@ -1,4 +1,4 @@
-// shuffle as numcodecs has it: byte j of every element, then byte j + 1. The size stays as it was.
+// numcodecs' shuffle: byte 0 of every element, then byte 1, and so on. The size does not change.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -11,7 +11,7 @@
 namespace headrace::codec {
 namespace {
 
-constexpr std::size_t kMaxDeviceItemBytes = 255;  // of shuffle_device.cuh
+constexpr std::size_t kMaxDeviceItemBytes = 255;  // limit of shuffle_device.cuh
 
 class ShuffleEncoder final : public Encoder {
  public:
@@ -51,7 +51,7 @@ class ShuffleCodec final : public StreamCodec {
  protected:
   Status decode_stream(EncodedStream& stream, Scratch*) const override {
     HEADRACE_TRY(check_size("shuffle", stream.src_bytes, stream));
-    if (item_bytes_ <= 1) {  // 0 too: numcodecs takes both and leaves the bytes alone
+    if (item_bytes_ <= 1) {  // numcodecs accepts 0 and 1 and leaves the bytes unchanged
       std::memcpy(stream.dst, stream.src, stream.src_bytes);
     } else if (stream.src_bytes % item_bytes_ != 0) {  // numcodecs neither writes nor reads these
       return corrupt("shuffle: %zu bytes are no whole number of elements of %zu bytes", stream.src_bytes, item_bytes_);

@@ -1,4 +1,5 @@
-// Same bytes as numcodecs' shuffle; a size that is no whole number of elements is an error, as there.
+// Decodes to the same bytes as numcodecs' shuffle; refuses sizes that are not a whole number of elements, as numcodecs
+// does.
 #include "tests/support/codec_testing.h"
 
 namespace headrace::test {

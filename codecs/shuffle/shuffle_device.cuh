@@ -1,15 +1,15 @@
-// Device code of the un-shuffles: bytes, Blosc's bits, and the plain copy of what no filter touched.
+// Device code of the un-shuffles: bytes, Blosc's bits, and the plain copy of unfiltered data.
 //
-// Included by shuffle_stage.cu and by Blosc's, and by tests that run it on the CPU. What the filters do is defined by
-// src/codec/unshuffle.h: plane j holds byte j of every element; rows 8 j .. 8 j + 7 hold its bits.
+// Included by shuffle_stage.cu, by Blosc's stage, and by tests that run it on the CPU. src/codec/unshuffle.h defines
+// the filters: plane j holds byte j of every element; rows 8 j .. 8 j + 7 hold its bits.
 //
-// A thread block does a tile of at most 16 KiB. Elements of 2, 4 and 8 bytes are joined in registers, straight from
-// the planes to 16-byte stores. All else goes through shared memory: planes are fetched in words, bits transposed eight
-// rows at a time, and the elements put together from there. Each way is a kernel of its own: side by side in one they
-// would share, and spill, its registers.
+// A thread block processes a tile of at most 16 KiB. Elements of 2, 4 and 8 bytes are joined in registers, from the
+// planes to 16-byte stores. Everything else goes through shared memory: planes are loaded in words, bits are transposed
+// eight rows at a time, and the elements are assembled from there. Each way is a separate kernel: in a single one, all
+// would need the registers of the largest, and spill.
 //
-// Planes may have any alignment and dst too. No load reaches over the edge of a plane, not even within a word: the
-// page behind may not be there.
+// Planes and dst may have any alignment. No load crosses the edge of a plane, not even within a word, as the next page
+// may be unmapped.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace headrace::codec::gpu::shuffle {
 
 // ---- copy ----
 
-// Units of 16 bytes that begin 4 * kWords + shift bytes behind an aligned address.
+// Copies units of 16 bytes that begin 4 * kWords + shift bytes after an aligned address.
 template <unsigned kWords>
 __device__ inline void copy_shifted(uint4* to, const uint4* from, U64 units, unsigned shift, unsigned thread,
                                     unsigned threads) {
@@ -30,7 +30,8 @@ __device__ inline void copy_shifted(uint4* to, const uint4* from, U64 units, uns
   for (U64 i = thread; i < units; i += kBatch * threads) {
     uint4 low[kBatch], high[kBatch];
     HEADRACE_SHUFFLE_UNROLL for (unsigned k = 0; k < kBatch; ++k) {
-      const U64 at = i + k * threads < units ? i + k * threads : units - 1;  // no branch keeps the loads apart
+      // No branch, so that the loads are issued together.
+      const U64 at = i + k * threads < units ? i + k * threads : units - 1;
       low[k] = from[at];
       high[k] = from[at + 1];
     }
@@ -46,9 +47,9 @@ __device__ inline void copy_shifted(uint4* to, const uint4* from, U64 units, uns
   }
 }
 
-// A thread block copies bytes of any alignment.
+// Copies bytes of any alignment, by a thread block.
 __device__ inline void block_copy(Byte* dst, const Byte* src, U64 bytes, unsigned thread, unsigned threads) {
-  // The first bytes one by one until dst is aligned and the aligned 16 bytes that src lies in are inside.
+  // Copies single bytes until dst is aligned and the aligned 16 bytes that contain src are inside the source.
   unsigned head = (16 - skew(dst) % 16) % 16;
   const unsigned off = (skew(src) + head) % 16;
   if (head < off) head += 16;
@@ -71,7 +72,7 @@ __device__ inline void block_copy(Byte* dst, const Byte* src, U64 bytes, unsigne
     }
     for (; i < units; i += threads) to[i] = from[i];
   } else {
-    --units;  // its second aligned 16 bytes may reach over the end
+    --units;  // its second aligned 16 bytes may reach past the end
     const unsigned shift = off % 4;
     switch (off / 4) {
       case 0:
@@ -90,7 +91,7 @@ __device__ inline void block_copy(Byte* dst, const Byte* src, U64 bytes, unsigne
   for (U64 i = head + units * 16 + thread; i < bytes; i += threads) dst[i] = src[i];
 }
 
-// Bytes [first, last) of a block whose parts lie at their planes.
+// Copies bytes [first, last) of a block, whose planes may be separate.
 __device__ inline void copy_parts(const Block& block, U64 first, U64 last, unsigned thread, unsigned threads) {
   if (block.planes == nullptr) {
     block_copy(block.dst + first, block.src + first, last - first, thread, threads);
@@ -106,11 +107,11 @@ __device__ inline void copy_parts(const Block& block, U64 first, U64 last, unsig
 
 // ---- a tile ----
 
-// The ways of undoing a filter.
+// The kernels that undo a filter.
 enum class UnshuffleWay : std::uint32_t { kCopy, kTwo, kFour, kEight, kBits, kAny };
 constexpr unsigned kPaths = 6;
 
-// The fastest way that does every block of block_bytes, one after the other in dst.
+// The fastest way that can process every block of block_bytes, with the blocks adjacent in dst.
 __host__ __device__ inline UnshuffleWay path_of(Filter filter, unsigned width, const Byte* dst, U64 block_bytes) {
   if (filter == Filter::kNone || (filter == Filter::kBytes && width == 1)) return UnshuffleWay::kCopy;
   if (filter == Filter::kBits) return UnshuffleWay::kBits;
@@ -141,14 +142,14 @@ void with_path(UnshuffleWay path, const Work& work) {
       return work(std::integral_constant<UnshuffleWay, UnshuffleWay::kAny>());
   }
 }
-// Thread blocks that a multiprocessor has at once, from the registers that a path needs.
+// Resident thread blocks per multiprocessor, given the registers that a path needs.
 constexpr unsigned blocks_per_unit(UnshuffleWay path) {
   return path == UnshuffleWay::kTwo || path == UnshuffleWay::kFour ? 6 : 5;
 }
 
-// Bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has kSharedWords<kPath>.
-// REQUIRES: path_of() gave this path, if for an aligned dst; every thread of the block is here, with the same
-// arguments.
+// Un-filters bytes [tile * tile_bytes(width), ...) of the block, by a whole thread block. `shared` has
+// kSharedWords<kPath>. REQUIRES: path_of() returned this path, possibly for an aligned dst; every thread of the block
+// calls this with the same arguments.
 template <UnshuffleWay kPath>
 __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* shared, unsigned thread,
                                      unsigned threads) {
@@ -161,14 +162,14 @@ __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* sha
     return;
   }
   const U64 items = block.bytes <= 0xffffffffu ? static_cast<unsigned>(block.bytes) / width : block.bytes / width;
-  if (kPath == UnshuffleWay::kBits && items % 8 != 0) {  // Blosc leaves such a block as it is
+  if (kPath == UnshuffleWay::kBits && items % 8 != 0) {  // Blosc leaves such a block unfiltered
     copy_parts(block, first_byte, last_byte, thread, threads);
     return;
   }
   const U64 first = tile * most;
   const U64 last = items - first < most ? items : first + most;
   const U64 whole = items * width;
-  if (last_byte > whole) {  // what is left after the last element; a block in planes has none
+  if (last_byte > whole) {  // bytes after the last whole element; a block in planes has none
     const U64 from = first_byte > whole ? first_byte : whole;
     for (U64 i = from + thread; i < last_byte; i += threads) block.dst[i] = block.src[i];
   }
@@ -182,7 +183,7 @@ __device__ inline void unfilter_tile(const Block& block, U64 tile, unsigned* sha
   } else {
     const unsigned count = static_cast<unsigned>(last - first);
     const Tile<kPath == UnshuffleWay::kBits> shared_tile{shared, most / 4 + kPlanePadWords};
-    __syncthreads();  // the tile before has been read
+    __syncthreads();  // all threads have read the previous tile
     if constexpr (kPath == UnshuffleWay::kBits) {
       fetch_bits(block, items, first, count, shared_tile, thread, threads);
     } else {
@@ -202,12 +203,12 @@ __device__ inline U64 outcome_word(unsigned stage, U64 position, device::DecodeR
   constexpr U64 kMost = (U64{1} << 44) - 1;
   return static_cast<U64>(stage & 15) << 52 | (position < kMost ? position : kMost) << 8 | static_cast<U64>(reason);
 }
-// The first error of a chunk wins.
+// The lowest outcome of a chunk wins, which is its first error.
 __device__ inline void lower_outcome(std::uint64_t* outcomes, unsigned chunk, U64 word) {
   atomicMin(reinterpret_cast<U64*>(outcomes + chunk), word);
 }
 
-// This thread block's share [first, last) of `total` tiles: neighbours, so that what is looked up once serves many.
+// This thread block's share [first, last) of `total` tiles. Its tiles are adjacent, so that one lookup serves many.
 struct Share {
   U64 first, last;
 };
@@ -237,7 +238,7 @@ __device__ inline void unshuffle_chunks_body(const ChunksJob& job, unsigned* sha
     const unsigned i = static_cast<unsigned>(t / job.tiles_per_chunk);
     const U64 tile = t - i * job.tiles_per_chunk;
     const device::gpu::Chunk chunk = job.chunks[i];
-    // Each tile comes to the same verdict: it must not depend on what the first one writes.
+    // Each tile computes the verdict itself, from values that no other tile changes.
     const DecodeReason wrong = chunk.src_bytes == 0 ? DecodeReason::kTruncated
                                : (job.exact ? chunk.src_bytes != chunk.dst_bytes : chunk.src_bytes > chunk.dst_bytes)
                                    ? DecodeReason::kWrongSize

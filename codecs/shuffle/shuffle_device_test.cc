@@ -1,4 +1,4 @@
-// The un-shuffle kernels' own source, run on the CPU between guard pages, gives what the CPU's code gives.
+// The un-shuffle kernels' source, run on the CPU between guard pages, must match the CPU code.
 // clang-format off: gives the kernels their keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -23,7 +23,7 @@ const Byte* raw(const std::byte* at) { return reinterpret_cast<const Byte*>(at);
 template <gpu::shuffle::UnshuffleWay kPath>
 void unfilter_by(const gpu::shuffle::Block& block) {
   const auto tile = gpu::shuffle::tile_bytes(block.width);
-  for (std::uint64_t t = 0; t <= block.bytes / tile; ++t) {  // one too many does nothing
+  for (std::uint64_t t = 0; t <= block.bytes / tile; ++t) {  // one tile past the end, which does nothing
     testing::gpu::launch(1, kThreads,
                          [&] { gpu::shuffle::unfilter_tile<kPath>(block, t, g_shared, threadIdx.x, blockDim.x); });
   }
@@ -46,7 +46,7 @@ Bytes expected(Filter filter, const Bytes& src, std::size_t width) {
   return out;
 }
 
-// Bytes in one buffer, flush with a guard page on either side, or some bytes off it.
+// Contiguous bytes, flush with a guard page on either side, or offset from it.
 void check(Filter filter, std::size_t width, std::size_t bytes, std::size_t src_off, std::size_t dst_off) {
   const Bytes src = sample(bytes, Content::kRandom, unsigned(bytes + width));
   const Bytes want = expected(filter, src, width);
@@ -100,7 +100,7 @@ TEST(ShuffleDevice, EveryAlignment) {
   }
 }
 
-// Chunks whose destination is not aligned to their elements are slow, not wrong.
+// Chunks whose destination is not aligned to their elements decode correctly, if slowly.
 TEST(ShuffleDevice, FastPathsWithoutAlignment) {
   for (const std::size_t off : {1, 2, 3, 5}) {
     const Bytes src = sample(4000, Content::kRandom, unsigned(off));
@@ -137,7 +137,7 @@ TEST(ShuffleDevice, SeveralTiles) {
   }
 }
 
-// Planes lie anywhere, each flush with guard pages: no word may reach over their edges.
+// Planes at separate addresses, each flush with guard pages: no word may cross their edges.
 TEST(ShuffleDevice, PlanesOneByOne) {
   std::mt19937 rng(5);
   for (const std::size_t width : {1, 2, 3, 4, 7, 8, 12, 16}) {
@@ -157,7 +157,7 @@ TEST(ShuffleDevice, PlanesOneByOne) {
           planes[j] = raw(plane);
         }
         Bytes want = expected(filter, src, width);
-        if (filter == Filter::kNone) {  // what has been decoded into place already
+        if (filter == Filter::kNone) {  // planes that are already decoded in place
           for (std::size_t j = 0; j < width; j += 2) {
             skip[j] = true;
             std::fill_n(want.begin() + std::ptrdiff_t(j * items), items, std::byte{0xA5});
@@ -180,7 +180,7 @@ TEST(ShuffleDevice, PlanesOneByOne) {
   }
 }
 
-// The stage's one kernel against the codec: verdicts, sizes, bytes.
+// Compares the stage's only kernel with the codec: verdicts, sizes, bytes.
 TEST(ShuffleDevice, ChunksLikeTheCodec) {
   for (const std::size_t width : {0, 1, 2, 4, 7, 16, 255}) {
     const auto codec = make("numcodecs.shuffle", R"({"elementsize":)" + std::to_string(width) + "}");
@@ -203,7 +203,7 @@ TEST(ShuffleDevice, ChunksLikeTheCodec) {
           out.push_back(new GuardBuffer(capacity, Flush::kRight));
           chunks.push_back({raw(bytes.data()), raw(out.back()->data()), bytes.size(), capacity});
         }
-        outcomes.back() = device::DecodeOutcome::pack(0, 5, device::DecodeReason::kChecksum);  // bad already
+        outcomes.back() = device::DecodeOutcome::pack(0, 5, device::DecodeReason::kChecksum);  // already bad
         gpu::shuffle::ChunksJob job;
         job.chunks = chunks.data();
         job.outcomes = outcomes.data();

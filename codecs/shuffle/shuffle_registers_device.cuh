@@ -1,13 +1,13 @@
-// Un-shuffle of elements of 2, 4 and 8 bytes, in registers. Device code without a CUDA header.
+// Un-shuffles elements of 2, 4 and 8 bytes in registers. Device code without a CUDA header.
 #pragma once
 
 #include "shuffle_block_device.cuh"
 
 namespace headrace::codec::gpu::shuffle {
 
-// 16 / kWidth bytes of each plane become 16 bytes of elements.
+// A thread's share of a plane: 16 / kWidth bytes of each plane become 16 bytes of elements.
 template <unsigned kWidth>
-struct Part;  // what a thread takes of a plane
+struct Part;
 template <>
 struct Part<2> {
   uint2 v;
@@ -31,7 +31,7 @@ template <class P>
 __device__ inline void take_aligned(P& part, const Byte* at) {
   part.v = *reinterpret_cast<const decltype(part.v)*>(at);
 }
-// REQUIRES: as load4_inside; two words.
+// REQUIRES: the conditions of load4_inside, for two words.
 __device__ inline void take(Part<2>& part, const Byte* at) {
   const unsigned s = skew(at) % 4;
   const unsigned* w = reinterpret_cast<const unsigned*>(at - s);
@@ -57,7 +57,7 @@ template <unsigned kWidth, bool kAligned>
 __device__ inline void register_units(const Block& block, U64 items, U64 first, unsigned units, unsigned thread,
                                       unsigned threads) {
   constexpr unsigned kItems = 16 / kWidth;
-  constexpr unsigned kBatch = 2;  // units a thread has under way
+  constexpr unsigned kBatch = 2;  // units in flight per thread
   const Byte* planes[kWidth];
   HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < kWidth; ++j) planes[j] = plane_of(block, items, j) + first;
   uint4* const to = reinterpret_cast<uint4*>(block.dst + first * kWidth);
@@ -81,8 +81,8 @@ __device__ inline void register_units(const Block& block, U64 items, U64 first, 
   }
 }
 
-// Stores elements 4 u .. 4 u + 3 of 8 bytes, of which the lane has four bytes of each plane. Neighbours exchange
-// halves, so that two of them always write 32 bytes side by side. REQUIRES: whole warps are here, of neighbours in u.
+// Stores elements 4 u .. 4 u + 3 of 8 bytes, of which the lane holds four bytes of each plane. Neighbouring lanes
+// exchange halves, so that each pair writes 32 contiguous bytes. REQUIRES: whole warps call this, with consecutive u.
 __device__ inline void store_eights(const Part<4> (&part)[8], uint4* to, unsigned u, unsigned units) {
   const bool odd = u % 2 != 0;
   const uint4 low = join(part), high = join(part + 4);  // word c: half of element c
@@ -116,7 +116,7 @@ __device__ inline void register_units8(const Block& block, U64 items, U64 first,
         if (u < units) take_aligned(part[j], plane_of(block, items, j) + first + 4 * u);
       }
     } else {
-      const unsigned at = u < units ? u : units - 1;  // a branch would keep the two loads of each apart
+      const unsigned at = u < units ? u : units - 1;  // a branch would separate the two loads
       HEADRACE_SHUFFLE_UNROLL for (unsigned j = 0; j < 8; ++j)
           take(part[j], plane_of(block, items, j) + first + 4 * at);
     }
@@ -124,7 +124,7 @@ __device__ inline void register_units8(const Block& block, U64 items, U64 first,
   }
 }
 
-// Elements [first, last), slowly where dst is not aligned to the element's size.
+// Un-shuffles elements [first, last). Slow if dst is not aligned to the element size.
 template <unsigned kWidth>
 __device__ inline void register_tile(const Block& block, U64 items, U64 first, U64 last, unsigned thread,
                                      unsigned threads) {
@@ -139,7 +139,7 @@ __device__ inline void register_tile(const Block& block, U64 items, U64 first, U
     aligned &= (skew(plane_of(block, items, j)) + first + head) % kItems == 0;
   }
   U64 begin = first + head, end = last;
-  if (!aligned) {  // words are joined: those next to the edges of a plane are not whole
+  if (!aligned) {  // unaligned words are joined from two, which must lie inside the plane, so the edges are excluded
     while (begin < 4) begin += kItems;
     if (end + 12 > items) end = items < 12 ? 0 : items - 12;
   }

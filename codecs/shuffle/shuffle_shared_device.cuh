@@ -1,11 +1,11 @@
-// Un-shuffle of bits, and of bytes of elements of any width, through shared memory. Device code without a CUDA header.
+// Un-shuffles bits, and bytes of elements of any width, through shared memory. Device code without a CUDA header.
 #pragma once
 
 #include "shuffle_registers_device.cuh"
 
 namespace headrace::codec::gpu::shuffle {
 
-// x / d for x < 2^16, 0 < d < 2^16: exact, as the reciprocal is rounded up.
+// x / d for x < 2^16, 0 < d < 2^16: exact, since the reciprocal is rounded up.
 struct Divisor {
   unsigned reciprocal, divisor;
   __device__ explicit Divisor(unsigned d) : reciprocal(0xffffffffu / d + 1), divisor(d) {}
@@ -35,7 +35,7 @@ __device__ inline void transpose_bits(unsigned (&r)[8]) {
   }
 }
 
-// Byte c of rows 0..3 side by side in word c.
+// Word c of the result holds byte c of all four rows.
 __device__ inline uint4 transpose_bytes(unsigned a, unsigned b, unsigned c, unsigned d) {
   const unsigned ab = __byte_perm(a, b, 0x5140), AB = __byte_perm(a, b, 0x7362);
   const unsigned cd = __byte_perm(c, d, 0x5140), CD = __byte_perm(c, d, 0x7362);
@@ -43,29 +43,29 @@ __device__ inline uint4 transpose_bytes(unsigned a, unsigned b, unsigned c, unsi
                     __byte_perm(AB, CD, 0x7632));
 }
 
-// Planes of one tile in shared memory, as words, an odd number of words apart: bytes of one element lie in different
-// banks. Where bits are transposed, eight neighbouring words come from one thread: they change places by the number of
-// their row of 32, which keeps threads apart in the banks without mixing up whole rows.
+// Planes of one tile in shared memory, as words. The pitch is odd, so bytes of one element lie in different banks. When
+// bits are transposed, one thread writes eight neighbouring words; each row of 32 words is then permuted by XOR with
+// the row's number, which keeps threads in different banks.
 template <bool kSwizzled>
 struct Tile {
   unsigned* words;
   unsigned pitch;  // words from plane to plane
   __device__ unsigned place(unsigned j, unsigned w) const { return j * pitch + (kSwizzled ? w ^ (w >> 5 & 7) : w); }
   __device__ unsigned word(unsigned j, unsigned w) const { return words[place(j, w)]; }
-  // The first plane's byte; the same of plane j is 4 * j * pitch bytes further.
+  // The byte of the first plane; that of plane j is 4 * j * pitch bytes further.
   __device__ const Byte* item(unsigned item) const {
     return reinterpret_cast<const Byte*>(words) + 4 * place(0, item / 4) + item % 4;
   }
   __device__ Byte byte(unsigned j, unsigned i) const { return item(i)[4 * j * pitch]; }
 };
 
-// Elements [first, first + count) of all planes.
+// Loads elements [first, first + count) of all planes.
 __device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, unsigned count, const Tile<false>& tile,
                                    unsigned thread, unsigned threads) {
-  constexpr unsigned kBatch = 8;  // words a thread has under way
+  constexpr unsigned kBatch = 8;  // words in flight per thread
   const unsigned words = (count + 3) / 4, total = words * block.width;
   const Divisor by_words(words);
-  // Whether the aligned words around the four bytes at an element are inside the plane.
+  // Whether the aligned words around the four bytes at an element lie inside the plane.
   const auto inside = [items](U64 item, unsigned shift) {
     return shift == 0 ? items - item >= 4 : item >= shift && items - item >= 8 - shift;
   };
@@ -89,7 +89,7 @@ __device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, uns
       if (place[k] != ~0u) tile.words[place[k]] = __funnelshift_r(low[k], high[k], shift[k] * 8);
     }
   }
-  // What was left out: at most the first word and the last two.
+  // The remaining words: at most the first and the last two.
   for (unsigned x = thread; x < 3 * block.width; x += threads) {
     const unsigned j = x / 3, which = x % 3;
     if (which >= words) continue;
@@ -100,7 +100,7 @@ __device__ inline void fetch_bytes(const Block& block, U64 items, U64 first, uns
   }
 }
 
-// Eight rows of 32 elements as eight words of one plane.
+// Stores eight rows of 32 elements as eight words of one plane.
 __device__ inline void store_square(unsigned (&row)[8], const Tile<true>& tile, unsigned j, unsigned w) {
   transpose_bits(row);
   const uint4 low = transpose_bytes(row[0], row[1], row[2], row[3]);
@@ -109,7 +109,7 @@ __device__ inline void store_square(unsigned (&row)[8], const Tile<true>& tile, 
   HEADRACE_SHUFFLE_UNROLL for (unsigned i = 0; i < 8; ++i) tile.words[tile.place(j, 8 * w + i)] = out[i];
 }
 
-// The elements from `item` on, 32 at most, where a word of a row might reach over an edge.
+// Loads the elements from `item` on, at most 32, where a word of a row might cross an edge.
 __device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, const Tile<true>& tile, unsigned j,
                                        unsigned w) {
   const U64 row_bytes = items / 8;
@@ -121,7 +121,7 @@ __device__ inline void fetch_edge_bits(const Byte* plane, U64 items, U64 item, c
   store_square(row, tile, j, w);
 }
 
-// The same from bits. REQUIRES: items and count are multiples of 8, first of 32.
+// The same for bits. REQUIRES: items and count are multiples of 8, first of 32.
 __device__ inline void fetch_bits(const Block& block, U64 items, U64 first, unsigned count, const Tile<true>& tile,
                                   unsigned thread, unsigned threads) {
   const U64 row_bytes = items / 8;
@@ -165,7 +165,7 @@ __device__ inline void take_tile(Part<4>& part, const Shared& tile, unsigned j, 
   part.v = tile.word(j, u);
 }
 
-// Whole units of 16 bytes; the bytes done.
+// Stores whole units of 16 bytes. Returns the number of bytes stored.
 template <unsigned kWidth, class Shared>
 __device__ inline unsigned store_units(const Shared& tile, unsigned count, Byte* dst, unsigned thread,
                                        unsigned threads) {
@@ -192,7 +192,7 @@ __device__ inline unsigned store_units(const Shared& tile, unsigned count, Byte*
   return units * 16;
 }
 
-// `count` elements from shared planes to dst.
+// Stores `count` elements from the planes in shared memory to dst.
 template <class Shared>
 __device__ inline void store_items(const Shared& tile, unsigned width, unsigned count, Byte* dst, unsigned thread,
                                    unsigned threads) {
@@ -211,7 +211,7 @@ __device__ inline void store_items(const Shared& tile, unsigned width, unsigned 
                         : store_units<8>(tile, count, dst, thread, threads);
   } else {
     const unsigned units = (bytes - head) / 16;
-    const bool by_words = width % 4 == 0 && head % 4 == 0;  // then a word's bytes are of one element
+    const bool by_words = width % 4 == 0 && head % 4 == 0;  // then a word lies within one element
     for (unsigned u = thread; u < units; u += threads) {
       unsigned word[4];
       const unsigned at = head + u * 16;

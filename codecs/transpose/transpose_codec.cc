@@ -1,4 +1,4 @@
-// transpose: permutes the axes. Decodes nothing; the assemble step reads the chunk along the order this folds together.
+// transpose: permutes the axes. Decodes nothing; it updates the axis order by which the assemble step reads the chunk.
 #include "base/json.h"
 #include "codec/config_reader.h"
 #include "codec/representation.h"
@@ -25,7 +25,7 @@ class TransposeCodec final : public ArrayToArray {
   std::vector<std::uint8_t> order_;
 };
 
-constexpr std::size_t kMaxRank = 255;  // an axis is a byte in Layout
+constexpr std::size_t kMaxRank = 255;  // Layout stores an axis in a byte
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Result<Codec> make_transpose(const base::Json& config, const CodecArgs& context)
   ConfigReader reader(config, context);
   std::vector<std::uint8_t> order;
   if (const base::Json* value = reader.any("order", Need::kRequired); value != nullptr) {
-    // "C" and "F" were taken out of the specification before it was final.
+    // "C" and "F" were removed from the specification before it was final.
     if (!value->is_array()) {
       reader.refuse("order", "is not an array of axes");
     } else if (value->size() > kMaxRank) {
@@ -41,7 +41,7 @@ Result<Codec> make_transpose(const base::Json& config, const CodecArgs& context)
     } else {
       std::vector<bool> seen(value->size());
       for (const base::Json& axis : *value) {
-        // A negative number reads as one beyond every rank.
+        // A negative number converts to one above every rank.
         if (!axis.is_number_integer() || axis.get<std::uint64_t>() >= seen.size() || seen[axis.get<std::size_t>()]) {
           reader.refuse("order", "is not a permutation of the axes");
           break;

@@ -1,4 +1,4 @@
-// Several transposes in a row fold into one order with which the stored bytes read as the array they came from.
+// Several consecutive transposes combine into one order, by which the stored bytes read as the original array.
 #include <algorithm>
 #include <numeric>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-// numpy.transpose on a C-ordered array, by brute force: what a writer does.
+// numpy.transpose on a C-ordered array, by brute force, as a writer does it.
 struct Array {
   Shape shape;
   std::vector<int> values;
@@ -68,7 +68,7 @@ TEST(TransposeCodec, ComposesLikeNumpy) {
     ASSERT_EQ(shape, stored.shape);
     if (codecs == 0 || rank == 0) continue;
     ASSERT_EQ(layout.axis_order.size(), rank);
-    // Reading as assemble does: the i-th slowest axis in memory is array axis axis_order[i].
+    // Reads like the assemble step: the i-th slowest axis in memory is array axis axis_order[i].
     for (std::uint64_t i = 0; i < stored.values.size(); ++i) {
       const auto in_memory = unravel(i, stored.shape);
       std::vector<std::uint64_t> in_array(rank);

@@ -1,4 +1,4 @@
-// vlen-bytes: byte strings of any length, each behind its length.
+// vlen-bytes: byte strings of any length, each preceded by its length.
 #include "codec/config_reader.h"
 #include "codec/variable_codec.h"
 

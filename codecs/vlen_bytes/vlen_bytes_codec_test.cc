@@ -1,4 +1,4 @@
-// Rules of "codecs/vlen-bytes" and of numcodecs.vlen, which wrote the vector.
+// Tests the rules of "codecs/vlen-bytes" and of numcodecs.vlen, which wrote the vector.
 #include "tests/support/variable_codec_testing.h"
 
 namespace headrace::test {

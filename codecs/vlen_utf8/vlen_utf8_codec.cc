@@ -1,4 +1,4 @@
-// vlen-utf8: strings in UTF-8 of any length, each behind its length.
+// vlen-utf8: UTF-8 strings of any length, each preceded by its length.
 #include "codec/config_reader.h"
 #include "codec/variable_codec.h"
 

@@ -1,4 +1,4 @@
-// Rules of "codecs/vlen-utf8" and of numcodecs.vlen, which wrote the vectors.
+// Tests the rules of "codecs/vlen-utf8" and of numcodecs.vlen, which wrote the vectors.
 #include <array>
 
 #include "base/utf8.h"
@@ -36,7 +36,7 @@ TEST(VlenUtf8, RefusesWhatIsNotUtf8NamingTheElement) {
         "abcdefgh\xff"s, "abcdefg\xe2\x82\x28"s}) {
     expect_bad(*make("vlen-utf8"), one(text), 1, "element 0 of 1 is not UTF-8");
   }
-  // Each element by itself: two halves of a character are none.
+  // Each element must be valid by itself: two halves of a character are not.
   expect_bad(*make("vlen-utf8"), "\2\0\0\0\1\0\0\0\xc3\1\0\0\0\xa9"s, 2, "element 0 of 2");
   expect_bad(*make("vlen-utf8"), "\2\0\0\0\1\0\0\0a\1\0\0\0\xff"s, 2, "element 1 of 2");
 }
@@ -72,7 +72,7 @@ TEST(VlenUtf8, EncodesStringsOnly) {
   }
 }
 
-// All strings of up to three bytes, and all of four by their leading bytes, against the table of the standard.
+// All strings of up to three bytes, and all of four bytes by their leading bytes, against the standard's table.
 TEST(Utf8, AgreesWithTheStandardsTable) {
   const auto valid_at = [](std::span<const unsigned char> text, std::size_t& i) {
     const auto in = [&](std::size_t k, unsigned low, unsigned high) {

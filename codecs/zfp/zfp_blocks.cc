@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kSide = 4;  // elements of a block along each axis
 constexpr std::uint64_t kWordBytes = 8;
-// More than ZFP_MAX_BITS and than the 2^15 that a header can ask for, and the words that libzfp holds ahead.
+// Exceeds ZFP_MAX_BITS, the 2^15 that a header can declare, and the words that libzfp reads ahead.
 constexpr std::uint64_t kMaxBlockBits = std::uint64_t{1} << 16;
 constexpr std::size_t kPaddingWords = kMaxBlockBits / 64 + 8;
 
@@ -39,13 +39,14 @@ std::size_t decode_block(zfp_stream* zfp, double* block, unsigned rank) {
   return kDecode[rank - 1](zfp, block);
 }
 
-// What libzfp decodes to the element it was made from. ["zfp codec", "Decompression"]
+// Converts what libzfp decodes to the original element type. ["zfp codec", "Decompression"]
 template <class To, class From>
 To demote(From value) noexcept {
   if constexpr (std::is_same_v<To, From>) {
     return value;
   } else if constexpr (sizeof(To) == sizeof(From)) {
-    return static_cast<To>(std::max<From>(value, 0));  // unsigned ones are stored as they are, up to the largest signed
+    // Unsigned ones are stored unchanged, up to the largest signed value.
+    return static_cast<To>(std::max<From>(value, 0));
   } else {
     constexpr int kBits = 8 * sizeof(To);
     const int shifted = (value >> (31 - kBits)) + (std::is_unsigned_v<To> ? 1 << (kBits - 1) : 0);
@@ -55,7 +56,7 @@ To demote(From value) noexcept {
 
 template <class From, class To>
 Status decode_all(zfp_stream* zfp, std::uint64_t stream_bytes, const ZfpShape& shape, std::byte* out) {
-  // Zeroed, so that whatever a block leaves out does not depend on the one before.
+  // Zeroed, so that elements missing from a block do not depend on the previous block.
   From block[kSide * kSide * kSide * kSide] = {};
   const auto& extent = shape.extent;
   const auto taken = [&](std::uint64_t begin, std::uint64_t size) {
@@ -130,7 +131,7 @@ std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint6
     blocks = base::checked_mul(blocks, base::ceil_div<std::uint64_t>(shape.extent[i], kSide)).value_or(1ull << 48);
     values *= kSide;
   }
-  // Bits of the numbers and one more for each, then what a block begins with.
+  // The bits of each number plus one, then the header of each block.
   const std::uint64_t bytes = values * (width_bytes(number) == 8 ? 9 : 5) + 16;
   const auto total = base::checked_mul(blocks, std::max(bytes, least_block_bits / 8 + 1));
   return std::min<std::uint64_t>(total.value_or(1ull << 60), 1ull << 60) + 64;

@@ -1,5 +1,5 @@
-// zfp as registered for v3 ("zfp": parameters in the configuration, no header) and as numcodecs has it ("zfpy": a
-// header says everything). In v3 both are array -> bytes codecs; in v2 zfpy decodes a stream of bytes.
+// zfp as registered for v3 ("zfp": parameters in the configuration, no header) and as in numcodecs ("zfpy": all
+// parameters in a header). In v3 both are array -> bytes codecs; in v2 zfpy decodes a stream of bytes.
 #include <algorithm>
 #include <optional>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxRank = 4;
 
-// What the configuration says of a stream without a header.
+// Parameters in the configuration for a stream without a header.
 struct Mode {
   enum class Kind : std::uint8_t { kHeader, kReversible, kExpert, kAccuracy, kRate, kPrecision };
   Kind kind = Kind::kHeader;
@@ -57,7 +57,7 @@ ZfpNumber number_of(zfp_type type) {
 
 class ZfpCodec final : public ArrayToBytes, public StreamCodec {
  public:
-  // No number, no shape: what the header says.
+  // No number, no shape: both are in the header.
   ZfpCodec(Mode mode, std::optional<ZfpNumber> number, std::optional<ZfpShape> shape)
       : mode_(mode), number_(number), shape_(shape) {}
   std::string_view name() const noexcept override { return "zfp"; }
@@ -73,8 +73,8 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
   EncodedSize encoded_size(std::uint64_t decoded_bytes) const override {
     const std::uint64_t some = std::min<std::uint64_t>(decoded_bytes, 1ull << 58);
     if (!shape_ || !number_) return {4 * some + 65536};
-    // A block of which one element is used is as long as one that is full. Buffers are sized by this, so there is a
-    // limit; it holds two axes of extent 1 at the rate of the elements themselves.
+    // A block with a single used element is as long as a full one. Buffers are sized by this result, so it is capped;
+    // the cap permits two axes of extent 1 at the rate of the elements themselves.
     const std::uint64_t values = 1ull << (2 * shape_->rank);
     const std::uint64_t least = mode_.kind == Mode::Kind::kRate
                                     ? static_cast<std::uint64_t>(mode_.number * static_cast<double>(values))
@@ -98,7 +98,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
     }
     if (!zfp_parameters_bounded(*own.zfp))
       return corrupt("zfp: blocks of %u to %u bits", own.zfp->minbits, own.zfp->maxbits);
-    // The shape may be the header's: nothing may be written before it is known to fit.
+    // The shape may come from the header: it must be known to fit before anything is written.
     std::uint64_t bytes = width_bytes(number);
     for (const std::uint64_t extent : shape.extent) {
       if (extent != 0 && bytes > stream.dst_capacity / extent) bytes = ~std::uint64_t{0};
@@ -153,7 +153,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
   std::optional<ZfpShape> shape_;
 };
 
-// Nothing where it is not known, or refused when it enters.
+// Nullopt if the shape is unknown, or if entering the codec refuses it.
 std::optional<ZfpShape> shape_of(const CodecArgs& context) {
   if (context.shape == nullptr || context.shape->size() > kMaxRank) return std::nullopt;
   ZfpShape out;
@@ -172,7 +172,7 @@ double read_number(ConfigReader& reader, const char* key, double max) {
   return value->get<double>();
 }
 
-// Limits are those of libzfp's own header, less a rate that no element can use.
+// Limits are those of libzfp's own header, except for rates that no element can use.
 Mode read_mode(ConfigReader& reader) {
   Mode mode;
   const int choice = reader.choice("mode", Need::kRequired,
@@ -200,7 +200,7 @@ Result<Codec> make_zfp(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   Mode mode;
   if (reader.numcodecs_form() || context.zarr_format == 2) {
-    // What numcodecs was told to write; the header says it again.
+    // numcodecs' encoder settings; the header repeats them.
     for (const char* key : {"mode", "tolerance", "rate", "precision", "compression_kwargs"}) {
       reader.any(key, Need::kOptional);
     }

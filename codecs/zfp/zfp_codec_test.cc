@@ -1,4 +1,4 @@
-// Streams of zfpy, with and without header, decode to what zfpy gives; no stream is read beyond its end.
+// Streams of zfpy, with and without header, decode to the same elements as with zfpy; no stream is read past its end.
 #include <zfp.h>
 
 #include <random>
@@ -9,7 +9,7 @@
 namespace headrace::test {
 namespace {
 
-// np.arange(6, dtype="<f4").reshape(2, 3) * 1.5, which every mode below keeps; by zfpy 1.0.1.
+// np.arange(6, dtype="<f4").reshape(2, 3) * 1.5, which every mode below preserves; by zfpy 1.0.1.
 const Bytes kPlain = from_hex("000000000000c03f00004040000090400000c0400000f040");
 constexpr std::string_view kReversible = "7a6670052600001000000088091689990410c92400000000";
 constexpr std::string_view kAccuracy = "7a667005260000100000f0ca052d71510a698409001200000000000000000000";
@@ -79,7 +79,7 @@ TEST(ZfpCodec, HeaderAgreesWithTheMetadata) {
   EXPECT_EQ(Decoder(*make("zfpy", "{}", 2))(stream, 4096, false).bytes, kPlain);
 }
 
-// Random bits are streams too: each ends in a status, between guard pages, whatever mode and number of axes.
+// Random bits as streams: each ends in a status, between guard pages, for every mode and number of axes.
 TEST(ZfpCodec, RandomBits) {
   std::mt19937 random(5);
   const std::vector<std::vector<std::uint64_t>> shapes = {{}, {7}, {100}, {5, 9}, {4, 4, 4}, {3, 5, 6}, {5, 2, 3, 6}};
@@ -101,7 +101,7 @@ TEST(ZfpCodec, RandomBits) {
   EXPECT_LT(whole, 300u);
 }
 
-// What decoding block by block rests on: whatever the bits are, a block takes fewer than there are behind a stream.
+// The premise of decoding block by block: whatever the bits are, a block takes fewer than the padding has.
 TEST(ZfpCodec, NoBlockTakesMoreBitsThanThePadding) {
   std::mt19937_64 random(9);
   std::vector<std::uint64_t> words(1 << 12);
@@ -133,13 +133,13 @@ TEST(ZfpCodec, NoBlockTakesMoreBitsThanThePadding) {
     run(&zfp_decode_block_double_4, double{});
     run(&zfp_decode_block_int32_4, std::int32_t{});
   }
-  EXPECT_GT(most, 8192u);  // the rounds do reach long blocks
+  EXPECT_GT(most, 8192u);  // the rounds do produce long blocks
   EXPECT_LE(most, std::uint64_t{ZFP_MAX_BITS} + 64);
   stream_close(bits);
   zfp_stream_close(zfp);
 }
 
-// Blocks are full however few of their elements are used.
+// Blocks are full-size however few of their elements are used.
 TEST(ZfpCodec, MostBytesOfAStream) {
   const auto flat = zfp_of("zfp", R"({"mode":"fixed_rate","rate":32})", {1, 1'000, 1'000});
   EXPECT_GE(flat->encoded_size(4'000'000).most, 250u * 250 * 64 * 4);

@@ -12,7 +12,7 @@ struct ZlibScratch final : Scratch {
   LibraryHandle<libdeflate_decompressor, &libdeflate_free_decompressor> inflater{libdeflate_alloc_decompressor()};
 };
 
-// libdeflate compresses better than zlib at the same level; what it writes is any inflater's.
+// libdeflate compresses better than zlib at the same level; any inflater reads its output.
 class ZlibEncoder final : public Encoder {
  public:
   explicit ZlibEncoder(int level) : deflater_(libdeflate_alloc_compressor(level)) {}
@@ -72,7 +72,7 @@ class ZlibCodec final : public StreamCodec {
 
 Result<Codec> make_zlib(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  // -1 is zlib's default, 6; numcodecs writes 1 where it is not told.
+  // -1 is zlib's default, 6; numcodecs writes 1 by default.
   const std::int64_t level = reader.integer("level", Need::kOptional, -1, 9, 1);
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<ZlibCodec>(level < 0 ? 6 : static_cast<int>(level)));

@@ -1,4 +1,4 @@
-// One RFC 1950 stream decodes; its checksum is verified and nothing may follow it.
+// One RFC 1950 stream decodes; its checksum is verified, and nothing may follow it.
 #include <libdeflate.h>
 
 #include "tests/support/codec_testing.h"
@@ -44,7 +44,7 @@ TEST(ZlibCodec, ChecksumAndDictionary) {
   Bytes bad = encoded;
   bad.back() ^= std::byte{1};
   EXPECT_EQ(decode(bad, 1000).status.code(), Code::kCorrupt);
-  // The same stream behind a header that asks for a preset dictionary.
+  // The same stream after a header that asks for a preset dictionary.
   Bytes dictionary = encoded;
   const unsigned first = std::to_integer<unsigned>(dictionary[0]);
   unsigned flags = 0x20;

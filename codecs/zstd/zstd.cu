@@ -1,4 +1,4 @@
-// The launches of the zstd decoder: zstd_job_device.cuh says what each does.
+// Launches of the zstd decoder; zstd_job_device.cuh describes the steps.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -21,16 +21,17 @@ using zstd::Job;
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kLiteralsThreads = 32 * zstd::kLiteralsWarps,
                    kCheckThreads = 128, kWarpThreads = 32, kChainThreads = 1024;
 
-// Streams of so many bytes, decoded, have literals and sequences that fill no large pieces.
+// Streams of at most this decoded size have too few literals and sequences to fill large pieces.
 constexpr std::uint64_t kShortStreamBytes = 32 << 10;
-// One thread block puts so many blocks in order.
+// A single thread block orders at most this many blocks.
 constexpr std::uint64_t kFewBlocks = 1 << 15;
-// So few streams, and no more than an L2 holds, are fetched ahead; if they are so long, their blocks are looked for.
+// Streams are prefetched into the L2 if there are at most kFetchStreams and they fit; block chains are searched for if
+// they also exceed kChainBytes.
 constexpr std::uint32_t kFetchStreams = 32;
 constexpr std::uint64_t kFetchBytes = 40 << 20, kChainBytes = 12 << 20;
 
-// Thread blocks from `walkers` on fetch the streams into the L2 meanwhile: headers are read one after the other, each
-// where the one before says, and the rest is needed next.
+// Thread blocks from `walkers` on prefetch the streams into the L2 meanwhile: the header walk is a chain of dependent
+// loads, and later steps need the rest.
 __device__ void fetch_streams(const Job& job, unsigned walkers) {
   constexpr std::uint64_t kLine = 128;
   const std::uint32_t count = job.stream_count();
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kListThreads) zstd_sources(Job job) {
   wait_for_earlier();
   zstd::sources_body(job);
 }
-// The four steps between `parse` and the rounds, where one thread block is enough for them.
+// The four steps between `parse` and the rounds, for batches that one thread block can handle.
 __global__ void __launch_bounds__(kScanThreads) zstd_order(Job job) {
   wait_for_earlier();
   __shared__ std::uint64_t shared[kScanThreads];
@@ -148,26 +149,26 @@ void launch_walk(Launcher& launch, const Job& job, std::uint32_t round, unsigned
   launch(zstd_walk<kBlocks>, blocks, kWarpThreads, kShared, job, round);
 }
 
-// What the host knows of a batch's Blocks, which decides how many threads take one.
+// What the host knows about a batch's Blocks; decides how many threads work on one.
 struct Amount {
   std::uint64_t least, most;
   std::uint64_t units;  // multiprocessors
-  bool few;             // no more than multiprocessors have schedulers
-  bool small;           // of short streams
+  bool few;             // at most one per scheduler of the device
+  bool small;           // from short streams
 };
 
 void launch_entropy(Launcher& launch, const Job& job, std::uint32_t round, const Amount& amount,
                     const device::gpu::Marks& marks) {
   const std::uint64_t units = amount.units;
   if (job.index.any_given) {
-    // What comes behind finds no literals, and only blocks to walk that have no index or a wrong one.
+    // The launches after this one find no literals, and only blocks to walk that have no index or a wrong one.
     const auto walkers = static_cast<unsigned>(units * 4);
     launch(amount.least <= units ? zstd_indexed<4> : zstd_indexed<8>, walkers + blocks_for(amount.most, 1, units * 4),
            kLiteralsThreads, 0, job, round, walkers);
     marks.queued("zstd literals and walk by index");
   }
   if (amount.few) {
-    // A warp each, four a multiprocessor, which is one for each of its schedulers.
+    // One Block per warp and four warps per multiprocessor, one for each scheduler.
     constexpr int kShared = sizeof(zstd::EntropySpace);
     launch.check(cudaFuncSetAttribute(zstd_entropy, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     const unsigned walkers = blocks_for(amount.most, zstd::kLiteralsWarps, units);

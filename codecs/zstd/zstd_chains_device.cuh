@@ -1,11 +1,11 @@
-// Step of the zstd decoder that looks for blocks before it is known where they begin. Device code without a CUDA
+// Step of the zstd decoder that searches for blocks before the serial walk reaches them. Device code without a CUDA
 // header.
 //
-// A block's header says where the next one is, so finding all blocks of a long stream is a chain of loads that wait for
-// each other. Streams are cut into parts, and in each a thread block looks for bytes that can be a header and lead to
-// three more: the first such place, and the blocks from there to the end of the part, are the part's chain. `frames`,
-// which walks from the stream's beginning by the same rules, jumps over a chain where it comes to its first block; if
-// it never does, the guess was wrong and costs nothing but that. A chain ends before a frame's last block.
+// A block's header gives the position of the next one, so finding all blocks of a long stream is a chain of dependent
+// loads. Streams are cut into parts. In each part, a thread block searches for the first position whose bytes look like
+// a header that leads to three more. The blocks from there to the end of the part are the part's chain. `frames`, which
+// walks from the stream's beginning by the same rules, skips a whole chain when it reaches its first block. If it never
+// reaches it, the guess was wrong and only the search was wasted. A chain ends before a frame's last block.
 #pragma once
 
 #include "zstd_job_device.cuh"
@@ -28,7 +28,7 @@ struct BlockHeader {
   std::uint32_t size, content_bytes;
 };
 
-// Places that can be a header, some of which lead on. Of those that there is no room for none is believed.
+// Candidate header positions. Candidates that do not fit are ignored.
 struct ChainSpace {
   static constexpr std::uint32_t kMost = 4096;
   std::uint32_t places[kMost];
@@ -39,7 +39,7 @@ struct ChainSpace {
 __device__ inline std::uint32_t parts_of(const Job& job, const ZstdStream& stream) {
   return static_cast<std::uint32_t>((stream.src_bytes + job.part_bytes - 1) / job.part_bytes);
 }
-// Number of stream i's first part; kNone: parts are not looked at.
+// Number of stream i's first part; kNone: its parts are not searched.
 __device__ inline std::uint32_t first_part(const Job& job, std::uint32_t i) {
   if (job.chains == nullptr) return kNone;
   std::uint64_t before = 0;
@@ -50,7 +50,8 @@ __device__ inline std::uint32_t* links_of(const Job& job, std::uint32_t part) {
   return job.links + std::uint64_t{part} * kMostLinks;
 }
 
-// Whether a header can be at `at`, as encoders write it, and three more behind it, or fewer and the stream's end.
+// Whether the bytes at `at` look like a header as encoders write it, followed by three more, or by fewer and the
+// stream's end.
 __device__ inline bool leads_on(const ZstdStream& stream, std::uint64_t at) {
   constexpr unsigned kHops = 3;
   for (unsigned hop = 0; hop <= kHops; ++hop) {
@@ -63,10 +64,10 @@ __device__ inline bool leads_on(const ZstdStream& stream, std::uint64_t at) {
   return true;
 }
 
-// Lists the places of [from, to) that can be a header. `from` is not the stream's beginning.
+// Lists the positions in [from, to) that may be a header. `from` is not the stream's beginning.
 __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from, std::uint64_t to, ChainSpace& space) {
-  constexpr std::uint32_t kLeastBytes = 3;  // of a block whose header is looked for
-  constexpr unsigned kWords = 4;            // a thread's
+  constexpr std::uint32_t kLeastBytes = 3;  // minimum size of a block that is searched for
+  constexpr unsigned kWords = 4;            // per thread
   const Byte* const end = stream.src + stream.src_bytes;
   const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(stream.src + from) & 3);
   const Byte* const base = stream.src + from - off;
@@ -75,7 +76,7 @@ __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from,
     HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k <= kWords; ++k) words[k] = word_before(base + 4 * (w + k), end);
     HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < 4 * kWords; ++k) {
       const std::uint32_t word = __funnelshift_r(words[k / 4], words[k / 4 + 1], 8 * (k % 4)) & 0xFFFFFF;
-      // Raw or compressed and not the last: both low bits are 0.
+      // Raw or compressed, and not the last: both low bits are 0.
       if ((word & 3) != 0 || (word >> 3) - kLeastBytes > kMaxBlockBytes - kLeastBytes) continue;
       const std::uint64_t at = from + 4 * w + k - off;
       if (4 * w + k < off || at >= to) continue;
@@ -85,7 +86,7 @@ __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from,
   }
 }
 
-// The blocks from `at` on that begin before `end`.
+// Follows the blocks from `at` on that begin before `end`.
 __device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, std::uint64_t end, HeaderChain& chain,
                                     std::uint32_t* links) {
   chain.first = static_cast<std::uint32_t>(at);
@@ -100,7 +101,7 @@ __device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, 
   chain.count = count;
 }
 
-// A thread block a part, of the first `walkers` thread blocks.
+// One thread block per part, by the first `walkers` thread blocks.
 __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace& space) {
   const std::uint32_t count = job.stream_count();
   std::uint32_t t = blockIdx.x, before = 0;
@@ -112,7 +113,7 @@ __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace&
       const std::uint64_t begin = std::uint64_t{t - before} * job.part_bytes, behind = begin + job.part_bytes;
       const std::uint64_t from = begin > kMagicBytes ? begin : kMagicBytes;
       const std::uint64_t end = behind < stream.src_bytes ? behind : stream.src_bytes;
-      // A block that is no longer than encoders write them ends there.
+      // No block of normal size spans the whole interval, so a block header lies within it.
       const std::uint64_t to = from + kMaxBlockBytes + kBlockHeaderBytes;
       __syncthreads();
       if (threadIdx.x == 0) {
@@ -137,11 +138,11 @@ __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace&
   }
 }
 
-// What `frames` knows of the chain of the part that it is in.
+// Looks up the chain of the part that `frames` is in.
 class ChainCursor {
  public:
   __device__ ChainCursor(const Job& job, std::uint32_t i) : job_(job), first_part_(first_part(job, i)) {}
-  // The chain that begins at `at`, if there is one.
+  // The chain that begins at `at`, or null.
   __device__ HeaderChain* begins_at(std::uint64_t at) {
     if (first_part_ == kNone) return nullptr;
     const std::uint32_t part = first_part_ + static_cast<std::uint32_t>(at / job_.part_bytes);
@@ -157,7 +158,7 @@ class ChainCursor {
   std::uint32_t first_part_, part_ = kNone, first_ = kNone;
 };
 
-// Lists the blocks that `frames` jumped over.
+// Lists the blocks in the chains that `frames` skipped.
 __device__ inline void list_links(const Job& job) {
   if (job.chains == nullptr) return;
   const std::uint32_t count = job.stream_count();

@@ -1,8 +1,8 @@
-// Last step of the zstd decoder: the checksums of frames that have one, XXH64 of the frame's output with seed 0, its
-// low four bytes (RFC 8878, 3.1.1). Device code without a CUDA header.
+// Last step of the zstd decoder: verifies frame checksums, the low four bytes of XXH64 of the frame's output with seed
+// 0 (RFC 8878, 3.1.1). Device code without a CUDA header.
 //
-// XXH64 is four chains of multiplications, so four lanes of a warp work on a frame. Encoders write no checksum unless
-// they are told to.
+// XXH64 is four serial chains of multiplications, so four lanes of a warp work on a frame. Encoders write no checksum
+// by default.
 #pragma once
 
 #include "zstd_frames_device.cuh"
@@ -32,7 +32,7 @@ __device__ inline std::uint64_t u64_from_lane(std::uint64_t v, unsigned lane) {
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
-// By a warp; the same for all lanes.
+// By a warp; all lanes return the same value.
 __device__ inline std::uint64_t xxh64(const Byte* at, std::uint64_t bytes, unsigned lane) {
   using X = Xxh64;
   std::uint64_t sum = lane == 0 ? X::kPrime1 + X::kPrime2 : lane == 1 ? X::kPrime2 : lane == 2 ? 0 : 0 - X::kPrime1;

@@ -1,4 +1,4 @@
-// zstd: one or more Zstandard frames (RFC 8878), skippable frames among them.
+// zstd: one or more concatenated Zstandard frames (RFC 8878), including skippable frames.
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -15,22 +15,23 @@ namespace headrace::codec {
 namespace {
 
 constexpr std::uint32_t kFrameMagic = 0xFD2FB528;
-constexpr std::uint32_t kSkippableMagic = 0x184D2A50;  // the low four bits are free
+constexpr std::uint32_t kSkippableMagic = 0x184D2A50;  // the low four bits vary
 constexpr std::size_t kMagicBytes = 4;
 
-// Decoding that ends early goes through libzstd's stream, which holds a frame's window once more: of longer chunks that
-// would be too much of a worker's memory.
+// Decoding that stops early uses libzstd's streaming API, which holds another copy of the frame's window. For longer
+// chunks that would take too much memory per worker.
 constexpr std::uint64_t kMostPrefixOf = std::uint64_t{32} << 20;
 
-// A window that it may hold however short the chunk is: what encoders declare that are not told how much will come.
+// Window size that is always accepted, however short the chunk: what encoders declare when they don't know the input
+// size.
 constexpr std::uint64_t kUsualWindow = std::uint64_t{8} << 20;
 
 struct ZstdScratch final : Scratch {
   LibraryHandle<ZSTD_DCtx, &ZSTD_freeDCtx> context{ZSTD_createDCtx()};
-  std::vector<std::byte> frame;  // decoded whole though only its beginning is wanted
+  std::vector<std::byte> frame;  // for frames that are decoded whole although only their beginning is needed
 };
 
-// What a frame's header says of its window. REQUIRES: it is a frame that ZSTD_findFrameCompressedSize() has measured.
+// The window size that a frame's header declares. REQUIRES: ZSTD_findFrameCompressedSize() has accepted the frame.
 std::uint64_t window_bytes(std::span<const std::byte> frame, unsigned long long content) {
   constexpr unsigned kSingleSegment = 0x20;
   if ((std::to_integer<unsigned>(frame[kMagicBytes]) & kSingleSegment) != 0) return content;
@@ -85,7 +86,8 @@ class ZstdCodec final : public StreamCodec {
     for (std::size_t at = 0; at < stream.src_bytes;) {
       const std::byte* frame = stream.src + at;
       const std::size_t left = stream.src_bytes - at;
-      // Frame by frame: libzstd built with support for pre-1.0 formats would decode those too, with code nobody fuzzes.
+      // Frame by frame: a libzstd built with support for pre-1.0 formats would decode those too, with code that is not
+      // fuzzed.
       std::uint32_t magic = 0;
       if (left >= kMagicBytes) std::memcpy(&magic, frame, kMagicBytes);
       const bool skippable = (magic & 0xFFFFFFF0) == kSkippableMagic;
@@ -96,7 +98,7 @@ class ZstdCodec final : public StreamCodec {
       if (ZSTD_isError(frame_bytes)) {
         return corrupt("zstd: frame at byte %zu of %zu: %s", at, stream.src_bytes, ZSTD_getErrorName(frame_bytes));
       }
-      // Of frames behind what is wanted, the headers are still looked at.
+      // Headers of frames beyond the requested prefix are still checked.
       const bool wanted = stream.prefix_of == 0 || stream.dst_bytes < stream.dst_capacity;
       if (!skippable) promised = add_content(promised, ZSTD_getFrameContentSize(frame, frame_bytes));
       if (!skippable && wanted) {
@@ -109,7 +111,7 @@ class ZstdCodec final : public StreamCodec {
   }
 
  private:
-  // ZSTD_CONTENTSIZE_UNKNOWN once one of them is.
+  // Becomes ZSTD_CONTENTSIZE_UNKNOWN as soon as one size is unknown.
   static std::uint64_t add_content(std::uint64_t sum, unsigned long long content) {
     const bool known = sum != ZSTD_CONTENTSIZE_UNKNOWN && content < ZSTD_CONTENTSIZE_ERROR;
     return known && content <= ZSTD_CONTENTSIZE_ERROR - sum - 1 ? sum + content : ZSTD_CONTENTSIZE_UNKNOWN;
@@ -142,12 +144,12 @@ class ZstdCodec final : public StreamCodec {
                    stream.prefix_of != 0 ? stream.prefix_of : stream.dst_capacity);
   }
 
-  // As much of a frame as there is room for; a frame of unknown size may have less.
+  // Decodes as much of a frame as there is room for; a frame of unknown size may have less.
   static Status decode_beginning(ZstdScratch& scratch, std::span<const std::byte> frame, std::size_t at,
                                  unsigned long long content, EncodedStream& stream) {
     ZSTD_DCtx* const context = scratch.context.get();
     const std::size_t most = stream.prefix_of - stream.dst_bytes, room = stream.dst_capacity - stream.dst_bytes;
-    // The library makes room for the window before it looks at a block: no header may ask for more than a chunk's.
+    // libzstd allocates the window before it looks at a block, so no header may ask for more than a chunk's size.
     if (window_bytes(frame, content) > std::max<std::uint64_t>(most, kUsualWindow)) {
       scratch.frame.resize(most);
       std::size_t got = 0;
@@ -181,7 +183,7 @@ class ZstdCodec final : public StreamCodec {
 
 Result<Codec> make_zstd(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
-  // numcodecs hands the level to the encoder, which clamps it; v3 says which levels there are.
+  // numcodecs passes the level to the encoder, which clamps it; v3 specifies the valid levels.
   const bool bounded = context.zarr_format == 3;
   const std::int64_t level =
       reader.integer("level", Need::kOptional, bounded ? -131072 : INT32_MIN, bounded ? 22 : INT32_MAX);

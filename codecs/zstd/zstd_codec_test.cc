@@ -1,4 +1,4 @@
-// Any sequence of Zstandard frames decodes; dictionaries, damage and wrong sizes do not.
+// Any sequence of Zstandard frames decodes; dictionaries, damaged frames and wrong sizes fail.
 #include <zdict.h>
 #include <zstd.h>
 
@@ -103,7 +103,7 @@ TEST(ZstdCodec, ChecksumIsVerified) {
   Bytes encoded = frame(plain, {3, true, true});
   const auto codec = make("zstd");
   Decoder decode(*codec);
-  for (const std::size_t at : {encoded.size() - 1, encoded.size() / 2}) {  // the checksum; a raw block's byte
+  for (const std::size_t at : {encoded.size() - 1, encoded.size() / 2}) {  // the checksum; a byte of a raw block
     Bytes bad = encoded;
     bad[at] ^= std::byte{1};
     EXPECT_EQ(decode(bad, 1000).status.code(), Code::kCorrupt);
@@ -113,7 +113,7 @@ TEST(ZstdCodec, ChecksumIsVerified) {
 TEST(ZstdCodec, OtherFormatsAreRefused) {
   const auto codec = make("zstd");
   Decoder decode(*codec);
-  // zstd v0.7, v0.3, v0.1, the LZ4 frame format, nothing.
+  // zstd v0.7, v0.3, v0.1, the LZ4 frame format, none.
   for (const std::uint32_t magic : {0xFD2FB527u, 0xFD2FB523u, 0xFD2FB51Eu, 0x184D2204u, 0u}) {
     Bytes bad = frame(sample(100, Content::kText));
     std::memcpy(bad.data(), &magic, 4);
@@ -174,7 +174,7 @@ TEST(ZstdCodec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
     EXPECT_TRUE(decode.beginning(stream, 300'000, 400'000, false).status.ok());
     EXPECT_TRUE(decode.beginning(stream, 1000, 400'000, false).status.ok());
   }
-  // What the header promises is compared, though it lies behind what is wanted.
+  // The size that the header promises is checked even though it lies beyond the requested prefix.
   EXPECT_EQ(decode.beginning(frame(plain), 1000, 299'999).status.code(), Code::kCorrupt);
   EXPECT_EQ(decode.beginning(frame(plain), 1000, 300'001).status.code(), Code::kCorrupt);
   EXPECT_EQ(decode.beginning(frame(plain) + frame(plain), 1000, 300'000).status.code(), Code::kCorrupt);
@@ -183,7 +183,7 @@ TEST(ZstdCodec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
   EXPECT_EQ(decode.beginning(stream, 1000, 300'000).status.code(), Code::kCorrupt);
 }
 
-// A window of 3.75 TiB is the header's word for it; nobody makes room for that.
+// The header declares a window of 3.75 TiB; no such memory is allocated.
 TEST(ZstdCodec, BeginningsOfHugeWindows) {
   const auto codec = make("zstd", R"({"level":3,"checksum":false})");
   Decoder decode(*codec);

@@ -1,5 +1,5 @@
-// zstd's device code, run on the CPU between guard pages, against libzstd: what encoders write, and what damage makes
-// of it. The same verdicts, the same bytes.
+// zstd's device code, run on the CPU between guard pages and compared with libzstd on encoder output and on damaged
+// streams: verdicts and bytes must be the same.
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_compressSequences
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
@@ -36,17 +36,17 @@ TEST_F(ZstdDevice, SeveralBlocks) {
     expect_round_trip(float_field(bytes, 3, false), {.level = bytes == 300000 ? 3 : 1}, "field");
     expect_round_trip(float_field(bytes, 4, true), {.level = bytes == 300000 ? 7 : 3}, "planes");
   }
-  // Small windows make small blocks and offsets up to the window's end.
+  // Small windows cause small blocks and offsets up to the window's end.
   for (const int log : {10, 11, 14, 17}) {
     expect_round_trip(float_field(60'000, 5, false), {.level = 6, .window_log = log, .size = false}, "window");
     expect_round_trip(sample(60'000, Content::kText), {.level = 19, .window_log = log}, "window");
   }
 }
 
-// A stream in parts, in each of which its blocks are looked for.
+// Splits a stream into parts, each of which is searched for block chains.
 class ZstdChains : public ::testing::Test {
  protected:
-  // Decodes and returns how many chains were jumped over.
+  // Decodes and returns how many chains were skipped.
   std::uint32_t decode(const Bytes& stream, const Bytes& plain, std::uint32_t part_bytes, bool good = true) {
     GuardBuffer in(stream, Flush::kRight), out(plain.size(), Flush::kLeft);
     ZstdOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
@@ -63,20 +63,20 @@ class ZstdChains : public ::testing::Test {
 };
 
 TEST_F(ZstdChains, AreFoundInEveryPart) {
-  // Blocks of 16 KiB, decoded.
+  // Blocks of 16 KiB, decoded size.
   const Bytes plain = float_field(1'500'000, 8, false), stream = compress(plain, {.level = 3, .window_log = 14});
   const auto bytes = static_cast<std::uint32_t>(stream.size());
   for (const std::uint32_t parts : {1u, 2u, 7u, 12u}) {
     EXPECT_EQ(decode(stream, plain, (bytes + parts - 1) / parts), parts);
   }
-  // More parts than there is room for, which is none.
+  // More parts than there is room for, so none is used.
   EXPECT_EQ(decode(stream, plain, bytes / 200), 0u);
-  // Two frames, and one that may be skipped between them: the last block of the first ends its part's chain.
+  // Two frames with a skippable frame between them: the first frame's last block ends its part's chain.
   Bytes two = stream, twice = plain;
   two = two + skippable_frame(Bytes(3)) + stream;
   twice = twice + plain;
   EXPECT_GE(decode(two, twice, bytes / 5), 9u);
-  // Cut in the last block, in the first of a part, and everywhere between.
+  // Truncated in the last block, in the first block of a part, and everywhere between.
   for (std::size_t cut = 1; cut < stream.size(); cut += stream.size() / 23) {
     Bytes shorter = stream;
     shorter.resize(stream.size() - cut);
@@ -84,13 +84,13 @@ TEST_F(ZstdChains, AreFoundInEveryPart) {
   }
 }
 
-// Raw blocks whose content is full of headers that lead on: but for the first part's, where no content comes before,
-// all guesses are wrong, and none is believed.
+// Raw blocks whose content is full of fake header chains. Only the first part, with no content before it, is guessed
+// right; all other guesses are wrong and must be ignored.
 TEST_F(ZstdChains, WrongOnesCostNothingButThemselves) {
   constexpr std::size_t kBlock = 3000;
   Bytes content(kBlock);
   for (std::size_t i = 0; i + 12 <= kBlock; i += 12) {  // raw, 9 bytes
-    content[i] = std::byte{9 << 3};                     // low bits of a header
+    content[i] = std::byte{9 << 3};                     // low byte of a header
     content[i + 1] = content[i + 2] = std::byte{0};
   }
   FrameWriter frame;
@@ -103,7 +103,7 @@ TEST_F(ZstdChains, WrongOnesCostNothingButThemselves) {
   EXPECT_EQ(decode(stream, plain, 9000), 1u);
 }
 
-// With sequences as they are given, which say where blocks end.
+// Compresses the given sequences, which also say where blocks end.
 Bytes compress_sequences(const Bytes& plain, const std::vector<ZSTD_Sequence>& sequences) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, 20);
@@ -118,8 +118,8 @@ Bytes compress_sequences(const Bytes& plain, const std::vector<ZSTD_Sequence>& s
   return out;
 }
 
-// Far offsets, long literals and a long match together, where each is rare: 60 bits and more for a sequence, which a
-// walk of one block has a loop of its own for.
+// Far offsets, long literals and a long match together: at least 60 bits per sequence. The one-block walk has a
+// separate loop for these.
 TEST_F(ZstdDevice, SequencesOfManyBits) {
   std::mt19937 rng(9);
   Bytes plain;
@@ -170,7 +170,7 @@ TEST_F(ZstdDevice, FramesSkippableFramesAndEmptyOnes) {
   EXPECT_EQ(host_only_, 0);
 }
 
-// In several rounds, and several streams a round; one is bad.
+// Uses several rounds with several streams each; one stream is bad.
 TEST_F(ZstdDevice, OneBadStreamLeavesTheOthersExactInEveryRound) {
   constexpr std::size_t kCount = 13;
   std::vector<Bytes> plain, streams;
@@ -210,7 +210,7 @@ TEST_F(ZstdDevice, SeedsLikeTheCodec) {
   EXPECT_GE(seeds.size(), 24u);
 }
 
-// Whatever the streams say, what they need has a place in some round, and each round fits the memory.
+// Whatever the streams contain, all they need fits into some round, and each round fits the memory.
 TEST_F(ZstdDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
   namespace zstd = codec::gpu::zstd;
   for (const std::uint32_t streams : {1u, 7u, 1000u, 65536u}) {
@@ -221,7 +221,7 @@ TEST_F(ZstdDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
       limits.dst_bytes = dst;
       const zstd::Layout layout(limits, {});
       const std::uint64_t place_units = (layout.end - layout.places) / zstd::kUnitBytes;
-      // Nothing but matches of three bytes, in as many blocks as there may be, each part of which is rounded up.
+      // Only matches of three bytes, in as many blocks as allowed, with each part rounded up.
       const std::uint64_t sequences = dst / 3, blocks = layout.block_count;
       const std::uint64_t most = sequences / 2 + sequences / 64 + 3 * blocks;
       ASSERT_GE(std::uint64_t{layout.rounds.count} * layout.rounds.per_round, most) << streams << ' ' << dst;
@@ -237,10 +237,11 @@ TEST_F(ZstdDevice, RoundsAreEnoughAndScratchGrowsWithTheLimits) {
   }
 }
 
-// Of a stream of which the beginning is wanted, blocks behind it are not decoded; nothing is written outside of dst.
+// When only the beginning of a stream is requested, blocks beyond it are not decoded, and nothing is written outside
+// dst.
 class ZstdBeginnings : public ::testing::Test {
  protected:
-  // Gives how many blocks were decoded.
+  // Returns how many blocks were decoded.
   std::size_t decode(const Bytes& stream, const Bytes& plain, std::size_t enough, bool exact = true) {
     GuardBuffer in(stream, Flush::kRight), out(plain.size(), Flush::kLeft);
     ZstdOnCpu::Item item{{in.data(), in.size()}, out.span(), {}, 0};
@@ -266,7 +267,7 @@ TEST_F(ZstdBeginnings, BlocksBehindAreNotDecoded) {
         gpu_.part_bytes = in_parts ? static_cast<std::uint32_t>(stream.size() / 3) : 0;
         gpu_.walks = in_parts ? 4 : 1;
         for (const std::size_t enough : {std::size_t{1}, kBlock, kBlock + 1, plain.size() - 1}) {
-          // The last block may be the short one or another.
+          // The short block may be the last one or another.
           const std::size_t least = (enough + kBlock - 1) / kBlock, blocks = decode(stream, plain, enough);
           EXPECT_GE(blocks, least);
           EXPECT_LE(blocks, std::min(kBlocks, least + (short_by != 0 ? 1 : 0)));
@@ -283,7 +284,7 @@ TEST_F(ZstdBeginnings, StreamsThatSayTooLittleAreDecodedWhole) {
   const Bytes two = compress(half, {}) + skippable_frame(Bytes(3)) + compress(half, {});
   EXPECT_EQ(decode(two, plain, 1000), 6u);
   EXPECT_EQ(decode(compress(plain, {.size = false}), plain, 1000), 5u);
-  // Blocks of any length, whose window is smaller than 128 KiB.
+  // Blocks of varying length, with a window smaller than 128 KiB.
   for (const int log : {10, 12, 14}) {
     const Bytes small = compress(half, {.level = 6, .window_log = log});
     const std::size_t all = decode(small, half, half.size());
@@ -291,11 +292,11 @@ TEST_F(ZstdBeginnings, StreamsThatSayTooLittleAreDecodedWhole) {
   }
 }
 
-// Blocks of which a header promises more than they decode to: the CPU finds out.
+// A header declares more than the blocks decode to: left to the CPU.
 TEST_F(ZstdBeginnings, TooLittleIsForTheCpu) {
   const Bytes plain = float_field(6 << 17, 6, false);
   Bytes stream = compress(plain, {.level = 1});
-  // The first block becomes one byte, said once.
+  // The first block becomes an RLE block of one byte.
   const std::ptrdiff_t at = (std::to_integer<unsigned>(stream[4]) & 0x20) != 0 ? 9 : 10;
   std::uint32_t header = 0;
   std::memcpy(&header, stream.data() + at, 3);

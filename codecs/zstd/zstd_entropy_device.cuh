@@ -1,8 +1,7 @@
-// Two steps of the zstd decoder in one launch: walk and literals, which do not depend on each other. Device code
-// without a CUDA header.
+// Two independent steps of the zstd decoder in one launch: walk and literals. Device code without a CUDA header.
 //
-// A walk's time is that of its longest block, whatever else the device does, so where blocks are few, literals are
-// decoded beside it.
+// A walk takes as long as its longest block, however much of the device is idle. With few blocks, literals are
+// therefore decoded beside it.
 #pragma once
 
 #include "zstd_literals_device.cuh"
@@ -15,8 +14,8 @@ union EntropySpace {
   WalkSpace<1> walks[kLiteralsWarps];
 };
 
-// The first `walkers` thread blocks walk, a Block a warp, and see to literals when there are no more; the others begin
-// with literals.
+// The first `walkers` thread blocks walk, one Block per warp, and help with literals when no Blocks are left; the
+// others start with literals.
 __device__ inline void entropy_body(const Job& job, std::uint32_t r, unsigned walkers, EntropySpace& space) {
   if (blockIdx.x < walkers) walk_body<1>(job, r, space.walks);
   literals_body<kMostStreams>(job, r, space.literals);

@@ -1,4 +1,4 @@
-// Steps of the zstd decoder that read headers and make lists: frames, scan, parse, sources, place, list.
+// Steps of the zstd decoder that read headers and build lists: frames, scan, parse, sources, place, list.
 // Device code without a CUDA header.
 #pragma once
 
@@ -18,9 +18,9 @@ struct FrameHeader {
   bool checksum = false;
 };
 
-// RFC 8878, 3.1.1.1, the magic number excepted, which is taken to be right.
+// Parses a frame header (RFC 8878, 3.1.1.1). The magic number is not checked.
 __device__ inline FrameHeader read_frame_header(const Byte* at, std::uint64_t left) {
-  constexpr unsigned kMinWindowLog = 10, kMaxWindowLog = 31;  // the latter is libzstd's
+  constexpr unsigned kMinWindowLog = 10, kMaxWindowLog = 31;  // the maximum is libzstd's
   FrameHeader out;
   if (left < 5) return out.reason = DecodeReason::kTruncated, out;
   const unsigned descriptor = at[4], dictionary_flag = descriptor & 3, content_flag = descriptor >> 6;
@@ -47,7 +47,7 @@ __device__ inline FrameHeader read_frame_header(const Byte* at, std::uint64_t le
   }
   if (single) out.window = out.content;
   if (dictionary != 0) out.reason = DecodeReason::kHostOnly;
-  // A size of all ones is none to libzstd.
+  // libzstd treats a content size of all ones as unknown.
   if (content_bytes == 8 && out.content == ~std::uint64_t{0}) out.reason = DecodeReason::kHostOnly;
   return out;
 }
@@ -59,7 +59,7 @@ struct Verdict {
 
 // ---- scan ----
 
-// The first stream from `low` on whose chunk is not before `chunk`.
+// The first stream at or after `low` whose chunk number is at least `chunk`.
 __device__ inline std::uint32_t first_of_chunk(const Job& job, std::uint32_t low, std::uint32_t count,
                                                std::uint32_t chunk) {
   std::uint32_t high = count;
@@ -74,7 +74,8 @@ __device__ inline std::uint32_t first_of_chunk(const Job& job, std::uint32_t low
   return low;
 }
 
-// Whether stream i is walked by its chunk's index, and which part of that is its own. `all`: entries of the batch.
+// Decides whether stream i is walked by its chunk's index, and finds its share of that index. `all`: entries of the
+// batch.
 __device__ inline void choose_index(const Job& job, std::uint32_t i, std::uint32_t count, std::uint64_t all) {
   StreamState& state = job.states[i];
   const std::uint32_t chunk = job.streams[i].chunk, given = job.index.given[chunk];
@@ -120,8 +121,8 @@ __device__ inline void scan_units_body(const Job& job, std::uint64_t* shared) {
 
 // ---- frames ----
 
-// Lists the blocks of all frames of a stream. As many skippable frames are gone through as there may be blocks, so that
-// no stream takes for ever. What is jumped over is listed later.
+// Lists the blocks of all frames of a stream. The number of skippable frames is limited to the number of allowed
+// blocks, which bounds the time per stream. Blocks in skipped chains are listed later.
 __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_frame, ChainCursor& chains, RawBlock* raw,
                                       std::uint32_t raw_first, std::uint32_t most, std::uint32_t& count,
                                       std::uint32_t& frames, FrameHeader& header) {
@@ -174,9 +175,9 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
   return {};
 }
 
-// How many of a stream's blocks are enough for its first `enough` bytes, from what its only frame says of all of them.
-// No block decodes to more than `most`, so the first k are only as much short of k times that as all blocks together
-// are.
+// How many blocks must be decoded to get a stream's first `enough` bytes, from the content size that its only frame
+// declares. No block decodes to more than `most` bytes, so the first k blocks fall short of k * most by at most what
+// all blocks together fall short.
 __device__ inline std::uint32_t blocks_enough(const FrameHeader& frame, std::uint32_t blocks, std::uint64_t enough) {
   if (frame.content == ~std::uint64_t{0} || enough >= frame.content) return blocks;
   const std::uint64_t most = frame.window < kMaxBlockBytes ? frame.window : kMaxBlockBytes;
@@ -193,14 +194,15 @@ __device__ inline void list_frames(const Job& job, std::uint32_t i, StreamState&
   ChainCursor chains(job, i);
   Verdict verdict =
       walk_frames(stream, job.single_frame, chains, job.raw, state.raw_first, most, blocks, frames, header);
-  if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // nothing but skippable frames
+  if (verdict.reason == DecodeReason::kNone && blocks == 0) {  // only skippable frames
     if (job.exact && stream.dst_bytes != 0) verdict = {DecodeReason::kWrongSize, stream.src_bytes};
     stream.dst_bytes = 0;
   }
   if (verdict.reason != DecodeReason::kNone) {
     give_up(job, stream.chunk, verdict.at, verdict.reason);
   } else {
-    // What a decode index says is of all blocks, and a header that does not hold is for all of them to find out.
+    // A decode index covers all blocks, so streams with one are not cut. Neither are those whose declared size is
+    // wrong: decoding all their blocks finds the error.
     const bool cut =
         stream.enough != 0 && frames == 1 && !job.has_index() && (!job.exact || header.content == stream.dst_bytes);
     state.count = cut ? blocks_enough(header, blocks, stream.enough) : blocks;
@@ -208,7 +210,7 @@ __device__ inline void list_frames(const Job& job, std::uint32_t i, StreamState&
   }
 }
 
-// Each stream has a share of the RawBlocks, of as many as it may have; whose comes first does not matter.
+// Each stream has its own share of the RawBlocks, as large as its Allowance; the order of the shares is arbitrary.
 __device__ inline void frames_body(const Job& job) {
   const std::uint32_t count = job.stream_count();
   const unsigned lane = lane_id();
@@ -226,14 +228,14 @@ __device__ inline void frames_body(const Job& job) {
       state.raw_first = before + upto - most;
       state.count = 0;
       state.out = state.frame_out = 0;
-      for (std::uint32_t& repeat : state.repeats) repeat = 0;  // a stream's first block begins a frame: not used
+      for (std::uint32_t& repeat : state.repeats) repeat = 0;  // unused: a stream's first block begins a frame
       if (there) list_frames(job, i, state, most);
     }
     __syncwarp();
   }
 }
 
-// The stream that block `x` of the list is of. REQUIRES: x < totals->blocks.
+// The stream of block `x`. REQUIRES: x < totals->blocks.
 __device__ inline std::uint32_t stream_of(const Job& job, std::uint32_t x) {
   std::uint32_t low = 0, high = job.stream_count();
   while (high - low > 1) {
@@ -249,7 +251,7 @@ __device__ inline std::uint32_t stream_of(const Job& job, std::uint32_t x) {
 
 // ---- parse ----
 
-// The literals section's header (3.1.1.3.1.1). Moves `at` behind the section.
+// Parses the literals section's header (3.1.1.3.1.1). Moves `at` past the section.
 __device__ inline Verdict parse_literals(const Byte* src, std::uint32_t& at, std::uint32_t end, std::uint32_t block_max,
                                          Block& block) {
   const std::uint32_t begin = at, left = end - at;
@@ -289,18 +291,18 @@ __device__ inline Verdict parse_literals(const Byte* src, std::uint32_t& at, std
       encoded -= tree;
     }
     if (block.literal_streams == 4 && encoded < 10) return {DecodeReason::kTruncated, at};
-    // Versions of libzstd differ about so few in four streams, and about none.
+    // Versions of libzstd disagree about fewer than 6 literals in four streams, and about 0 literals.
     if (block.literal_bytes < (block.literal_streams == 4 ? 6u : 1u)) return {DecodeReason::kHostOnly, 0};
     block.literals_at = at;
     block.huffman_bytes = encoded;
     at += encoded;
   }
-  // libzstd before 1.5.6 knows no maximum but 128 KiB.
+  // libzstd before 1.5.6 enforces no maximum but 128 KiB.
   if (block.literal_bytes > block_max) return {DecodeReason::kHostOnly, 0};
   return {};
 }
 
-// The sequences section's header (3.1.1.3.2.1).
+// Parses the sequences section's header (3.1.1.3.2.1).
 __device__ inline Verdict parse_sequences(const Byte* src, std::uint32_t at, std::uint32_t end, Block& block) {
   if (at == end) return {DecodeReason::kTruncated, at};
   const std::uint32_t first = src[at];
@@ -316,7 +318,7 @@ __device__ inline Verdict parse_sequences(const Byte* src, std::uint32_t at, std
                                                : u16_at(src + at + 1) + 0x7F00;
   at += bytes;
   const unsigned modes = src[at++];
-  // No sequences in the long form; reserved bits; more sequences than a block has room for: older versions go on.
+  // Zero sequences in the long form, reserved bits, or more sequences than fit a block: older versions accept these.
   if (sequences == 0 || (modes & 3) != 0 || sequences > kMaxSequences) return {DecodeReason::kHostOnly, 0};
   for (unsigned table = 0; table < kTables; ++table) {
     const auto mode = static_cast<TableMode>(modes >> (6 - 2 * table) & 3);
@@ -348,7 +350,7 @@ __device__ inline Verdict parse_block(const ZstdStream& stream, const RawBlock& 
   block.bytes = header.content_bytes;
   block.window = static_cast<std::uint32_t>(frame.window < kMostStreamBytes ? frame.window : kMostStreamBytes);
   block.frame_bytes =
-      frame.content == ~std::uint64_t{0} ? kNone : static_cast<std::uint32_t>(frame.content);  // it fits dst
+      frame.content == ~std::uint64_t{0} ? kNone : static_cast<std::uint32_t>(frame.content);  // fits dst
   block.first = raw.at == raw.frame_at + frame.bytes;
   block.last = header.last;
   block.checksum = frame.checksum;
@@ -356,14 +358,14 @@ __device__ inline Verdict parse_block(const ZstdStream& stream, const RawBlock& 
   if (header.type != 2) {
     block.kind = header.type == 0 ? BlockKind::kRaw : BlockKind::kRle;
     block.decoded_bytes = header.size;
-    // Blocks that are larger than the format allows: libzstd takes them.
+    // libzstd accepts blocks that exceed the format's maximum.
     if (header.size > block_max) return {DecodeReason::kHostOnly, 0};
     return {};
   }
   block.kind = BlockKind::kCompressed;
   if (header.size > kMaxBlockBytes) return {DecodeReason::kHeader, raw.at};
   if (header.size < 2) return {DecodeReason::kTruncated, raw.at};
-  // Of 2 bytes or of 128 KiB: refused by older versions; above the window: by newer ones.
+  // Older versions refuse sizes of 2 bytes and of 128 KiB; newer ones refuse sizes above the window.
   const bool disputed = header.size == 2 || header.size > block_max || header.size == kMaxBlockBytes;
   std::uint32_t at = block.at;
   const std::uint32_t end = at + header.size;
@@ -375,7 +377,7 @@ __device__ inline Verdict parse_block(const ZstdStream& stream, const RawBlock& 
 
 __device__ inline void parse_body(const Job& job) {
   const std::uint32_t count = job.totals->blocks, threads = gridDim.x * blockDim.x;
-  // Where there are warps enough, one block each: headers differ, and lanes that go different ways wait for each other.
+  // With enough warps, each block gets one to itself: headers differ, so lanes of a shared warp would diverge.
   const unsigned apart = count <= threads / 32 ? 32 : 1;
   const std::uint32_t own = blockIdx.x * blockDim.x + threadIdx.x;
   if (own % apart != 0) return;
@@ -396,8 +398,8 @@ __device__ inline void parse_body(const Job& job) {
 
 // ---- sources ----
 
-// For each lane the last lane up to it in whose block something begins to hold, of those from its frame's first block
-// on; or what held before these 32 blocks, unless a frame begins.
+// For each lane: the last lane at or before it, within its frame, whose block defines this table; otherwise the
+// definition from before these 32 blocks, unless a frame begins among them.
 __device__ inline std::uint32_t last_holder(unsigned own, unsigned firsts, std::uint32_t before, std::uint32_t base,
                                             unsigned lane) {
   const unsigned upto = lanes_below(lane) | 1u << lane;
@@ -416,10 +418,10 @@ __device__ inline void sources_body(const Job& job) {
     const std::uint32_t blocks = state.count;
     const ZstdStream& stream = job.streams[i];
     const bool good = blocks != 0 && fine_for_warp(job, stream.chunk);
-    std::uint64_t units = 0, least = 0;  // what its blocks need; what they decode to at least
+    std::uint64_t units = 0, least = 0;  // units its blocks need; lower bound on what they decode to
     std::uint32_t entries = 0;
     std::uint32_t tree = kNone, tables[kTables] = {kNone, kNone, kNone};
-    // What is read of the next blocks is asked for before these are worked on.
+    // Prefetch: loads the next 32 blocks before these are processed.
     const auto number = [&](std::uint32_t base) { return state.first + (base + lane < blocks ? base + lane : 0); };
     Block ahead{};
     if (good) ahead = job.blocks[number(0)];
@@ -480,12 +482,12 @@ __device__ inline void sources_body(const Job& job) {
 
 // ---- place, list ----
 
-// The rest of the last word of a block's literals, as they are read by words.
+// Zeroes the rest of the last word of a block's literals, since they are read by words.
 __device__ inline void pad_literals(const Job& job, const Block& block) {
   *reinterpret_cast<std::uint32_t*>(job.literals_of(block) + block.literal_bytes / 4 * 4) = 0;
 }
 
-// Blocks of bad chunks become nothing.
+// Blocks of bad chunks are dropped.
 __device__ inline void place_body(const Job& job) {
   const std::uint32_t count = job.totals->blocks;
   for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x < count; x += gridDim.x * blockDim.x) {
@@ -509,7 +511,7 @@ __device__ inline void place_body(const Job& job) {
   }
 }
 
-// The blocks of rounds before r, whose lists come first.
+// Number of blocks in the rounds before r, whose lists come first.
 __device__ inline std::uint32_t blocks_before_round(const Job& job, std::uint32_t r) {
   std::uint32_t blocks = 0;
   for (std::uint32_t k = 0; k < r; ++k) blocks += job.round[k].blocks;

@@ -48,8 +48,8 @@ constexpr std::array<std::int8_t, 53> kMatchCounts = {1, 4, 3, 2, 2, 2, 2, 2, 2,
 
 struct Cell {
   std::uint16_t base = 0;
-  std::uint8_t bits = 0;   // of the next state
-  std::uint8_t extra = 0;  // of the value
+  std::uint8_t bits = 0;   // bits of the next state
+  std::uint8_t extra = 0;  // extra bits of the value
 };
 
 struct FseTable {
@@ -104,7 +104,7 @@ Status broken(const char* what) {
   return Status(Code::kCorrupt, Layer::kCodec, std::string("zstd: no decode index: ") + what);
 }
 
-// A table's description (4.1.1) at `at`, which moves behind it.
+// Parses a table's description (4.1.1) at `at` and moves `at` past it.
 Status read_table(Bytes src, std::size_t& at, unsigned table, FseTable& out) {
   std::uint64_t used = 0;
   const Bytes from = src.subspan(at);
@@ -152,7 +152,7 @@ Status read_table(Bytes src, std::size_t& at, unsigned table, FseTable& out) {
   return {};
 }
 
-// Bits read from the end; below the first there are zeros.
+// Reads bits backwards from the end; bits before the first are zeros.
 class BackwardBits {
  public:
   // REQUIRES: the last byte is not 0.
@@ -181,7 +181,7 @@ Status walk(Bytes bits_of, std::uint32_t sequences, const std::array<FseTable, k
   BackwardBits bits(bits_of);
   unsigned state[kTables];
   for (unsigned table = 0; table < kTables; ++table) state[table] = bits.take(tables[table].log);
-  for (std::uint32_t i = 1; i < sequences; ++i) {  // the states are not read on after the last one
+  for (std::uint32_t i = 1; i < sequences; ++i) {  // no states are read after the last sequence
     const Cell& literal = tables[kLiteralLengths].cells[state[kLiteralLengths]];
     const Cell& offset = tables[kOffsets].cells[state[kOffsets]];
     const Cell& match = tables[kMatchLengths].cells[state[kMatchLengths]];
@@ -201,7 +201,7 @@ Status walk(Bytes bits_of, std::uint32_t sequences, const std::array<FseTable, k
   return {};
 }
 
-// Behind the literals section (3.1.1.3.1.1).
+// Sets `at` to the end of the literals section (3.1.1.3.1.1).
 Status skip_literals(Bytes block, std::size_t& at) {
   const unsigned type = block[0] & 3, format = block[0] >> 2 & 3;
   const std::size_t header = type < 2 ? ((format & 1) == 0 ? 1 : format == 1 ? 2 : 3) : (format < 2 ? 3 : format + 2u);

@@ -1,4 +1,5 @@
-// The decode index of zstd streams, made by the CPU: what a GPU's first decode of them collects (zstd_layout.h).
+// Makes the decode index of zstd streams on the CPU: the same index that a GPU collects on its first decode
+// (zstd_layout.h).
 #pragma once
 
 #include <headrace/status.h>
@@ -9,8 +10,8 @@
 
 namespace headrace::codec {
 
-// Empty: none is of use. kCorrupt, kUnsupported: there is none for these bytes. Not all rules of the format are looked
-// at: an index is verified by whoever uses it. Throws std::bad_alloc.
+// Empty: an index would be of no use. kCorrupt, kUnsupported: these bytes cannot be indexed. Not all rules of the
+// format are checked, because users of an index verify it. Throws std::bad_alloc.
 Result<std::vector<std::byte>> make_zstd_index(std::span<const std::byte> frames);
 
 }  // namespace headrace::codec

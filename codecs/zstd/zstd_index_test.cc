@@ -1,5 +1,5 @@
-// Decode indices of zstd chunks: what a first decode collects lets the next one walk by segments, and whatever else is
-// given for one, the bytes and verdicts are those of a decode without.
+// Decode indices of zstd chunks: an index collected by a first decode lets the next one walk by segments. With any
+// other bytes as the index, output and verdicts equal those of a decode without an index.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -29,7 +29,7 @@ class ZstdIndex : public ZstdDeviceTest {
     std::uint32_t word;
     Bytes index;
   };
-  // One chunk with an index, or with a word instead.
+  // Decodes one chunk with an index, or with a status word in its place.
   Result decode(const Bytes& stream, std::size_t capacity, std::uint32_t word, const Bytes& index = {}) {
     const Flush flush = ++turn_ % 2 == 0 ? Flush::kLeft : Flush::kRight;
     GuardBuffer in(stream, flush), out(capacity, flush);
@@ -51,7 +51,7 @@ class ZstdIndex : public ZstdDeviceTest {
     for (const auto& block : gpu_.last_blocks) count += codec::gpu::zstd::index_entries(block.sequences);
     return count;
   }
-  // The stream is good, and what is given as its index is not.
+  // For a good stream whose given index is bad.
   void expect_exact_and_reported(const Bytes& stream, const Bytes& plain, const Bytes& index, const std::string& what) {
     const Result got = decode_with(stream, plain.size(), index);
     EXPECT_TRUE(got.outcome.ok()) << what << ": " << decode_reason_text(got.outcome.reason());
@@ -101,7 +101,7 @@ TEST_F(ZstdIndex, CollectedByOneDecodeServesTheNext) {
   }
 }
 
-// Blocks of exactly so many sequences, and one more and less.
+// Blocks of exactly a multiple of kIndexEvery sequences, and one more or less.
 TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
   EXPECT_EQ(codec::gpu::zstd::index_entries(0), 0u);
   EXPECT_EQ(codec::gpu::zstd::index_entries(kIndexEvery), 0u);
@@ -113,7 +113,7 @@ TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
     for (std::size_t bytes = around - 70; bytes < around + 230; bytes += 3) sizes.push_back(bytes);
   }
   for (const std::size_t bytes : sizes) {
-    // A match of four bytes and a random one, over and over.
+    // Alternates matches of four bytes and random bytes.
     std::mt19937 rng(4);
     Bytes plain;
     while (plain.size() < bytes) {
@@ -168,13 +168,13 @@ TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
   for (int i = 0; i < 20; ++i) {
     for (std::byte& b : bad) b = static_cast<std::byte>(rng());
     reported(bad, "random");
-    // In range, as far as one can be without a look at the chunk.
+    // In range, as far as that can be checked without the chunk.
     for (std::size_t k = 0; k < count; ++k) {
       set_entry(bad, k, {static_cast<std::uint32_t>(rng() % 200'000), static_cast<std::uint32_t>(rng() & 0x1FFFFFF)});
     }
     reported(bad, "random positions and states");
   }
-  // Each bit of some entries: of first ones, last ones and in the middle.
+  // Flips each bit of some entries: the first, the last and one in the middle.
   for (const std::size_t k : {std::size_t{0}, count / 2, count - 1}) {
     for (unsigned bit = 0; bit < 64; bit += k == 0 ? 1 : 5) {
       bad = index;
@@ -182,14 +182,14 @@ TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
       reported(bad, "entry " + std::to_string(k) + " bit " + std::to_string(bit));
     }
   }
-  // A segment that ends right but is reached by none: two entries swapped.
+  // Two entries swapped: a segment ends correctly, but no predecessor leads to its beginning.
   bad = index;
   set_entry(bad, 2, entry(index, 3));
   set_entry(bad, 3, entry(index, 2));
   reported(bad, "swapped");
 }
 
-// The last segment is short, so there are other places and states to begin it at from where it ends as the stream does.
+// The last segment is short, so other starting positions and states also lead to the correct end.
 TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
   int found = 0;
   for (std::size_t bytes = 5000; bytes < 9000 && found < 2; bytes += 1 + bytes % 7) {
@@ -217,7 +217,7 @@ TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
   EXPECT_GE(found, 2);
 }
 
-// Bits that are left over are found at the end of the last segment only, where all before it hold.
+// Leftover bits are detected only at the end of the last segment, if all before it match.
 TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
   const Bytes plain = float_field(12'000, 3, false), stream = compress(plain);
   const Result good = decode(stream, plain.size(), kIndexCollect);
@@ -242,7 +242,7 @@ TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
   }
 }
 
-// An index of the chunk as it was says nothing of the chunk as it is.
+// An index of the original chunk must not affect the verdict on the damaged one.
 TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
   const Bytes plain = float_field(30'000, 4, false), stream = compress(plain, {.level = 3});
   const Bytes index = decode(stream, plain.size(), kIndexCollect).index;
@@ -258,7 +258,7 @@ TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
     ASSERT_EQ(got.outcome.ok(), want.outcome.ok()) << i;
     ASSERT_TRUE(got.bytes == want.bytes) << i;
     ++(want.outcome.ok() ? good : bad);
-    // Nor does collecting change a verdict, and what is collected of a good one is right.
+    // Collecting must not change a verdict either, and the index collected from a good chunk is right.
     const Result collected = decode(damaged, plain.size(), kIndexCollect);
     ASSERT_EQ(collected.outcome.ok(), want.outcome.ok()) << i;
     ASSERT_TRUE(collected.bytes == want.bytes) << i;
@@ -267,7 +267,7 @@ TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
       ASSERT_TRUE(*made == (collected.word == kIndexUseless ? Bytes() : collected.index)) << i;
     }
     if (collected.word == kIndexNothing || collected.word >= kIndexUseless) continue;
-    // Of one that is not good: what its own walk came by, which does not make it good.
+    // For a bad chunk, the index holds what its own walk found; using it must not make the chunk good.
     if (!collected.outcome.ok()) {
       ASSERT_FALSE(decode_with(damaged, plain.size(), collected.index).outcome.ok()) << i;
       ++bad_with_index;
@@ -325,7 +325,7 @@ TEST_F(ZstdIndex, ChunksOfAllKindsInOneBatchAndSeveralRounds) {
   }
 }
 
-// As in Blosc's containers: the index of a chunk is that of all its streams.
+// As in Blosc containers: the index of a chunk covers all its streams.
 TEST_F(ZstdIndex, SeveralStreamsAChunk) {
   constexpr std::uint32_t kChunks = 4;
   const std::uint32_t chunk_of[] = {0, 0, 0, 1, 2, 2, 3};
@@ -366,7 +366,7 @@ TEST_F(ZstdIndex, SeveralStreamsAChunk) {
   decode_all();
   EXPECT_TRUE(made == std::vector<std::uint32_t>(kChunks, kIndexNothing));
   EXPECT_EQ(gpu_.rest, 0u);
-  entries[2 * stride / 8 + made[2] / 8] ^= 1;  // the third chunk's first
+  entries[2 * stride / 8 + made[2] / 8] ^= 1;  // the third chunk's first entry
   decode_all();
   EXPECT_TRUE(made == (std::vector<std::uint32_t>{kIndexNothing, kIndexNothing, kIndexBad, kIndexNothing}));
   gpu_.index = {};

@@ -1,36 +1,37 @@
-// The zstd decoder's steps, in the order of their launches, and what they share. Device code without a CUDA header.
+// The zstd decoder's steps, in launch order, and what they share. Device code without a CUDA header.
 //
-// Once for a batch:
-//   chains     a thread block a part of a stream, where they are few and long: blocks that follow each other
+// Once per batch:
+//   chains     one thread block per part of a stream, for few and long streams: finds consecutive blocks
 //                                                                                   zstd_chains_device.cuh
-//   frames     a thread a stream: frame and block headers become RawBlocks
+//   frames     one thread per stream: frame and block headers become RawBlocks
 //   scan       one thread block: where each stream's Blocks begin
-//   parse      a thread a block, in a warp of its own where they are few: headers of its two sections, and where its
-//              tables are described
-//   sources    a warp a stream: which block's tables hold where one repeats them; what blocks need of scratch
+//   parse      one thread per block, in a warp of its own where they are few: headers of its two sections, and where
+//              its tables are described
+//   sources    one warp per stream: which block's tables apply where a block repeats them; scratch that blocks need
 //   scan       one thread block: the sums of that, by shares of streams
-//   place      a thread a block: its place and round
-//   list       a thread a block: those with Huffman literals and those with sequences, by round
+//   place      one thread per block: its region and round
+//   list       one thread per block: blocks with Huffman literals and blocks with sequences, by round
 //              these four in one launch of one thread block, where streams and blocks are few
 // For each round:
-//   segments   a thread block some of a Block's segments, a lane each: the FSE states, where there is an index
+//   segments   several segments of a Block per thread block, one lane each: the FSE states, where there is an index
 //              in one launch with literals                                        zstd_segments_device.cuh
-//   literals   a thread block a Huffman stream, or a warp a Block: into scratch    zstd_literals_device.cuh
-//   walk       a warp for 1, 4 or 8 Blocks: the FSE states, one lane each          zstd_walk_device.cuh
+//   literals   one thread block per Huffman stream, or one warp per Block: into scratch
+//                                                                                 zstd_literals_device.cuh
+//   walk       one warp per 1, 4 or 8 Blocks: the FSE states, one lane each        zstd_walk_device.cuh
 //              with 1, in one launch with literals                                zstd_entropy_device.cuh
-//   extract    a thread block a Block: lengths and offsets, repeats by symbol      zstd_sequences_device.cuh
-//   settle     a warp a stream: where blocks begin; what is repeated at their beginning
-//   check      a thread block a Block: offsets resolved, and held against what has been decoded
+//   extract    one thread block per Block: lengths and offsets, symbolic repeats   zstd_sequences_device.cuh
+//   settle     one warp per stream: where blocks begin; repeat offsets at their beginning
+//   check      one thread block per Block: resolves offsets and checks them against what has been decoded
 //   and the output, in one of the three ways of codecs/lz77                        zstd_output_device.cuh
-// And at the end:
-//   checksums  a warp a frame that has one                                         zstd_checksum_device.cuh
+// At the end:
+//   checksums  one warp per frame with a checksum                                  zstd_checksum_device.cuh
 //
-// After `check` nothing can be wrong with a block but its checksum. A step leaves alone what belongs to a bad chunk, so
-// none reads what a step before did not write.
+// After `check`, only the checksum of a block can be wrong. Every step skips bad chunks, so none reads what an earlier
+// step did not write.
 //
-// kHostOnly has position 0, so it wins over whatever else a stream's steps find: what follows from something that
-// versions of libzstd read differently decides nothing. Where a stream has several faults, it depends on the order of
-// thread blocks which is found first and so reported; that one is found does not.
+// kHostOnly has position 0, so it wins over every other finding in a stream: consequences of bytes that versions of
+// libzstd read differently must not decide. If a stream has several faults, the order of thread blocks determines which
+// one is reported, but not whether one is.
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"
@@ -65,11 +66,11 @@ struct Job {
   Allowance allowance;
   lz77::Rounds rounds;
   lz77::TileJob tiles;
-  // In scratch.
-  Totals* totals = nullptr;  // zeroed before
-  Round* round = nullptr;    // zeroed before
+  // The following are in scratch.
+  Totals* totals = nullptr;  // zeroed before the launches
+  Round* round = nullptr;    // zeroed before the launches
   StreamState* states = nullptr;
-  HeaderChain* chains = nullptr;  // of parts; null: there are none
+  HeaderChain* chains = nullptr;  // one per part; null: not used
   std::uint32_t* links = nullptr;
   std::uint32_t most_parts = 0, part_bytes = kPartBytes;
   RawBlock* raw = nullptr;
@@ -86,7 +87,7 @@ struct Job {
   }
   __device__ std::uint32_t needed_before(std::uint32_t x) const { return blocks[x].units_before; }
   __device__ bool has_index() const { return index.entries != nullptr; }
-  // Of a block whose `index` is not kNot.
+  // REQUIRES: the block's `index` is not kNot.
   __device__ IndexEntry* entries_of(const Block& block, std::uint32_t chunk) const {
     return reinterpret_cast<IndexEntry*>(index.entries + chunk * index.stride) + block.entry;
   }
@@ -108,7 +109,7 @@ __device__ inline std::uint32_t u16_at(const Byte* at) { return at[0] | static_c
 __device__ inline std::uint32_t u24_at(const Byte* at) { return u16_at(at) | static_cast<std::uint32_t>(at[2]) << 16; }
 __device__ inline std::uint32_t u32_at(const Byte* at) { return u16_at(at) | u16_at(at + 2) << 16; }
 
-// The aligned word at `at`, of which bytes from `end` on are not read, and 0.
+// The aligned word at `at`; bytes from `end` on are not read and count as 0.
 __device__ inline std::uint32_t word_before(const Byte* at, const Byte* end) {
   if (at + 4 <= end) return *reinterpret_cast<const std::uint32_t*>(at);
   std::uint32_t out = 0;
@@ -118,8 +119,8 @@ __device__ inline std::uint32_t word_before(const Byte* at, const Byte* end) {
   return out;
 }
 
-// A bit stream that is read from its end, in words of 32 bits. Bit 0 is the lowest of the word that its first byte is
-// in; its own bits are [lead, lead + size). REQUIRES: four bytes before it may be read.
+// A bit stream that is read backwards, in 32-bit words. Bit 0 is the lowest bit of the aligned word that contains the
+// first byte; the stream's bits are [lead, lead + size). REQUIRES: the four bytes before the stream are readable.
 struct BackwardBits {
   const Byte* base;  // aligned
   const Byte* end;
@@ -132,11 +133,11 @@ struct BackwardBits {
     end = at + bytes;
     lead = static_cast<std::int32_t>(off * 8);
   }
-  // Where reading begins: below the highest bit that is set. REQUIRES: the last byte is not 0.
+  // Where reading begins: below the highest set bit. REQUIRES: the last byte is not 0.
   __device__ std::int32_t top() const {
     return static_cast<std::int32_t>((end - 1 - base) * 8) + static_cast<std::int32_t>(top_bit(end[-1]));
   }
-  // Words that are not in the stream are 0.
+  // Words outside the stream are 0.
   __device__ std::uint32_t word(std::int32_t i) const {
     return i < 0 ? 0 : word_before(base + 4 * static_cast<std::int64_t>(i), end);
   }
@@ -145,7 +146,7 @@ struct BackwardBits {
     const std::int32_t i = low >> 5;
     return __funnelshift_r(word(i), word(i + 1), static_cast<unsigned>(low) & 31);
   }
-  // Whether the three words that the 64 bits below `high` are in are whole.
+  // Whether the three words that hold the 64 bits below `high` are complete.
   __device__ bool is_whole_below(std::int32_t high) const {
     const std::int32_t i = (high - 64) >> 5;
     return i >= 0 && base + 4 * static_cast<std::int64_t>(i) + 12 <= end;
@@ -171,16 +172,16 @@ struct BackwardBits {
   }
 };
 
-// Where things lie in scratch, from the limits alone.
+// Offsets of the arrays in scratch, derived from the limits alone.
 struct Layout {
   static constexpr std::uint32_t kMostParts = 96;
-  std::uint64_t block_count = 0;  // at most
+  std::uint64_t block_count = 0;  // upper bound
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, chains = 0, links = 0, raw = 0, blocks = 0,
                 trees = 0, walks = 0, round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0, end = 0;
   lz77::RoundSizes rounds;
   lz77::TileLayout tile_layout;
 
-  // `most_bytes`: fewer of them, for tests.
+  // `most_bytes`: limits the size, for tests.
   Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
       : Layout(limits, allowance, most_bytes,
                lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
@@ -210,7 +211,7 @@ struct Layout {
     places = take(rounds.units * kUnitBytes);
     tiles = take(tile_layout.bytes());
   }
-  // `with_chains`: the step of that name is launched.
+  // `with_chains`: the step of that name will be launched.
   void fill_in(Job& job, std::byte* scratch, bool with_chains) const {
     job.rounds = rounds.rounds(scratch + round_totals, scratch + parts, scratch + shares);
     job.totals = reinterpret_cast<Totals*>(scratch + totals);

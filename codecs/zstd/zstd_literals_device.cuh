@@ -1,13 +1,13 @@
 // Step of the zstd decoder that decodes Huffman-coded literals. Device code without a CUDA header.
 //
-// Lanes take a stream a piece at a time, some KiB of bits, which they copy to shared memory. Each lane takes a share of
-// the piece. Where the first code word of a share begins is only known for the first lane; the others begin some
-// hundred bits earlier, at a guess: decoders that start at different places soon meet. Then each lane is held against
-// where the one before it ended, and begins again from there if it was wrong. So what comes out is exact, whatever the
-// bytes are; guesses that are all wrong cost time, as many times the time of a piece as there are lanes at most.
+// The lanes decode a stream piece by piece, some KiB of bits each, which they copy to shared memory. Each lane decodes
+// a share of the piece. Only the first lane knows where the first code word of its share begins. The others start some
+// hundred bits earlier, at a guess: Huffman decoders that start at different positions soon synchronise. Then the start
+// of each lane is compared with the end of the lane before, and a lane whose guess was wrong restarts from there. The
+// result is therefore exact for all inputs. Wrong guesses cost only time: at worst a piece takes as many passes as
+// there are lanes.
 //
-// Where blocks are few, a thread block takes a stream. Where they are many, a warp takes a block, eight lanes a
-// stream.
+// With few blocks, a thread block takes a stream. With many, a warp takes a block, with eight lanes per stream.
 #pragma once
 
 #include "zstd_tables_device.cuh"
@@ -18,8 +18,8 @@ inline constexpr unsigned kMostTreeLog = 11, kTreeDescriptionLog = 6, kMostWeigh
 inline constexpr std::int32_t kLeastShareBits = 256;
 inline constexpr unsigned kLiteralsWarps = 4, kMostStreams = 4;
 
-// A lane's share of a piece, and how much earlier a guess begins. Of short streams large pieces are not filled; the
-// more guesses, the more may be wrong.
+// A lane's share of a piece, and how much earlier a guess begins. Short streams do not fill large pieces, and more
+// guesses mean more wrong ones.
 inline constexpr std::int32_t kLaneBits = 2048, kShortLaneBits = 1024, kTeamLaneBits = 1024;
 template <unsigned kLanes, std::int32_t kShareBits = kLaneBits>
 struct PieceForm {
@@ -29,18 +29,18 @@ struct PieceForm {
 };
 
 struct TreeSpace {
-  std::uint32_t description[33];  // of 128 bytes at most; one lane reads it, bit by bit
+  std::uint32_t description[33];  // at most 128 bytes; one lane reads it, bit by bit
   TableCounts<256> fse;
   Byte fse_cells[1 << kTreeDescriptionLog];
   std::uint32_t cells[1 << kTreeDescriptionLog];  // of the weights' table: WeightCell
   Byte weights[256];
-  std::uint32_t starts[256];  // of each symbol's entries
+  std::uint32_t starts[256];  // first entry of each symbol
   std::uint32_t counts[16], ranks[16];
   std::uint32_t log, symbols, reason;
 };
-using TreeTable = std::uint16_t[1 << kMostTreeLog];  // symbol, and its bits at bit 8
+using TreeTable = std::uint16_t[1 << kMostTreeLog];  // symbol; code length from bit 8 on
 
-// What the lanes of a thread block that share a stream tell each other.
+// Exchange area of the lanes of a thread block that share a stream.
 struct TeamSpace {
   std::int32_t exits[32 * kLiteralsWarps];
   std::uint32_t sums[kLiteralsWarps];
@@ -63,7 +63,8 @@ struct WarpLiteralsSpace {
   };
 };
 
-// A cell of the weights' table, a byte each: the symbol; what the next state's bits are added to; their mask; how many.
+// A cell of the weights' table, a byte each: the symbol; the base of the next state; the mask of its bits; their
+// number.
 struct WeightCell {
   static constexpr unsigned kBase = 8, kMask = 16, kTake = 24;
   __device__ static std::uint32_t make(std::uint32_t symbol, unsigned take, std::uint32_t base) {
@@ -71,8 +72,8 @@ struct WeightCell {
   }
 };
 
-// Weights coded by FSE (4.2.1.2): two states that take turns, until the bits are used up. By one lane, which all others
-// wait for: the words that the position is in are at hand, and a step loads nothing but its cell. REQUIRES: `at` is in
+// Reads FSE-coded weights (4.2.1.2): two states alternate until the bits are used up. One lane runs this while all
+// others wait, so the current words are kept in registers and a step loads only its cell. REQUIRES: `at` is in
 // space.description.
 __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* at, std::uint32_t bytes,
                                                   std::uint32_t& count) {
@@ -82,8 +83,8 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
   const auto* const words = reinterpret_cast<const std::uint32_t*>(bits.base);
   const unsigned log = space.log, mask = (1u << log) - 1;
   std::int32_t p = bits.top();
-  std::uint32_t low = words[p >> 5], high = 0;  // what is above the top is not taken
-  // The bits that end where the ones before began, `take` of them. REQUIRES: p, less those, is not below the stream.
+  std::uint32_t low = words[p >> 5], high = 0;  // bits above the top are not used
+  // Moves the position down to `to` and returns the bits from there on. REQUIRES: `to` is not below the stream.
   const auto go_down = [&](std::int32_t to) {
     if (to >> 5 != p >> 5) {
       high = low;
@@ -92,12 +93,12 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
     p = to;
     return __funnelshift_r(low, high, static_cast<unsigned>(to) & 31);
   };
-  // libzstd goes on with what happens to be there.
+  // libzstd continues with whatever memory holds there.
   if (p - 2 * static_cast<std::int32_t>(log) < bits.lead) return DecodeReason::kHostOnly;
   unsigned state = go_down(p - static_cast<std::int32_t>(log)) & mask;
   unsigned other = go_down(p - static_cast<std::int32_t>(log)) & mask;
   std::uint32_t cell = space.cells[state], other_cell = space.cells[other];
-  // Two at a time, so that a cell is asked for a weight before it is needed. Returns false behind the last weight.
+  // The states alternate, so that a cell is loaded one weight before its use. Returns false after the last weight.
   const auto step = [&](std::uint32_t& own, std::uint32_t following) {
     space.weights[count++] = static_cast<Byte>(own);
     const std::int32_t to = p - static_cast<std::int32_t>(own >> WeightCell::kTake);
@@ -108,7 +109,7 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
     own = space.cells[(own >> WeightCell::kBase & 255) + (go_down(to) & (own >> WeightCell::kMask & 255))];
     return true;
   };
-  // As many as there may be, and another one to come.
+  // Continues while there is room for this weight and one more.
   while (count + 2 <= kMostWeights) {
     if (!step(cell, other_cell)) return DecodeReason::kNone;
     if (count + 2 > kMostWeights) break;
@@ -117,7 +118,8 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
   return DecodeReason::kHeader;
 }
 
-// A tree's description becomes weights and where their entries begin. By a warp; the verdict is in space.reason.
+// Turns a tree's description into weights and the positions of their entries. By a warp; the verdict is in
+// space.reason.
 __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_t bytes, unsigned lane) {
   if (lane == 0) {
     space.reason = static_cast<std::uint32_t>(DecodeReason::kNone);
@@ -157,7 +159,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
     }
   }
   __syncwarp();
-  // The last symbol's weight fills the sum up to a power of two.
+  // The last symbol's weight completes the sum to a power of two.
   std::uint32_t sum = 0;
   bool heavy = false;
   for (unsigned i = lane; i < 256; i += 32) {
@@ -176,14 +178,14 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
     } else {
       space.weights[space.symbols++] = static_cast<Byte>(top_bit(rest) + 1);
       space.log = log;
-      // libzstd takes codes of 12 bits, the format those of 11.
+      // libzstd accepts codes of 12 bits, the format at most 11.
       if (log > kMostTreeLog) reason = DecodeReason::kHostOnly;
     }
   }
   reason = static_cast<DecodeReason>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(reason), 0));
   __syncwarp();
   if (reason == DecodeReason::kNone) {
-    // Each symbol's number among those of its weight.
+    // Each symbol's rank among the symbols of its weight.
     for (unsigned base = 0; base < 256; base += 32) {
       const unsigned weight = space.weights[base + lane];
       const unsigned same = __match_any_sync(kAllLanes, weight);
@@ -193,7 +195,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
       __syncwarp();
     }
     if (lane == 0) {
-      // A code's longest words come in pairs: where the sum is a power of two that only fails if there are none.
+      // The longest code words come in pairs. As the sum is a power of two, this fails only if there are none.
       if (space.counts[1] < 2 || space.counts[1] % 2 != 0) reason = DecodeReason::kHeader;
       std::uint32_t start = 0;
       for (unsigned weight = 1; weight <= space.log; ++weight) {
@@ -210,9 +212,9 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
   if (lane == 0) space.reason = static_cast<std::uint32_t>(reason);
 }
 
-// Entries of the symbols that are `which` modulo `parts`, by a warp.
+// Fills the entries of the groups of 32 symbols that are `which` modulo `parts`, by a warp.
 __device__ inline void fill_tree_table(const TreeSpace& space, TreeTable& table, unsigned which, unsigned parts) {
-  constexpr unsigned kByLane = 8;  // entries, up to which a lane writes a symbol's
+  constexpr unsigned kByLane = 8;  // maximum number of entries that a single lane writes
   const unsigned lane = lane_id(), log = space.log;
   const auto entry_of = [&](unsigned symbol, unsigned weight) {
     return static_cast<std::uint16_t>(symbol | (log + 1 - weight) << 8);
@@ -239,10 +241,11 @@ struct BitSpan {
   unsigned log;
 };
 
-// Goes through a piece from its end, code word by code word. The 32 bits below it are at hand, and enough for two.
+// Decodes a piece backwards, one code word after the other. Keeps the next 32 bits in registers, enough for two code
+// words.
 class CodeWords {
  public:
-  // REQUIRES: of the words below `at`, two are in the piece.
+  // REQUIRES: the piece contains the word of `at` and the one below it.
   __device__ CodeWords(const BitSpan& piece, std::int32_t at)
       : table_(piece.table),
         words_(piece.words),
@@ -252,20 +255,20 @@ class CodeWords {
         low_(words_[(at_ >> 5) - 1]),
         high_(words_[at_ >> 5]) {}
   __device__ std::int32_t at() const { return at_ + origin_; }
-  // The entry of the next one.
+  // The entry of the next code word.
   __device__ unsigned next() {
     const unsigned entry = table_[bits() >> shift_];
     skip(entry >> 8);
     return entry;
   }
-  // Of the next two: the first one's symbol in the lowest byte, the second one's in the one above.
+  // The next two symbols: the first in the lowest byte, the second in the byte above.
   __device__ unsigned next_two() {
     const unsigned below = bits(), first = table_[below >> shift_];
     const unsigned second = table_[below << (first >> 8) >> shift_];
     skip((first >> 8) + (second >> 8));
     return (first & 255) | (second & 255) << 8;
   }
-  // Goes on until it is not above `end`; how many code words that were.
+  // Skips code words until the position is not above `end`. Returns how many.
   __device__ std::uint32_t skip_to(std::int32_t end) {
     std::uint32_t count = 0;
     end -= origin_;
@@ -296,14 +299,14 @@ class CodeWords {
 
   const std::uint16_t* table_;
   const std::uint32_t* words_;
-  std::int32_t origin_;  // of positions in the piece
+  std::int32_t origin_;  // bit position of the piece's first word
   unsigned shift_;
   std::int32_t at_;
   std::uint32_t low_, high_;
 };
 
-// Words [first, last] of `bits` to `to`, by kLanes lanes, of which this is number `self`. Some loads are begun before
-// the first is waited for.
+// Copies words [first, last] of `bits` to `to`, by kLanes lanes, of which this is number `self`. Several loads are in
+// flight at a time.
 template <unsigned kLanes>
 __device__ inline void copy_words(const BackwardBits& bits, std::int32_t first, std::int32_t last, unsigned self,
                                   std::uint32_t* to) {
@@ -320,7 +323,7 @@ __device__ inline void copy_words(const BackwardBits& bits, std::int32_t first, 
   for (; i <= last; i += kStep) to[i - first] = bits.word(i);
 }
 
-// One stream of literals.
+// One Huffman stream of literals.
 struct LiteralStream {
   const Byte* at = nullptr;
   std::uint32_t bytes = 0;
@@ -329,21 +332,21 @@ struct LiteralStream {
   bool there = false;
 };
 
-// Lanes that share a stream: kWidth of a warp, whose others share other streams meanwhile.
+// The lanes that share a stream: kWidth lanes of a warp, while the others share other streams.
 template <unsigned kWidth>
 struct LanesOfWarp {
   static constexpr unsigned kLanes = kWidth;
   unsigned self = lane_id() % kLanes;
 
-  __device__ bool any(bool v) const { return __any_sync(kAllLanes, v); }  // of all streams
+  __device__ bool any(bool v) const { return __any_sync(kAllLanes, v); }  // over all streams of the warp
   __device__ void sync() const { __syncwarp(); }
-  // What the lane before gave; not anything for the first.
+  // The previous lane's value; undefined for the first lane.
   __device__ std::int32_t from_before(std::int32_t v) const { return __shfl_up_sync(kAllLanes, v, 1); }
-  // What lane `which` last gave.
+  // The value of lane `which`.
   __device__ std::int32_t last_of(unsigned which, std::int32_t v) const {
     return __shfl_sync(kAllLanes, v, lane_id() - self + which);
   }
-  // The sum of the lanes before; `all`: of all.
+  // The sum over the lanes before this one; `all`: over all lanes.
   __device__ std::uint32_t sum_before(std::uint32_t v, std::uint32_t& all) const {
     const unsigned first = lane_id() - self;
     const std::uint32_t upto = sum_upto(v, lane_id()), before = __shfl_sync(kAllLanes, upto - v, first);
@@ -351,7 +354,7 @@ struct LanesOfWarp {
     return upto - before - v;
   }
 };
-// The same: those of a thread block.
+// The same interface for the lanes of a thread block.
 struct LanesOfBlock {
   static constexpr unsigned kLanes = 32 * kLiteralsWarps;
   TeamSpace& space;
@@ -359,7 +362,7 @@ struct LanesOfBlock {
 
   __device__ bool any(bool v) const { return __syncthreads_or(v ? 1 : 0) != 0; }
   __device__ void sync() const { __syncthreads(); }
-  // REQUIRES: between two of them is another function that all lanes come to.
+  // REQUIRES: all lanes call another of these functions between two calls.
   __device__ std::int32_t from_before(std::int32_t v) const {
     space.exits[self] = v;
     __syncthreads();
@@ -381,10 +384,10 @@ struct LanesOfBlock {
   }
 };
 
-// What is wrong with a stream, if anything, by the lanes that share it. `words` has room for a piece. All lanes of a
-// team have the same stream; a warp's teams may have none.
-// A last byte of 0, and bits that do not end with the last literal, are against the format, but libzstd's fastest loops
-// do not look (1.5.4): the CPU is asked.
+// Decodes a stream by the lanes that share it, and returns what is wrong with it, if anything. `words` has room for a
+// piece. All lanes of a team have the same stream; some teams of a warp may have none. A last byte of 0, and bits that
+// do not end with the last literal, violate the format, but libzstd's fastest loops do not check (1.5.4), so these are
+// left to the CPU.
 template <class Form, class Team>
 __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned log, const LiteralStream& stream,
                                                std::uint32_t* words, const Team& team) {
@@ -422,7 +425,7 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
     team.sync();
     std::int32_t share = (top - bottom + static_cast<std::int32_t>(kLanes) - 1) / static_cast<std::int32_t>(kLanes);
     if (share < kLeastShareBits) share = kLeastShareBits;
-    const std::int32_t high = top - static_cast<std::int32_t>(self) * share;  // of this lane's share
+    const std::int32_t high = top - static_cast<std::int32_t>(self) * share;  // upper end of this lane's share
     const bool active = going && high > bottom;
     const std::int32_t low = high - share > bottom ? high - share : bottom;
     std::int32_t entry = active ? (high + Form::kOverlapBits < top ? high + Form::kOverlapBits : top) : bottom;
@@ -464,7 +467,8 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
   return top == bits.lead && done == count ? DecodeReason::kNone : DecodeReason::kHostOnly;
 }
 
-// Stream k of a block's literals. Not there if there are fewer, or if the sizes cannot be: `fits` is false then.
+// Stream k of a block's literals. Not there if the block has fewer; if the sizes are inconsistent, `fits` becomes
+// false.
 __device__ inline LiteralStream literal_stream(const Job& job, const Block& block, const Byte* src, unsigned k,
                                                bool& fits) {
   const Byte* const from = src + block.literals_at;
@@ -495,8 +499,8 @@ __device__ inline LiteralStream literal_stream(const Job& job, const Block& bloc
   return out;
 }
 
-// All Huffman-coded literals of a round, by thread blocks that share a stream. Each takes kAtOnce streams of a Block,
-// for which it makes the tree: all four are less work, one takes less time.
+// Decodes all Huffman-coded literals of a round, by thread blocks that share a stream. Each takes kAtOnce streams of a
+// Block and builds the tree for them: all four are less work, one is faster.
 template <unsigned kAtOnce>
 __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSpace& space) {
   constexpr std::uint32_t kShares = kMostStreams / kAtOnce;
@@ -535,7 +539,7 @@ __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSp
   }
 }
 
-// The same by warps that each take a Block.
+// The same, with one Block per warp.
 template <std::int32_t kShareBits>
 __device__ inline void literals_by_warp_body(const Job& job, std::uint32_t r, WarpLiteralsSpace<kShareBits>& space) {
   using Form = PieceForm<kStreamLanes, kShareBits>;

@@ -1,4 +1,4 @@
-// What the zstd decoder has to be written to the output, as codecs/lz77 takes it. Device code without a CUDA header.
+// Adapts the zstd decoder's blocks to the output stage of codecs/lz77. Device code without a CUDA header.
 #pragma once
 
 #include "codecs/lz77/lz77_device.cuh"

@@ -1,5 +1,5 @@
-// zstd's device code, run on the CPU, over frames put together by hand: every mode of every part, right and wrong. What
-// is right it decodes itself, to what libzstd makes of it; what is wrong it refuses for the rule that is broken.
+// zstd's device code, run on the CPU on handcrafted frames: every mode of every part, valid and invalid. The device
+// decodes valid frames itself, to the same bytes as libzstd, and refuses invalid ones for the broken rule.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -16,7 +16,7 @@ using codec::gpu::zstd::TableMode;
 
 class ZstdRules : public ZstdDeviceTest {};
 
-// Literals that have all weights a code of up to 11 bits can have.
+// Literals that use all the weights that a code of up to 11 bits can have.
 const std::vector<unsigned> kSteepWeights = {11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 1};
 
 Bytes literals_below(std::size_t count, unsigned symbols, unsigned seed) {
@@ -32,7 +32,7 @@ Bytes literals_below(std::size_t count, unsigned symbols, unsigned seed) {
 
 unsigned below(std::mt19937& rng, std::size_t limit) { return static_cast<unsigned>(rng() % limit); }
 
-// Sequences that take `literals` at most, of all kinds of offsets. `produced`: bytes in the frame before.
+// Sequences that take at most `literals` literals, with all kinds of offsets. `produced`: bytes in the frame before.
 std::vector<SequenceSpec> some_sequences(std::size_t count, std::size_t literals, std::size_t produced, unsigned seed,
                                          std::size_t& decoded) {
   std::mt19937 rng(seed);
@@ -48,7 +48,7 @@ std::vector<SequenceSpec> some_sequences(std::size_t count, std::size_t literals
     s.match = 3 + below(rng, 12);
     if (i % 11 == 10) s.match = 30 + below(rng, 300);
     const std::size_t before = produced + decoded + s.literals;
-    // Repeats once there are three offsets; the first of them less one only where that is not 0.
+    // Repeats are used once there are three offsets; "first minus one" only where the result is not 0.
     s.offset_value = i > 5 && rng() % 3 == 0 ? 1 + below(rng, s.literals == 0 ? 2 : 3)
                                              : 3 + 2 + below(rng, std::min<std::size_t>(before - 1, 4000));
     decoded += s.literals + s.match;
@@ -87,7 +87,7 @@ TEST_F(ZstdRules, EveryLiteralsModeWithEverySequenceMode) {
       const std::array<unsigned, 3> first_modes{modes & 3, modes >> 2 & 3, modes >> 4};
       std::array<unsigned, 3> before{};
       for (unsigned k = 0; k < 3; ++k) before[k] = first_modes[k] == kRepeatMode ? seed % 3 : first_modes[k];
-      // Tables of one symbol stand for the same codes throughout.
+      // One-symbol tables require the same codes throughout.
       std::vector<SequenceSpec> first = some_sequences(sequences, bytes_of(literals_mode % 4), 0, seed, first_bytes);
       const auto fit = [&](std::vector<SequenceSpec>& list, std::size_t room, std::size_t before_it) {
         std::size_t left = room, decoded = before_it;
@@ -104,7 +104,7 @@ TEST_F(ZstdRules, EveryLiteralsModeWithEverySequenceMode) {
         return decoded + left - before_it;
       };
       first_bytes = fit(first, bytes_of(literals_mode % 4), 0);
-      // What is repeated must have a cell for all that is used: the same codes again.
+      // A repeated table must have a cell for every code in use, so the second block uses the same codes.
       std::vector<SequenceSpec> second = first;
       const std::size_t second_bytes = fit(second, bytes_of(literals_mode % 4), first_bytes);
       const bool repeats_tree = literals_mode >= 6;
@@ -128,7 +128,7 @@ TEST_F(ZstdRules, EveryLiteralsModeWithEverySequenceMode) {
   EXPECT_GT(rle_tables, 100);
 }
 
-// Tables of other blocks than the one before, over blocks of all kinds, and repeat offsets along with them.
+// Repeats tables across blocks of all kinds that do not define them, with repeat offsets.
 TEST_F(ZstdRules, TablesAndOffsetsOverManyBlocks) {
   const HuffmanCode code(kSteepWeights);
   SequenceWriter writer;
@@ -158,7 +158,7 @@ TEST_F(ZstdRules, TablesAndOffsetsOverManyBlocks) {
     if (new_tables) {
       sequences = some_sequences(40, n, produced, i, decoded);
     } else {
-      // Nothing but repeats, among them the ones that change their order.
+      // Only repeats, including those that reorder the offsets.
       for (std::size_t k = 0; k < sequences.size(); ++k) {
         if (sequences[k].literals != 0) sequences[k].offset_value = 1 + static_cast<unsigned>(k + i) % 3;
       }
@@ -176,7 +176,7 @@ TEST_F(ZstdRules, TablesAndOffsetsOverManyBlocks) {
   expect_decoded(frame.bytes() + frame.bytes(), 2 * produced, "twice 70 blocks");
 }
 
-// Nothing is repeated from the frame before, wherever its blocks are in the list.
+// Nothing is repeated from the previous frame, wherever its blocks are in the list.
 TEST_F(ZstdRules, TablesOfTheFrameBeforeAreGone) {
   const HuffmanCode code(kSteepWeights);
   const Bytes literals = literals_below(200, 12, 1);
@@ -213,7 +213,7 @@ TEST_F(ZstdRules, RareSymbolsAndLargeTables) {
 
 TEST_F(ZstdRules, LongestLengthsAndOffsets) {
   SequenceWriter writer;
-  // The longest there are, with all their extra bits.
+  // The longest lengths and offsets, with all their extra bits.
   const std::vector<SequenceSpec> sequences = {
       {65'535, 3, 4}, {0, 65'000, 3 + 65'000}, {1, 3, 1}, {2, 100, 3 + 130'000}};
   const Bytes stream =
@@ -226,7 +226,7 @@ TEST_F(ZstdRules, LongestLengthsAndOffsets) {
   expect_decoded(stream, 65'538 + 3 + 65'000 + 3 + 100 + 130'003 + 131'072, "long");
 }
 
-// Offsets that reach exactly the window's end or the frame's beginning, and one more.
+// Offsets that reach exactly the window's end or the frame's beginning, and one beyond.
 TEST_F(ZstdRules, OffsetsToTheEndOfTheWindow) {
   SequenceWriter writer;
   const Bytes start = sample(1024, Content::kRandom), more = sample(500, Content::kRandom, 3);
@@ -242,7 +242,7 @@ TEST_F(ZstdRules, OffsetsToTheEndOfTheWindow) {
     if (offset == 1024) expect_decoded(stream, capacity, "the window's end");
     if (offset > 1024 && offset <= 1534) expect_left_to_cpu(stream, capacity, "beyond the window");
     if (offset > 1534) expect_refused(stream, capacity, DecodeReason::kOffset, "beyond the frame's beginning");
-    // Not into the frame before.
+    // Must not reach into the previous frame.
     expect_refused(
         compress(sample(2000, Content::kText)) +
             FrameWriter().compressed(raw_literals(more), writer.section({{500, 3, 3 + 501}}, {0, 0, 0})).bytes(),
@@ -267,7 +267,7 @@ TEST_F(ZstdRules, HuffmanStreamsOfEverySize) {
       }
     }
   }
-  // Pieces of 8 KiB of bits, several to a stream; and codes whose lanes meet late, since all are of one length.
+  // Several pieces of 8 KiB of bits per stream; with codes of equal length, lanes synchronise late.
   std::mt19937 rng(4);
   Bytes noise(128 << 10);
   for (std::byte& each : noise) each = static_cast<std::byte>(rng() % 16);
@@ -294,14 +294,14 @@ TEST_F(ZstdRules, FrameHeaders) {
   expect_decoded(FrameWriter().single(0, 0).raw({}).bytes(), 0, "empty");
   for (const unsigned eighths : {0u, 7u})
     expect_decoded(FrameWriter().window(31, eighths).raw(content).bytes(), 300, "window");
-  // A dictionary field of 0 is none.
+  // A dictionary ID of 0 means none.
   expect_decoded(FrameWriter().head(from_hex("015800")).raw(content).bytes(), 300, "dictionary 0");
   expect_left_to_cpu(FrameWriter().head(from_hex("015807")).raw(content).bytes(), 300, "dictionary 7");
   expect_decoded(FrameWriter().head(from_hex("1058")).raw(content).bytes(), 300, "unused bit");
   expect_left_to_cpu(FrameWriter().single(~std::uint64_t{0}, 3).raw(content).bytes(), 300, "a size of all ones");
 }
 
-// ---- what the format forbids ----
+// ---- violations of the format ----
 
 TEST_F(ZstdRules, RulesOfFramesAndBlocks) {
   const Bytes content = sample(300, Content::kText);
@@ -369,7 +369,7 @@ TEST_F(ZstdRules, RulesOfLiterals) {
   expect_left_to_cpu(frame(huffman_literals(tree, code.streams(literals_below(5, 12, 1), 4), 5, 4)), 5,
                      "4 streams of 5");
   expect_left_to_cpu(frame(huffman_literals(tree, code.streams({}, 1), 0, 1)), 0, "no literals");
-  // Trees: direct ones of 4-bit weights.
+  // Trees with directly stored 4-bit weights.
   const auto direct = [&](std::string_view weights) {
     const Bytes packed = from_hex(weights);
     return frame(
@@ -381,7 +381,7 @@ TEST_F(ZstdRules, RulesOfLiterals) {
   expect_left_to_cpu(direct("CBA987654321"), 50, "12 bits");
   expect_refused(direct("22"), 50, DecodeReason::kHeader, "no code of the greatest length");
   expect_refused(direct("321121"), 50, DecodeReason::kHeader, "rest is no power of two");
-  // Coded ones.
+  // FSE-coded ones.
   const auto coded = [&](const Bytes& content) {
     return frame(huffman_literals(little_endian(content.size(), 1) + content, Bytes(20, std::byte{0x55}), 50, 1));
   };
@@ -393,7 +393,7 @@ TEST_F(ZstdRules, RulesOfLiterals) {
   expect_left_to_cpu(coded(fse_description(weights) + from_hex("05")), 50, "no bits for two states");
   expect_refused(coded(fse_description(weights) + Bytes(40, std::byte{0xFF})), 50, DecodeReason::kHeader,
                  "too many weights");
-  // A table of one cell each time: no bits are ever used.
+  // A table with one symbol: no bits are ever consumed.
   const FseCounts endless{{0, 32}, 5};
   expect_refused(coded(fse_description(endless) + from_hex("0008")), 50, DecodeReason::kHeader,
                  "weights without an end");
@@ -418,18 +418,18 @@ TEST_F(ZstdRules, RulesOfSequences) {
     Bytes section = writer.section({{20, 10, 10}}, modes);
     section[2] = static_cast<std::byte>(k == 0 ? 36 : k == 1 ? 32 : 53);
     expect_refused(frame(section), 110, DecodeReason::kHeader, "a code that there is not");
-    // One more than the greatest accuracy.
+    // One above the maximum accuracy.
     section = predefined(good);
     section[1] = static_cast<std::byte>(kFseMode << (6 - 2 * k));
     section.insert(section.begin() + 2, static_cast<std::byte>(k == 1 ? 4 : 5));
     expect_refused(frame(section), decoded, DecodeReason::kHeader, "accuracy");
-    // More symbols than there are codes: none of them occurs, and then one.
+    // More symbols than there are codes, of which only the last occurs besides the first.
     FseCounts far{std::vector<int>(k == 1 ? 33 : k == 0 ? 37 : 54), 5};
     far.counts[0] = 31;
     far.counts.back() = 1;
     section = Bytes{section[0], section[1]} + fse_description(far) + from_hex("FFFF");
     expect_refused(frame(section), decoded, DecodeReason::kHeader, "more symbols than codes");
-    // Cut off inside.
+    // Truncated inside.
     section = Bytes{section[0], section[1]} + Bytes{fse_description(far)[0]};
     EXPECT_TRUE(same_verdict(frame(section), decoded));
   }
@@ -456,7 +456,7 @@ TEST_F(ZstdRules, RulesOfSequences) {
   odd.missing_bits = 1;
   expect_left_to_cpu(frame(odd.section({{20, 10, 10}}, {0, 0, 0})), 110, "a bit missing");
   odd.missing_bits = 0;
-  // Each sequence makes three bytes, so there is no room for so many.
+  // Each sequence decodes to at least three bytes, so these exceed the capacity.
   expect_refused(frame(from_hex("FF00000055")), 1000, DecodeReason::kLength, "32,512 sequences in 1,000 bytes");
   expect_left_to_cpu(FrameWriter().window(20).compressed(literals, from_hex("FFFFFF0055")).bytes(), 300'000,
                      "98,047 sequences");
@@ -473,7 +473,7 @@ TEST_F(ZstdRules, RulesOfSequences) {
                          .compressed(raw_literals(sample(1000, Content::kText)), predefined({{1000, 25, 10}}))
                          .bytes(),
                      1025, "block above the window");
-  // Bits that run out early, with whatever they are taken for.
+  // Bits that end too early, with random content.
   std::mt19937 rng(3);
   for (int round = 0; round < 60; ++round) {
     Bytes section = predefined(good);

@@ -1,14 +1,14 @@
-// Step of the zstd decoder that walks FSE states by a decode index: many lanes a block. Device code without a CUDA
+// Step of the zstd decoder that walks FSE states by a decode index, many lanes per block. Device code without a CUDA
 // header.
 //
-// A segment is what lies between two index entries. A lane walks one from its entry, and where it ends, position and
-// states must be those of the next entry; the first begins and the last ends as the stream says. If all of a block's
-// segments hold, then, one after the other, each began where a walk without an index comes by: the index can hold
-// anything, the result is the same. If one does not hold, the block is walked without by `walk`, whose verdict counts,
-// and the chunk's index is reported. Entries are looked at before they are used: a state is within its table, a
-// position within the stream.
+// A segment lies between two index entries. A lane walks one segment from its entry. At its end, position and states
+// must equal those of the next entry; the first segment begins and the last one ends where the stream says. If all
+// segments of a block match, then by induction each began where a walk without an index passes. The result is therefore
+// exact whatever the index holds. If one does not match, `walk` walks the block without the index, its verdict counts,
+// and the chunk's index is reported as bad. Entries are checked before use: states must be within their tables,
+// positions within the stream.
 //
-// In one launch with literals, which do not depend on it.
+// Runs in one launch with literals, which are independent of it.
 #pragma once
 
 #include "zstd_literals_device.cuh"
@@ -21,11 +21,11 @@ static_assert(kSegmentWarps >= kTables, "a warp a table");
 inline constexpr std::uint32_t kSegmentBatch = 32;
 inline constexpr unsigned kSegmentUnit = 32;
 inline constexpr std::int32_t kSegmentBits = kSegmentBatch * kMostTaken + 32;
-// From the word above the position down: a batch, what a unit is more than that, and the parts of words at both ends.
+// From the word above the position down: a batch, the part of a unit beyond it, and the partial words at both ends.
 static_assert(kSegmentBits / 32 + kSegmentUnit + 3 <= kSegmentRingWords);
 static_assert(kIndexEvery % kSegmentBatch == 0);
 
-// kLanes: segments a warp.
+// kLanes: segments per warp.
 template <unsigned kLanes>
 struct SegmentSpace {
   NarrowEntry::Type entries[kTableEntries];
@@ -41,7 +41,7 @@ union IndexedSpace {
   SegmentSpace<kLanes> segments;
 };
 
-// What an entry says, if it can be meant.
+// Unpacks an entry. Returns false if its states or position are out of range.
 __device__ inline bool read_entry(const IndexEntry& entry, const BackwardBits& bits, const unsigned logs[kTables],
                                   WalkPoint& out) {
   const std::uint32_t states[kTables] = {
@@ -57,11 +57,11 @@ __device__ inline bool read_entry(const IndexEntry& entry, const BackwardBits& b
   return true;
 }
 
-// This warp's segments of a Block, from `first` on each kSegmentWarps-th. Returns whether this lane's held.
+// Walks this warp's segments of a Block: every kSegmentWarps-th, from `first` on. Returns whether this lane's matched.
 template <unsigned kLanes>
 __device__ inline bool walk_segments(const Job& job, const Block& block, const ZstdStream& stream, std::uint32_t first,
                                      SegmentSpace<kLanes>& space) {
-  constexpr unsigned kTeam = 32 / kLanes;  // lanes of a segment: all fill its ring, the first walks
+  constexpr unsigned kTeam = 32 / kLanes;  // lanes per segment: all fill its ring, the first walks
   const unsigned lane = lane_id(), member = lane % kTeam, leader = lane - member, team = lane / kTeam;
   const std::uint32_t entries = index_entries(block.sequences), segment = first + team * kSegmentWarps;
   const IndexEntry* const index = job.entries_of(block, stream.chunk);
@@ -82,10 +82,10 @@ __device__ inline bool walk_segments(const Job& job, const Block& block, const Z
       own.slots = reinterpret_cast<uint2*>(job.slots_of(block)) + segment * kIndexEvery;
     }
   }
-  // Filled a unit at a time, from above, until a batch's bits are there.
+  // The ring is filled by units, downwards, until it holds the bits of a batch.
   constexpr auto kUnit = static_cast<std::int32_t>(kSegmentUnit);
   std::int32_t low = (own.at >> 5) + 2;
-  std::uint32_t ahead[kLanes];  // this lane's words of the unit below
+  std::uint32_t ahead[kLanes];  // this lane's words of the next unit below
   const auto fetch = [&] {
     HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < kLanes; ++k) {
       ahead[k] = bits.word(low - kUnit + static_cast<std::int32_t>(member + k * kTeam));
@@ -108,7 +108,7 @@ __device__ inline bool walk_segments(const Job& job, const Block& block, const Z
     if (own.left != 0) {
       own.walk<kSegmentRingWords>(own.left < kSegmentBatch ? own.left : kSegmentBatch, space.entries, ring);
       if (own.left == 0 && segment == entries) {
-        // The states are not read on after the last sequence.
+        // No states are read after the last sequence.
         good = own.at + static_cast<std::int32_t>(own.last_bits) == bits.lead;
       } else if (own.at < bits.lead) {
         good = false;
@@ -125,7 +125,7 @@ __device__ inline bool walk_segments(const Job& job, const Block& block, const Z
 
 template <unsigned kLanes>
 __device__ inline void segments_body(const Job& job, std::uint32_t r, SegmentSpace<kLanes>& space) {
-  constexpr std::uint32_t kSegments = kSegmentWarps * kLanes;  // of a thread block
+  constexpr std::uint32_t kSegments = kSegmentWarps * kLanes;  // per thread block
   constexpr std::uint32_t kParts = index_entries(kMaxSequences) / kSegments + 1;
   Round& round = job.round[r];
   const unsigned lane = lane_id(), warp = threadIdx.x / 32;
@@ -135,7 +135,7 @@ __device__ inline void segments_body(const Job& job, std::uint32_t r, SegmentSpa
     if (threadIdx.x == 0) space.ticket = atomicAdd(&round.segment_ticket, 1u);
     __syncthreads();
     if (space.ticket >= all * kParts) return;
-    // The first part of all blocks before the second of any: that is mostly empty.
+    // The first part of all blocks comes before the second part of any, which is mostly empty.
     Block& block = job.blocks[walk_of(job, round, space.ticket % all)];
     const std::uint32_t first = space.ticket / all * kSegments;
     if (block.index != IndexUse::kWalk || first > index_entries(block.sequences)) continue;
@@ -166,8 +166,8 @@ __device__ inline void segments_body(const Job& job, std::uint32_t r, SegmentSpa
   }
 }
 
-// The first `walkers` thread blocks walk by the index, and see to literals when there is no more; the others begin with
-// literals.
+// The first `walkers` thread blocks walk by the index, and help with literals when no segments are left; the others
+// start with literals.
 template <unsigned kLanes>
 __device__ inline void indexed_body(const Job& job, std::uint32_t r, unsigned walkers, IndexedSpace<kLanes>& space) {
   if (blockIdx.x < walkers) segments_body<kLanes>(job, r, space.segments);

@@ -1,11 +1,11 @@
-// Steps of the zstd decoder that make sequences of what the walk noted: extract, settle, check. Device code without a
+// Steps of the zstd decoder that turn the walk's results into sequences: extract, settle, check. Device code without a
 // CUDA header.
 //
-// Repeat offsets (RFC 8878, 3.1.1.5) hang on all sequences before. What a run of sequences does to the three of them is
-// a map: each of the three afterwards is a number, or one of the three before, less something. Maps can be put one
-// behind the other, so a block's threads each work out that of their sequences, and a scan over them says what holds
-// at the beginning of each, in terms of the block's beginning (`extract`). A walk over blocks says what that is
-// (`settle`), and `check` puts it in.
+// Repeat offsets (RFC 8878, 3.1.1.5) depend on all sequences before. The effect of a run of sequences on the three of
+// them is a map: each of the three becomes either a number, or one of the previous three minus a constant. Maps
+// compose. Each thread of a block computes the map of its sequences, and a scan over the maps gives the repeat offsets
+// at the beginning of each run, relative to the block's beginning (`extract`). A walk over blocks resolves those
+// (`settle`), and `check` substitutes them.
 #pragma once
 
 #include "zstd_frames_device.cuh"
@@ -25,11 +25,11 @@ __device__ inline bool is_symbolic(const Repeats& repeats) {
   return is_symbolic(repeats.offset[0]) || is_symbolic(repeats.offset[1]) || is_symbolic(repeats.offset[2]);
 }
 __device__ inline std::uint32_t symbolic(unsigned slot) { return kSymbolic + (slot << kLessBits); }
-// An offset less k. A number stays at 0, which no sequence may have; it is refused where it came up first.
+// An offset minus k. A number saturates at 0, which is invalid as an offset and refused where it is first used.
 __device__ inline std::uint32_t less(std::uint32_t v, std::uint32_t k) {
   return is_symbolic(v) ? v + k : v < k ? 0 : v - k;
 }
-// What `v`, said in terms of `before`, is.
+// Resolves `v`, which is relative to `before`.
 __device__ inline std::uint32_t resolve(std::uint32_t v, const Repeats& before) {
   if (!is_symbolic(v)) return v;
   const std::uint32_t slot = (v - kSymbolic) >> kLessBits, k = (v - kSymbolic) & kLessMask;
@@ -45,7 +45,7 @@ __device__ inline Repeats then(const Repeats& first, const Repeats& second) {
   return {{resolve(second.offset[0], first), resolve(second.offset[1], first), resolve(second.offset[2], first)}};
 }
 
-// One sequence's offset, by what its code stands for: 1 to 3 repeat, others are 3 more than the offset.
+// One sequence's offset, by the value of its code: 1 to 3 repeat, larger values are the offset plus 3.
 __device__ inline std::uint32_t next_offset(Repeats& repeats, std::uint32_t value, bool no_literals) {
   std::uint32_t offset;
   const std::uint32_t which = value + (no_literals ? 1 : 0);
@@ -70,8 +70,8 @@ __device__ inline std::uint32_t next_offset(Repeats& repeats, std::uint32_t valu
 
 using lz77::literals_of, lz77::match_of, lz77::offset_of, lz77::pack_sequence;
 
-// A sequence with its offset's value, not yet the offset. Values that are too large for any output become one that is.
-// `left`: the bits below what the slot says, of which 63 may be taken.
+// A sequence with its offset value, not yet the offset. Values too large for any output are clamped to one that is also
+// too large. `left`: the bits below the position in the slot; up to 63 may be consumed.
 __device__ inline std::uint64_t read_sequence(std::uint64_t slot, std::uint64_t left) {
   const auto word = static_cast<std::uint32_t>(slot);
   const auto take = [&left](unsigned count) {
@@ -88,11 +88,11 @@ __device__ inline std::uint64_t read_sequence(std::uint64_t slot, std::uint64_t 
   return pack_sequence(literals, match, value);
 }
 
-// A thread block takes so many sequences for each of its threads at a time.
+// Sequences per thread that a thread block processes at a time.
 inline constexpr unsigned kRun = 8;
 
-// What a run of sequences does: to the repeated offsets, and how much it takes and makes. Sums of what is no block's
-// stop growing.
+// The effect of a run of sequences: on the repeat offsets, and literals consumed and match bytes produced. Sums
+// saturate above the size of any block.
 struct Run {
   Repeats repeats;
   std::uint32_t literals, matches;
@@ -111,15 +111,15 @@ __device__ inline Run shuffled_up(const Run& run, unsigned step) {
   return out;
 }
 
-// What a block's offsets, those that are numbers, want of what comes before it; and how many groups of sequences, from
-// the first on, have others.
+// What a block's numeric offsets need before the block; and how many of its first groups of sequences contain symbolic
+// ones.
 struct OffsetBounds {
   static constexpr std::uint32_t kNever = ~std::uint32_t{0};
   std::uint32_t most = 0;    // kNever if one is 0
-  std::uint32_t beyond = 0;  // bytes before the block, at most
+  std::uint32_t beyond = 0;  // maximum reach before the block, in bytes
   std::uint32_t symbolic = 0;
 
-  // `decoded`: of the block, before the match of sequence i.
+  // `decoded`: bytes of the block before the match of sequence i.
   __device__ void add(std::uint32_t offset, std::uint32_t decoded, std::uint32_t i) {
     if (is_symbolic(offset)) {
       symbolic = i / kGroup + 1;
@@ -133,16 +133,16 @@ struct OffsetBounds {
 
 template <unsigned kThreads>
 struct ExtractSpace {
-  // A run's sequences side by side; a word between runs so that threads do not meet in the same banks.
+  // The runs of all threads, padded by one word each to avoid bank conflicts.
   std::uint64_t sequences[kThreads * (kRun + 1)];
   Run warps[kThreads / 32];
-  Run before;  // of the block, up to what is worked on
+  Run before;  // covers the block up to the current part
   OffsetBounds bounds;
   std::uint32_t ticket;
 };
 
-// What holds before a warp's sequences: what is before the part, and its warps up to this one, of which each lane
-// takes one.
+// The combined effect before a warp's sequences: that of everything before the part, then that of its earlier warps,
+// one per lane.
 template <unsigned kThreads>
 __device__ inline Run before_warp(const ExtractSpace<kThreads>& space, unsigned warp, unsigned lane) {
   constexpr unsigned kWarps = kThreads / 32;
@@ -164,8 +164,8 @@ __device__ inline Run before_warp(const ExtractSpace<kThreads>& space, unsigned 
   return then(space.before, all);
 }
 
-// Of kThreads * kRun of the block's sequences, from `first` on: what they are, offsets in terms of what is
-// repeated at the block's beginning; checkpoints; and `bounds` of this thread's. space.before moves on.
+// Processes kThreads * kRun of the block's sequences, from `first` on: reads them, with offsets relative to the repeat
+// offsets at the block's beginning; writes checkpoints; updates this thread's `bounds`. Advances space.before.
 template <unsigned kThreads>
 __device__ inline void extract_part(const Job& job, const Block& block, const BackwardBits& bits, std::uint32_t first,
                                     ExtractSpace<kThreads>& space, OffsetBounds& bounds) {
@@ -174,7 +174,7 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
   const std::uint32_t left = block.sequences - first;
   const std::uint32_t count = left < kThreads * kRun ? left : kThreads * kRun;
   const auto place = [](std::uint32_t i) { return i / kRun * (kRun + 1) + i % kRun; };
-  // All that is loaded is asked for before the first of it is waited for; small thread blocks have registers for half.
+  // Issues all loads before waiting for the first. Small thread blocks have registers for only half of them.
   constexpr unsigned kAtOnce = kThreads <= 64 ? kRun / 2 : kRun;
   HEADRACE_ZSTD_UNROLL for (unsigned from = 0; from < kRun; from += kAtOnce) {
     const auto number = [&](unsigned k) { return (from + k) * kThreads + t; };
@@ -209,7 +209,7 @@ __device__ inline void extract_part(const Job& job, const Block& block, const Ba
     run.matches += match_of(own[k]);
   }
   for (unsigned step = 1; step < 32; step *= 2) {
-    // What ends with three numbers does not hang on what was before, which is soon so for all.
+    // A map that consists of three numbers does not depend on what was before; soon all maps are of that kind.
     if (__any_sync(kAllLanes, is_symbolic(run.repeats))) {
       const Repeats earlier = shuffled_up(run.repeats, step);
       if (lane >= step) run.repeats = then(earlier, run.repeats);
@@ -292,7 +292,7 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
     if (literals > block.literal_bytes) {
       give_up(job, stream.chunk, block.at, DecodeReason::kLength);
     } else if (matches + block.literal_bytes > block_max(block)) {
-      // More than the format allows: older versions of libzstd take it if there is room.
+      // Exceeds the format's maximum: older versions of libzstd accept it if there is room.
       give_up(job, stream.chunk, block.at, DecodeReason::kHostOnly);
     }
   }
@@ -300,13 +300,13 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
 
 // ---- settle ----
 
-// Where the stream's blocks of the round begin, and what is repeated there: by a warp, 32 blocks at a time.
+// By a warp, 32 blocks at a time: computes where the stream's blocks of the round begin, and the repeat offsets there.
 __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamState& state, std::uint32_t from,
                                      std::uint32_t to, unsigned lane) {
   std::uint32_t out = state.out, frame_out = state.frame_out;
   Repeats repeats = {{state.repeats[0], state.repeats[1], state.repeats[2]}};
   bool bad = false;
-  // What is read of the next blocks is asked for before these are worked on.
+  // Prefetch: loads the next 32 blocks before these are processed.
   const auto number = [&](std::uint32_t base) { return base + lane < to ? base + lane : from; };
   Block ahead = job.blocks[number(from)];
   for (std::uint32_t base = from; base < to && !bad; base += 32) {
@@ -316,7 +316,7 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
     ahead = job.blocks[number(base + 32)];
     const bool compressed = block.kind == BlockKind::kCompressed;
     const bool has_sequences = compressed && block.sequences != 0;
-    std::uint32_t bytes = mine ? block.decoded_bytes : 0;  // 2^21 at most
+    std::uint32_t bytes = mine ? block.decoded_bytes : 0;  // at most 2^21
     if (mine && compressed) {
       bytes = block.literal_bytes + (has_sequences ? block.match_bytes : 0);
       written.decoded_bytes = bytes;
@@ -325,7 +325,7 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
     if (mine && has_sequences) upto = {{block.repeats_after[0], block.repeats_after[1], block.repeats_after[2]}};
     const bool first = mine && block.first;
     if (first) upto = then({{1, 4, 8}}, upto);
-    // Maps put together may say "less k" for a larger k than there is room for: then one after the other.
+    // Composed maps may need a larger k than fits; then they are composed one after the other.
     std::uint32_t most_less = 0;
     for (unsigned k = 0; k < 3; ++k) {
       const std::uint32_t less_by = is_symbolic(upto.offset[k]) ? (upto.offset[k] - kSymbolic) & kLessMask : 0;
@@ -379,7 +379,7 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
   for (unsigned k = 0; k < 3; ++k) state.repeats[k] = repeats.offset[k];
   if (to != state.first + state.count) return;
   if (stream.enough != 0) {
-    // Not all blocks were decoded. What is wrong with the sizes of these the CPU finds out.
+    // Not all blocks were decoded. The CPU checks whether their sizes are wrong.
     if (out < stream.enough) give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kHostOnly);
     return;
   }
@@ -387,7 +387,7 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
   stream.dst_bytes = out;
 }
 
-// The part of a stream's blocks that is of the round; none where the stream's chunk is bad.
+// The range of a stream's blocks in this round; empty if the stream's chunk is bad.
 using lz77::Part;
 __device__ inline Part part_of(const Job& job, std::uint32_t r, std::uint32_t i) {
   const StreamState& state = job.states[i];
@@ -426,7 +426,7 @@ __device__ inline void check_body(const Job& job, std::uint32_t r, std::uint32_t
     const Checkpoint* const checkpoints = job.checkpoints_of(block);
     const Repeats before = {{block.repeats[0], block.repeats[1], block.repeats[2]}};
     bool beyond = false, disputed = false;
-    // Offsets that are numbers are mostly known to be good.
+    // Numeric offsets are mostly known to be valid already.
     const bool numbers_hold = block.most_offset <= block.window && block.most_beyond <= block.out - block.frame_out;
     const std::uint32_t groups = numbers_hold ? block.symbolic_groups : lz77::groups_of(block.sequences);
     for (std::uint32_t group = warp; group < groups; group += warps) {
@@ -441,7 +441,7 @@ __device__ inline void check_body(const Job& job, std::uint32_t r, std::uint32_t
       if (!mine) continue;
       const std::uint32_t offset = resolve(offset_of(s), before);
       if (offset != offset_of(s)) slots[i] = pack_sequence(literals, match, offset);
-      // 0 is taken for 1 by older versions of libzstd; and it remembers more than the window if that is at hand.
+      // Older versions of libzstd take 0 for 1, and accept offsets beyond the window if the bytes are still at hand.
       if (offset > decoded) {
         beyond = true;
       } else if (offset == 0 || offset > block.window) {

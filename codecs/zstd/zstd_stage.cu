@@ -1,4 +1,4 @@
-// numcodecs' and Zarr's zstd on the GPU: a chunk is one stream.
+// The zstd codecs of numcodecs and Zarr on the GPU: a chunk is one stream.
 #include <memory>
 #include <new>
 
@@ -7,7 +7,7 @@
 
 namespace headrace::codec::gpu {
 
-// No parameters.
+// Takes no parameters.
 std::unique_ptr<device::gpu::GpuCodec> make_zstd_stage(const device::DecodeStage& stage) {
   using Stage = lz77::StreamStage<ZstdFormat>;
   return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) Stage({}, stage.exact));

@@ -6,7 +6,7 @@
 
 namespace headrace::codec::gpu {
 
-// A stream says everything itself.
+// A zstd stream is self-describing, so this needs no parameters.
 struct ZstdFormat {
   using Stream = ZstdStream;
   using Job = ZstdJob;

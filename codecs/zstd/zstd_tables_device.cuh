@@ -1,13 +1,13 @@
-// FSE tables: descriptions read (RFC 8878, 4.1.1), cells spread, and what sequence codes stand for (3.1.1.3.2.1).
-// Device code without a CUDA header.
+// FSE tables: reads descriptions (RFC 8878, 4.1.1), spreads cells, and gives the meaning of sequence codes
+// (3.1.1.3.2.1). Device code without a CUDA header.
 #pragma once
 
 #include "zstd_job_device.cuh"
 
 namespace headrace::codec::gpu::zstd {
 
-// Bits of a description, lowest first. Behind its end are zeros. They come by aligned words, of which the next one is
-// loaded before it is needed. REQUIRES: three bytes before it may be read.
+// Bits of a description, lowest first, followed by zeros. Loads aligned words, each one step ahead of its use.
+// REQUIRES: the three bytes before it are readable.
 class ForwardBits {
  public:
   __device__ ForwardBits(const Byte* at, std::uint32_t bytes) : end_(at + bytes) {
@@ -53,8 +53,8 @@ struct Description {
   std::uint32_t bytes;
 };
 
-// Reads a table's description. `found(symbol, count)` is told of each symbol that occurs: how many cells it has, or -1
-// for "less than one". Counts are right only if the reason is kNone.
+// Reads a table's description. Calls `found(symbol, count)` for each symbol that occurs, with its number of cells, or
+// -1 for "less than one". Counts are right only if the reason is kNone.
 template <class Found>
 __device__ inline Description read_description(const Byte* at, std::uint32_t bytes, unsigned last_symbol,
                                                unsigned most_log, Found&& found) {
@@ -63,7 +63,7 @@ __device__ inline Description read_description(const Byte* at, std::uint32_t byt
   bits.skip(4);
   if (bytes == 0) return {DecodeReason::kTruncated, 0, 0};
   if (out.log > most_log) return {DecodeReason::kHeader, 0, 0};
-  std::int32_t left = (1 << out.log) + 1, threshold = 1 << out.log;  // left: cells, and one
+  std::int32_t left = (1 << out.log) + 1, threshold = 1 << out.log;  // left: remaining cells plus one
   unsigned width = out.log + 1, symbol = 0;
   while (left > 1 && symbol <= last_symbol) {
     const std::int32_t short_ones = 2 * threshold - 1 - left;
@@ -92,20 +92,20 @@ __device__ inline Description read_description(const Byte* at, std::uint32_t byt
     }
   }
   out.bytes = bits.used_bytes();
-  // Over its end, libzstd reads some bytes twice.
+  // libzstd reads some bytes twice when a description exceeds its bytes.
   if (out.bytes > bytes) return {DecodeReason::kHostOnly, 0, 0};
   if (left != 1) out.reason = DecodeReason::kHeader;
   return out;
 }
 
-// ---- what codes stand for ----
+// ---- meaning of codes ----
 
 __host__ __device__ constexpr unsigned last_symbol(unsigned table) {
   return table == kLiteralLengths ? 35 : table == kOffsets ? 31 : 52;
 }
 __host__ __device__ constexpr unsigned most_log(unsigned table) { return table == kOffsets ? 8 : 9; }
 
-// Extra bits of a length's code, of those that have any.
+// Number of extra bits of a literal length code.
 __device__ inline unsigned literal_extra(unsigned code) {
   if (code < 16) return 0;
   if (code < 20) return 1;
@@ -135,7 +135,7 @@ __device__ inline std::uint32_t match_base(unsigned code) {
   return code == 42 ? 99 : (1u << (code - 36)) + 3;
 }
 
-// The predefined distributions (3.1.1.3.2.2): how many cells a symbol has, or -1.
+// The predefined distributions (3.1.1.3.2.2): number of cells per symbol, or -1.
 struct Predefined {
   unsigned log, symbols;
 };
@@ -161,19 +161,19 @@ __device__ inline std::int32_t predefined_count(unsigned table, unsigned symbol)
 
 // ---- cells ----
 
-// A description in a form that a table can be made of by a warp: in shared memory. Of symbols below kSymbols, and as
-// many as cells at most where those are 64.
+// A description in shared memory, in a form from which a warp builds a table. For symbols below kSymbols, of which a
+// table of 64 cells has at most 64.
 template <unsigned kSymbols>
 struct TableCounts {
-  std::uint16_t next[kSymbols];  // by symbol: the number that its next cell has
-  std::uint16_t starts[64];      // runs of cells in the order they are dealt: each symbol with a count has one
+  std::uint16_t next[kSymbols];  // by symbol: the number of its next cell
+  std::uint16_t starts[64];      // runs of cells in dealing order: one for each symbol with a positive count
   Byte names[64];
-  Byte low_names[64];  // symbols of less than one cell, which have the table's last
+  Byte low_names[64];  // symbols of less than one cell, which get the table's last cells
   std::uint32_t runs, lows;
 };
 inline constexpr unsigned kMostCells = 512;
 
-// Told of symbols by one lane, in rising order.
+// Collects the symbols, by one lane, in rising order.
 template <unsigned kSymbols>
 class CellCounts {
  public:
@@ -204,20 +204,20 @@ class CellCounts {
   std::uint32_t lows_ = 0, runs_ = 0, dealt_ = 0;
 };
 
-// By a warp: the symbols' cells are dealt (4.1.1), those of "less than one" have theirs. REQUIRES: finish() was true;
-// log is 5 or more, as the format has it.
+// By a warp: assigns cells to symbols (4.1.1), including those of "less than one". REQUIRES: finish() returned true;
+// log is at least 5, as the format guarantees.
 template <unsigned kSymbols>
 __device__ inline void deal_cells(const TableCounts<kSymbols>& counts, Byte* cells, unsigned log, unsigned lane) {
   const std::uint32_t size = 1u << log, step = (size >> 1) + (size >> 3) + 3, low = size - counts.lows;
   for (std::uint32_t k = lane; k < counts.lows; k += 32) cells[size - 1 - k] = counts.low_names[k];
   const auto start = [&](std::uint32_t run) { return run < counts.runs ? counts.starts[run] : kNone; };
   const std::uint32_t starts[2] = {start(lane), start(lane + 32)};
-  std::uint32_t rank = 0, begun = 0;  // what has been dealt: cells, and runs that begin there
+  std::uint32_t rank = 0, begun = 0;  // counts of cells dealt so far, and of runs that begin among them
   for (std::uint32_t first = 0; first < size; first += 32) {
     const std::uint32_t cell = (first + lane) * step & (size - 1);
     const bool dealt = cell < low;
     const unsigned votes = __ballot_sync(kAllLanes, dealt);
-    // Runs that begin among the next 32, a bit each.
+    // One bit for each run that begins among the next 32.
     unsigned begins = 0;
     for (const std::uint32_t each : starts) begins |= each - rank < 32 ? 1u << (each - rank) : 0;
     begins = __reduce_or_sync(kAllLanes, begins);
@@ -230,8 +230,8 @@ __device__ inline void deal_cells(const TableCounts<kSymbols>& counts, Byte* cel
   __syncwarp();
 }
 
-// By a warp: tells of each cell its symbol, how many bits its next state takes and what they are added to. All lanes
-// are told of a cell at a time: a table has 32 or a multiple.
+// By a warp: calls `entry` for each cell with its symbol, the number of bits of the next state, and the base they are
+// added to. All lanes call it together: a table has a multiple of 32 cells.
 template <unsigned kSymbols, class Entry>
 __device__ inline void number_cells(TableCounts<kSymbols>& counts, const Byte* cells, unsigned log, unsigned lane,
                                     Entry&& entry) {

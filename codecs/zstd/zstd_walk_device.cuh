@@ -1,14 +1,13 @@
-// Step of the zstd decoder that walks the FSE states of sequences, the one serial part. Device code without a CUDA
+// Step of the zstd decoder that walks the FSE states of sequences, the only serial part. Device code without a CUDA
 // header.
 //
-// A lane walks a block's states and notes of each sequence its three codes and where its extra bits end; what the bits
-// are is for `extract` to read, in parallel. There is no check in the loop: states cannot leave a table that was built
-// here, and the bits lie in a ring that is indexed modulo its size. A batch of sequences takes so many bits at most; so
-// many and more are in the ring when it begins. Whether the bits were used up is looked at between batches.
+// A lane walks a block's states. For each sequence it stores the three codes and the position where the extra bits end;
+// `extract` reads the extra bits in parallel. The loop has no checks: states cannot leave a table that was built here,
+// and the bits come from a ring that is indexed modulo its size. The bits of one batch of sequences are bounded, and
+// the ring holds at least that many when a batch begins. Running out of bits is checked between batches.
 //
-// A warp walks 1, 4 or 8 blocks side by side: one where there are few (a walk takes less time then), more where the
-// blocks are what there is enough of. The lanes that do not walk fill the ring of the one that does.
-// docs/design/gpu_decode.md tells more.
+// A warp walks 1, 4 or 8 blocks side by side: one if there are few blocks (the walk is faster then), more if there are
+// plenty. The lanes that do not walk fill the ring of the one that does. See docs/design/gpu_decode.md.
 #pragma once
 
 #include "zstd_walk_tables_device.cuh"
@@ -16,26 +15,26 @@
 namespace headrace::codec::gpu::zstd {
 
 inline constexpr unsigned kRingWords = 256;
-// A ring of words has word i at (i + kRingLead) % kRingWords, and its first ones behind the last, too: so the three
-// that the 64 bits below a position are in begin at the number of the position's word.
+// A ring of words has word i at (i + kRingLead) % kRingWords. Its first words are repeated after the last, so the three
+// words that hold the 64 bits below a position are contiguous, and begin at the index of the position's word.
 inline constexpr unsigned kRingLead = 2, kRingRepeated = 2;
-// 16 and 16 extra bits of lengths and 31 of offsets, and 9, 9 and 8 of states.
+// 16, 16 and 31 extra bits (two lengths and the offset), and 9, 9 and 8 state bits.
 inline constexpr std::int32_t kMostTaken = 63 + 26;
 
 template <unsigned kBlocks>
 struct WalkForm {
   using Entry = NarrowEntry;
-  using Unit = std::uint32_t;  // that entries' places are counted by
-  using Cell = std::uint32_t;  // a word
+  using Unit = std::uint32_t;  // unit of the entries' offsets
+  using Cell = std::uint32_t;  // one word
   static constexpr std::uint32_t kBatch = 32;
-  static constexpr unsigned kUnitWords = 32;  // that the ring is filled by
+  static constexpr unsigned kUnitWords = 32;  // words that one refill of the ring adds
   static constexpr unsigned kRingCells = kRingWords + kRingRepeated;
 };
 template <>
 struct WalkForm<1> {
   using Entry = WideEntry;
   using Unit = Byte;
-  using Cell = uint4;  // in z a word, in y the one below it, in x the one below that
+  using Cell = uint4;  // x, y, z: three consecutive words of the stream, lowest first
   static constexpr std::uint32_t kBatch = 64;
   static constexpr unsigned kUnitWords = 64;
   static constexpr unsigned kRingCells = kRingWords;
@@ -46,19 +45,19 @@ struct WalkSpace {
   using Form = WalkForm<kBlocks>;
   typename Form::Entry::Type entries[kBlocks][kTableEntries];
   union {
-    struct {  // while tables are built
+    struct {  // used while tables are built
       SequenceCounts counts[kBlocks * kTables];
       Byte cells[kMostCells];
     };
     typename Form::Cell ring[kBlocks][Form::kRingCells];
   };
 };
-// So that the entries of one of several in a row begin where "or" can put a place together.
+// The entries of each warp's space must be aligned so that OR can form an offset.
 static_assert(sizeof(WalkSpace<1>) % (512 * sizeof(uint4)) == 0);
-// Narrow entries are counted within a warp's space.
+// Narrow entries are numbered within a warp's space.
 static_assert(8 * kTableEntries <= 1u << (32 - NarrowEntry::kNext));
 
-// Where a walk begins or goes on: bits from `at` on are used; the numbers of the states.
+// Where a walk starts or resumes: bits from `at` on are used up; state numbers.
 struct WalkPoint {
   std::int32_t at;
   std::uint32_t states[kTables];
@@ -72,15 +71,16 @@ __device__ inline WalkPoint first_point(const BackwardBits& bits, const unsigned
   return out;
 }
 
-// A lane's walk.
+// The walk of one lane.
 struct Walker {
-  std::int32_t at = 0;  // bits from here on are used
+  std::int32_t at = 0;  // bits from here on are used up
   std::uint32_t left = 0;
-  std::uint32_t literal_at = 0, offset_at = 0, match_at = 0;  // entries of the states, from the first of all
-  std::uint32_t last_bits = 0;                                // of states, that the last step took
+  std::uint32_t literal_at = 0, offset_at = 0,
+                match_at = 0;   // offsets of the current states' entries, from the first of all
+  std::uint32_t last_bits = 0;  // state bits that the last step consumed
   uint2* slots = nullptr;
   std::uint32_t origin = 0;  // of the block's entries
-  // Collecting: where the next index entry goes, and how many sequences are left then; kNone: there is none.
+  // When collecting: where the next index entry goes, and the value of `left` at which it is due; kNone: no more.
   IndexEntry* entry = nullptr;
   std::uint32_t entry_left = kNone;
 
@@ -111,10 +111,10 @@ struct Walker {
     entry_left = entry_left > kIndexEvery ? entry_left - kIndexEvery : kNone;
   }
 
-  // `count` sequences, at least one, by wide entries. A step has to wait for what it is given by the one before, and
-  // the fewer instructions it has, the sooner it gives. REQUIRES: as many bits as they can take are in the ring.
+  // Walks `count` sequences, at least one, by wide entries. Each step depends on the one before, so the latency of a
+  // step is what counts. REQUIRES: the ring holds the maximum number of bits that they can consume.
   __device__ void walk(std::uint32_t count, const Byte* entries, const uint4* ring) {
-    // So many bits of a window are a step's, whose state bits then come times 16.
+    // A window leaves this many bits for a step, because state bits come multiplied by 16.
     constexpr std::int32_t kWindow = 64 - WideEntry::kScale;
     const Walker before = *this;
     const auto* const cells = reinterpret_cast<const Byte*>(ring);
@@ -124,12 +124,12 @@ struct Walker {
       l = *reinterpret_cast<const uint4*>(entries + literal_at);
       o = *reinterpret_cast<const uint4*>(entries + offset_at);
       m = *reinterpret_cast<const uint4*>(entries + match_at);
-      const auto low = static_cast<std::uint32_t>(at);  // of which 5 bits count
+      const auto low = static_cast<std::uint32_t>(at);  // the shift uses 5 bits
       const std::uint64_t window =
           static_cast<std::uint64_t>(__funnelshift_r(cell.y, cell.z, low)) << 32 | __funnelshift_r(cell.x, cell.y, low);
       const std::uint32_t word = l.x + o.x + m.x;
       slot = make_uint2(word, low);
-      const std::int32_t shift = __dp4a(static_cast<int>(word), 0xFF, kWindow);  // the lowest byte, times -1
+      const std::int32_t shift = __dp4a(static_cast<int>(word), 0xFF, kWindow);  // the lowest byte, negated
       at = __dp4a(static_cast<int>(word), 0xFF, at);
       cell = cell_at(cells);
       shifts |= shift;
@@ -144,7 +144,7 @@ struct Walker {
     }
     for (; i < count; ++i) step(slots[i]);
     last_bits = l.z + o.z + m.z;
-    if (shifts < 0) {  // a step took more than a window has
+    if (shifts < 0) {  // a step consumed more than a window holds
       *this = before;
       walk_slowly(count, entries, ring);
     }
@@ -173,7 +173,7 @@ struct Walker {
       last_bits = l.z + o.z + m.z;
     }
   }
-  // The same by narrow ones, whose steps should have few instructions: a multiprocessor has room for four warps.
+  // Walks by narrow entries. Many warps share a multiprocessor, so the instruction count is what matters.
   template <unsigned kWords = kRingWords>
   __device__ void walk(std::uint32_t count, const std::uint32_t* entries, const std::uint32_t* ring) {
     const Walker before = *this;
@@ -184,7 +184,7 @@ struct Walker {
       o = entries[offset_at];
       m = entries[match_at];
       slots[i] = make_uint2(codes(l, o, m), static_cast<std::uint32_t>(at));
-      // The 64 bits below `at`, of which extra bits are the uppermost; behind them come those of the states.
+      // The 64 bits below `at`: extra bits are the topmost; those of the states follow.
       const std::uint32_t* const words = ring + (static_cast<std::uint32_t>(at >> 5) & (kWords - 1));
       const std::uint32_t low = words[0], middle = words[1], high = words[2];
       const auto by = static_cast<std::uint32_t>(at);
@@ -197,7 +197,7 @@ struct Walker {
       go_on(l, o, m, static_cast<std::uint32_t>(window << extra >> 32));
     }
     last_bits = (l + o + m) >> NarrowEntry::kBits & NarrowEntry::kBitsMask;
-    if (most > 64) {  // a step took more than a window has
+    if (most > 64) {  // a step consumed more than a window holds
       *this = before;
       walk_slowly<kWords>(count, entries, ring);
     }
@@ -206,16 +206,16 @@ struct Walker {
   }
 
  private:
-  // Side by side; between them are other bits.
+  // Packs the codes; the bits between them are undefined.
   __device__ static std::uint32_t codes(std::uint32_t l, std::uint32_t o, std::uint32_t m) {
     constexpr std::uint32_t kLiteral = (1u << WalkWord::kOffset) - 1, kBoth = (1u << WalkWord::kMatch) - 1;
     const std::uint32_t both = (l & kLiteral) | (o << (WalkWord::kOffset - NarrowEntry::kCode) & ~kLiteral);
     return (both & kBoth) | (m << (WalkWord::kMatch - NarrowEntry::kCode) & ~kBoth);
   }
-  // To the next states, whose bits are the uppermost of `v`.
+  // Advances to the next states, whose bits are the topmost of `v`.
   __device__ void go_on(std::uint32_t l, std::uint32_t o, std::uint32_t m, std::uint32_t v) {
     const auto next = [&v](std::uint32_t cell) {
-      const std::uint32_t bits = cell >> NarrowEntry::kBits;  // of which 5 bits count
+      const std::uint32_t bits = cell >> NarrowEntry::kBits;  // the shift uses 5 bits
       const std::uint32_t out = (cell >> NarrowEntry::kNext) + __funnelshift_l(v, 0, bits);
       v = __funnelshift_l(0, v, bits);
       return out;
@@ -238,7 +238,7 @@ struct Walker {
   }
 };
 
-// The ring of a block, and what comes next: by the lanes that share it.
+// Keeps a block's ring filled, with the next words prefetched, by the lanes that share the ring.
 template <unsigned kBlocks>
 struct RingFiller {
   using Form = WalkForm<kBlocks>;
@@ -246,16 +246,16 @@ struct RingFiller {
   static constexpr std::int32_t kUnit = Form::kUnitWords;
 
   const std::uint32_t* words = nullptr;
-  std::int32_t low = 0;             // words from here on are or were in the ring
-  std::uint32_t ahead[kEach] = {};  // of the unit below it
-  std::uint32_t above[2] = {};      // words `low` and the next one
+  std::int32_t low = 0;             // words from here on have been written to the ring
+  std::uint32_t ahead[kEach] = {};  // prefetched words of the next unit below
+  std::uint32_t above[2] = {};      // words `low` and the one above it
 
   __device__ void begin(const BackwardBits& bits, std::int32_t top, unsigned self) {
     words = reinterpret_cast<const std::uint32_t*>(bits.base);
     low = (top >> 5) + 2;
     HEADRACE_ZSTD_UNROLL for (unsigned e = 0; e < kEach; ++e) ahead[e] = bits.word(number(self, e));
   }
-  // Words are filled in a unit at a time, from above, down to `want`. Behind the first unit they are whole.
+  // Fills words in whole units, downwards, to `want`. After the first unit they are complete.
   __device__ void fill(std::int32_t want, unsigned self, typename Form::Cell* ring) {
     while (low > want) {
       if constexpr (kBlocks == 1) {
@@ -291,8 +291,8 @@ struct RingFiller {
   }
 };
 
-// The blocks of a round that have sequences; a warp takes kBlocks at a time, and each of them has a share of its lanes,
-// the first of which walks. Each warp of a thread block has a space of its own.
+// Walks the blocks of a round that have sequences. A warp takes kBlocks at a time; each block gets a share of the
+// lanes, and the first lane of a share walks. Each warp of a thread block has its own space.
 template <unsigned kBlocks>
 __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlocks>* spaces) {
   using Form = WalkForm<kBlocks>;
@@ -318,12 +318,12 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       const bool by_index = block.index == IndexUse::kWalk && !block.rewalk;
       if (by_index || !fine(job, job.streams[block.stream].chunk)) x = kNone;
     }
-    x = __shfl_sync(kAllLanes, x, which * kLanes);  // other warps may have made it bad meanwhile
+    x = __shfl_sync(kAllLanes, x, which * kLanes);  // other warps may have marked it bad meanwhile
     __syncwarp();
     const auto origin_of = [&](unsigned k) {
       return static_cast<std::uint32_t>(reinterpret_cast<const typename Form::Unit*>(space.entries[k]) - entries);
     };
-    // A lane a table reads what is said of it; then the warp builds one after the other.
+    // One lane per table reads the description; then the warp builds the tables one after the other.
     ReadTable read;
     std::uint32_t rle = kNone;
     const unsigned reads = lane / kTables, table = lane % kTables;
@@ -348,7 +348,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
     unsigned logs[kTables];
     for (unsigned k = 0; k < kTables; ++k) logs[k] = __shfl_sync(kAllLanes, read.log, which * kTables + k);
 
-    Walker own;  // of a share's first lane
+    Walker own;  // used by the first lane of a share
     BackwardBits bits;
     RingFiller<kBlocks> filler;
     std::uint32_t chunk = 0, position = 0;
@@ -374,15 +374,15 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
       __syncwarp();
       if (own.left != 0) {
         own.walk(own.left < Form::kBatch ? own.left : Form::kBatch, entries, space.ring[which]);
-        // The states are not read on after the last sequence.
+        // No states are read after the last sequence.
         if (own.left == 0) own.at += static_cast<std::int32_t>(own.last_bits);
         const std::int32_t unused = own.at - bits.lead;
         if (unused < 0) {
-          // Older versions of libzstd do not look.
+          // Older versions of libzstd do not check this.
           give_up(job, chunk, position, DecodeReason::kHostOnly);
           own.left = 0;
         } else if (own.left == 0 && unused != 0) {
-          // They also read states after the last sequence, so they see only what is left then.
+          // Older versions read states after the last sequence too, so they only see bits left over after that.
           give_up(job, chunk, position, unused > 26 ? DecodeReason::kTrailing : DecodeReason::kHostOnly);
         } else if (own.left == own.entry_left) {
           own.collect<Entry>(bits.lead);

@@ -1,8 +1,7 @@
-// The tables that the walk over a block's FSE states goes by. Device code without a CUDA header.
+// FSE decoding tables for the walk over a block's states. Device code without a CUDA header.
 //
-// Two forms. Where blocks are few, each walk should take little time, and an entry has in four words all that a step
-// needs, ready for use. Where they are many, tables should take little memory, so that many walks fit side by side: an
-// entry is one word.
+// Two forms. With few blocks, each walk must be fast: a wide entry holds in four words all that a step needs, ready for
+// use. With many blocks, tables must be small so that many walks run side by side: a narrow entry is one word.
 #pragma once
 
 #include "zstd_tables_device.cuh"
@@ -21,11 +20,11 @@ __device__ inline unsigned extra_of(unsigned table, unsigned code) {
   return table == kLiteralLengths ? literal_extra(code) : table == kOffsets ? code : match_extra(code);
 }
 
-// x: sums of three have side by side the bits that a step takes (8) and its codes. y: where the next states' entries
-// are, in bytes from the first of all; z: how many bits the next state has; w: their mask. Bits of states are used
-// times an entry's size, so that an entry's place is y and some of them, put together by "or".
+// x: bits that a step consumes (low 8) and the codes; the sum of three entries keeps these fields apart. y: byte offset
+// of the next states' entries from the first of all; z: how many bits the next state has; w: their mask. State bits are
+// pre-multiplied by an entry's size, so an entry's offset is y OR-ed with the masked bits.
 struct WideEntry {
-  static constexpr unsigned kScale = 4;  // places are in bytes
+  static constexpr unsigned kScale = 4;  // offsets are in bytes
   using Type = uint4;
   // `origin`: of the block's entries; a multiple of a table's bytes.
   __device__ static uint4 make(unsigned table, std::uint32_t code, unsigned extra, unsigned bits, std::uint32_t base,
@@ -34,11 +33,11 @@ struct WideEntry {
                       ((1u << bits) - 1) << kScale);
   }
 };
-// From the lowest bit on: extra bits that the step takes, with room for the sum of three (7); bits of the next state
-// (4) and room for the sum (1); the code (6), where the word of literals has it; where the next states' entries are,
-// counted from the first of all (14). So a step takes what it needs by one instruction each.
+// From the lowest bit: extra bits that the step consumes, with room for the sum of three (7); bits of the next state
+// (4) and room for the sum (1); the code (6), at the position that WalkWord uses for literals; number of the next
+// states' first entry, counted from the first of all (14). A step extracts each field with one instruction.
 struct NarrowEntry {
-  static constexpr unsigned kScale = 0;  // places are in entries
+  static constexpr unsigned kScale = 0;  // offsets are in entries
   static constexpr unsigned kBits = 7, kCode = WalkWord::kLiteral, kNext = 18;
   static constexpr std::uint32_t kExtraMask = 127, kBitsMask = 31;
   using Type = std::uint32_t;
@@ -55,7 +54,7 @@ struct ReadTable {
   unsigned log = 0;
 };
 
-// What a block's description of a table says, by one lane. Nothing for the mode kRle.
+// Reads a block's description of a table, by one lane. Reads nothing for mode kRle.
 __device__ inline ReadTable read_table(const Byte* src, const Block& source, unsigned table, SequenceCounts& to) {
   const TableMode mode = source.modes[table];
   ReadTable out;
@@ -68,13 +67,13 @@ __device__ inline ReadTable read_table(const Byte* src, const Block& source, uns
   } else {
     const std::uint32_t at = source.table_at[table], end = source.at + source.bytes;
     const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table), counts);
-    out = {description.reason, description.log};  // as in `parse`: none
+    out = {description.reason, description.log};  // the reason is kNone, as in `parse`
   }
   if (out.reason == DecodeReason::kNone && !counts.finish(out.log)) out.reason = DecodeReason::kHeader;
   return out;
 }
 
-// The table's entries, by a warp. `rle`: all there is, or kNone.
+// Builds the table's entries, by a warp. `rle`: the only symbol, or kNone.
 template <class Entry>
 __device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte* cells, unsigned log, std::uint32_t rle,
                                    typename Entry::Type* entries, std::uint32_t origin, unsigned lane) {
@@ -84,7 +83,7 @@ __device__ inline void build_table(unsigned table, SequenceCounts& counts, Byte*
     return;
   }
   deal_cells(counts, cells, log, lane);
-  const unsigned extras = extra_of(table, lane) | extra_of(table, lane + 32) << 8;  // of two codes a lane
+  const unsigned extras = extra_of(table, lane) | extra_of(table, lane + 32) << 8;  // of two codes per lane
   number_cells(counts, cells, log, lane,
                [&](std::uint32_t cell, std::uint32_t code, unsigned bits, std::uint32_t base) {
                  const unsigned extra = __shfl_sync(kAllLanes, extras, code) >> (code >> 5) * 8 & 255;
