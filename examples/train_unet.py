@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Trains a U-Net to predict the next time step of a Zarr store, and says how much of the time went into waiting for data.
+"""Trains a U-Net to predict the next time step of a Zarr store, and reports the share of time spent waiting for data.
 
   python examples/train_unet.py STORE [--epochs 2] [--batch-size 4] [--device cuda]
   python examples/train_unet.py STORE --crop 128 --batch-size 64 --shuffle block
   torchrun --nproc-per-node 2 examples/train_unet.py STORE --parallel fsdp
   headrace stats STORE -o stats.json; python examples/train_unet.py STORE --statistics stats.json
 
-STORE: a group whose arrays of dimensions time, latitude, longitude are the channels, or one array of time, channel, latitude,
-longitude. Needs PyTorch, and matplotlib for --plot. With --checkpoint FILE a second call goes on where the first one stopped, in the
-middle of an epoch too, on any number of ranks. --bars trains the same number of steps on one batch that stays in memory, and loads
-as many batches without training: three figures that say whether the model or the storage is the limit."""
+STORE: a group whose arrays with dimensions time, latitude, longitude are the channels, or one array with dimensions time, channel,
+latitude, longitude. Needs PyTorch, and matplotlib for --plot. With --checkpoint FILE, a later call resumes where the previous one
+stopped, even in the middle of an epoch and on another number of ranks. --bars also trains the same number of steps on one batch kept
+in memory, and loads as many batches without training: the three figures show whether the model or the storage is the bottleneck.
+"""
 import argparse
 import itertools
 import json
@@ -24,7 +25,7 @@ import headrace
 
 
 def make_loader(args, device):
-    """The five steps from a store to batches in the memory of the device: open, cut into windows, shuffle, normalise, batch."""
+    """The five steps from a store to batches in device memory: open, cut into windows, shuffle, normalise, batch."""
     store = headrace.open(args.store)
     is_array = isinstance(store, headrace.Array)
     fields = store if is_array else {name: array for name, array in store.arrays() if array.dims == ("time", "latitude", "longitude")}
@@ -64,7 +65,7 @@ def block(inputs, outputs):
 
 
 def pair_of(batch):
-    """x and y as [batch, channel, latitude, longitude]: the time axis, which has one step, lies before or behind the channels."""
+    """x and y as [batch, channel, latitude, longitude]: merges the time axis, of length 1, with the channel axis beside it."""
     return tuple(batch[name].torch().flatten(1, 2) for name in ("x", "y"))
 
 
@@ -94,7 +95,7 @@ class Training:
 
     def save(self, path, state):
         model, optimizer = get_state_dict(self.model, self.optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-        if int(os.environ.get("RANK", 0)) == 0:  # what get_state_dict() gives, every rank had to ask for
+        if int(os.environ.get("RANK", 0)) == 0:  # all ranks must call get_state_dict(), but only one writes
             torch.save({"model": model, "optimizer": optimizer, **state}, path + ".new")
             os.replace(path + ".new", path)
 
@@ -111,7 +112,7 @@ def say(text):
 
 
 def seconds_per_step(training, batches, steps, warmup, train=True):
-    """Of `steps` batches, after `warmup` others; the device has finished when the clock is read."""
+    """Mean time of `steps` batches after `warmup` others. Synchronises with the device before reading the clock."""
     def wait():
         if training.device.type == "cuda":
             torch.cuda.synchronize(training.device)
@@ -136,7 +137,7 @@ def endless(loader):
 def three_bars(args, training, loader):
     warmup, steps = args.warmup, args.bars
     if args.cache_gb:
-        for _ in loader:  # an epoch that fills the cache
+        for _ in loader:  # one epoch to fill the cache
             pass
     fixed = tuple(tensor.clone() for tensor in pair_of(next(iter(loader))))
     seconds = {"synthetic": seconds_per_step(training, itertools.repeat(fixed), steps, warmup),
@@ -168,7 +169,7 @@ def train(args, training, loader):
         say(f"goes on in epoch {first} behind step {len(losses)}")
     started, steps = time.perf_counter(), len(losses)
     for epoch in range(first, args.epochs):
-        fresh = []  # stays on the device: nobody waits for a number in the middle of an epoch
+        fresh = []  # losses stay on the device, so that no step waits for a number
         for batch in loader:
             fresh.append(training.step(*pair_of(batch)))
             if len(losses) + len(fresh) == args.stop_at:

@@ -1,7 +1,8 @@
-"""The field that the end-to-end benchmarks read: 64 x 721 x 1440 float32, reanalysis-like. Needs numpy.
+"""The test field of the end-to-end benchmarks: 64 x 721 x 1440 float32, like a reanalysis. Needs numpy.
 
-A zonal mean, travelling waves and spatially correlated noise, rounded to 1/512 K: like data that was packed before it reached Zarr,
-the low mantissa bits are zero and the middle ones look random. The same seed gives the same data."""
+The sum of a zonal mean, travelling waves and spatially correlated noise, rounded to 1/512 K. As in data that was packed before it was
+written to Zarr, the low mantissa bits are zero and the middle ones look random. The same seed gives the same data.
+"""
 import numpy as np
 
 SHAPE = (64, 721, 1440)
@@ -11,7 +12,7 @@ SHARD = (8, 728, 1440)     # 8 x 8 x 8 inner chunks; 728 is the first multiple o
 
 
 def smoothed(noise, radius):
-    """A running mean along both axes, periodic in longitude."""
+    """Running mean along both axes, periodic in longitude."""
     for axis, mode in ((0, "edge"), (1, "wrap")):
         width = [(0, 0), (0, 0)]
         width[axis] = (radius + 1, radius)
@@ -26,7 +27,7 @@ def make(seed):
     lat = np.linspace(np.pi / 2, -np.pi / 2, SHAPE[1])[:, None]
     lon = np.linspace(0, 2 * np.pi, SHAPE[2], endpoint=False)[None]
     weather = np.zeros(SHAPE[1:])
-    for radius, size in ((40, 6.0), (12, 2.0), (3, 0.5)):  # standard deviations in K
+    for radius, size in ((40, 6.0), (12, 2.0), (3, 0.5)):  # radius and standard deviation in K
         part = smoothed(smoothed(rng.normal(size=SHAPE[1:]), radius), radius)
         weather += size * part / part.std()
     data = np.empty(SHAPE, "f4")
@@ -37,7 +38,7 @@ def make(seed):
     return data
 
 
-# As tensorstore names them.
+# With tensorstore's names.
 LE = {"name": "bytes", "configuration": {"endian": "little"}}
 ZSTD = {"name": "zstd", "configuration": {"level": 3}}
 

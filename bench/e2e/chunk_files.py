@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Arrays of many small chunk files, by programs of several builds in turn: chunk_files.py SCRATCH NAME=PROGRAM... [--rounds N] [--json FILE]
+"""Reads arrays of many small chunk files with programs of several builds in turn: chunk_files.py SCRATCH NAME=PROGRAM... [--rounds N] [--json
+FILE]
 
-PROGRAM is a build's device_read_bench. Arrays are 4,096 raw chunks of 64 KiB in three layouts: all in one folder (Zarr v2), eight in a
-folder, and each in a folder of its own. The page cache is warm. Each round starts each program twice for each array and device: for few
-reads and for many. From these come the first read of a store (milliseconds of wall time), a later read of the open array (the same, the
-median of a run), and the processor's time of a later read for each file (microseconds, all threads: the difference between many reads
-and few). Figures are medians over the rounds. Needs 270 MB in SCRATCH for each array and another 270 MB of memory."""
+PROGRAM is a build's device_read_bench. Arrays have 4,096 raw chunks of 64 KiB in three layouts: all in one folder (Zarr v2), eight per
+folder, and one per folder. The page cache is warm. Each round starts each program twice for each array and device: for few reads and for
+many. Reported are the first read of a store (wall time in milliseconds), a later read of the open array (likewise, the median of a run),
+and the CPU time of a later read per file (microseconds over all threads: the difference between many reads and few). Figures are medians
+over the rounds. Needs 270 MB in SCRATCH per array, and 270 MB of memory.
+"""
 import argparse
 import json
 import os
@@ -16,7 +18,7 @@ import subprocess
 
 FILES, CHUNK_BYTES = 4096, 1 << 16
 FEW, MANY = 3, 18
-# Chunks along each dimension, and how a chunk is named.
+# Chunks along each dimension, and the key format.
 LAYOUTS = {"one folder": ((4096,), "v2"), "eight in a folder": ((64, 8, 8), "v3"), "a folder each": ((4096, 1), "v3")}
 
 
@@ -43,7 +45,7 @@ def make(folder, grid, version):
         path.write_bytes(data)
 
 
-# Wall seconds of each read, and the processor's seconds of all of them.
+# Returns the wall seconds of each read, and the CPU seconds of all of them.
 def run(program, array, device, reads):
     command = [program, str(array), "--device", device, "--keep-open", "--warmup", "0", "--repeat", str(reads)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

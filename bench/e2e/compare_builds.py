@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What a change costs: the GPU benchmarks of two builds in turn, on one machine in one run.
+"""Measures the effect of a change: runs the GPU benchmarks of two builds in turn, on one machine in one run.
 
   compare_builds.py SCRATCH --before BUILD --after BUILD [--rounds 5] [--seconds 480] [--commits A,B] [--json FILE]
 
-BUILD is a build folder of preset `cuda` (device_read_bench, file_bench and decode_bench in its bench/). Rows are whole arrays read to
-the GPU in every layout of bench_fields.py, page cache warm; transfers of files by path, size and number of threads; and batches that
-are decoded in GPU memory. Each round runs both builds, the other one first each time. A row's figure is the median of its rounds in
-GB/s (10^9 bytes), its ratio that of the pairs' ratios; the pairs' quartiles say how far the machine can tell. Ends with 1 if a row's
-upper quartile is below 0.97: slower by more than 3 %, and in three of four rounds. Stops after --seconds at the end of a round.
-Needs numpy and tensorstore, and 5 GB in SCRATCH."""
+BUILD is a build folder of preset `cuda` (device_read_bench, file_bench and decode_bench in its bench/). Rows are: whole arrays read to
+the GPU in every layout of bench_fields.py with a warm page cache; file transfers by path, size and number of threads; and batches
+decoded in GPU memory. Each round runs both builds and swaps their order each time. A row's figure is the median of its rounds in
+GB/s (10^9 bytes), its ratio the median of the pairs' ratios; the quartiles of the pairs show the machine's noise. Exits with 1 if a
+row's upper quartile is below 0.97: more than 3 % slower in three of four rounds. Stops after --seconds, at the end of a round.
+Needs numpy and tensorstore, and 5 GB in SCRATCH.
+"""
 import argparse
 import json
 import os

@@ -1,12 +1,11 @@
-// Random crops out of an array, many in one call, as training reads them: with chunks decoded in part and whole, in
-// turn.
+// Reads random crops of an array, many per call as in training, alternating between partial and whole decoding of
+// chunks.
 //
-//   crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS]     prints a line of JSON for each way
+//   crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS]     prints a line of JSON for each mode
 //
-// plan_us to wait_us are seconds of Stats a call, summed over threads; queue: the device's work, wait: for it.
-//
-// ARRAY: of three dimensions, time first. Each call reads CROPS boxes of STEPS x ROWS x COLUMNS (64 of 4 x 128 x 128)
-// at random places into memory of their own. Calls of both ways have the same places.
+// ARRAY: three dimensions, time first. Each call reads CROPS boxes of STEPS x ROWS x COLUMNS (64 of 4 x 128 x 128) at
+// random places into separate memory. Calls of both modes use the same places. plan_us to wait_us are times of Stats
+// per call, summed over threads; queue: work of the device, wait: waiting for it.
 #include <headrace/array.h>
 
 #include <algorithm>
@@ -89,7 +88,7 @@ int main(int argc, char** argv) {
       const auto start = std::chrono::steady_clock::now();
       need(array.read_many(parts, device, options, &stats));
       const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-      if (round < 3) continue;  // pinned memory is made, and who decodes is found out
+      if (round < 3) continue;  // warm-up: allocates pinned memory and settles the placement
       way.ms.push_back(ms);
       way.stats += stats;
     }

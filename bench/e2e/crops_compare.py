@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""Random crops out of large Blosc chunks into host memory, page cache warm: headrace beside tensorstore and zarrs.
+"""Reads random crops of large Blosc chunks into host memory, page cache warm: headrace beside tensorstore and zarrs.
 
   crops_compare.py SCRATCHDIR [--frames 512] [--crops 64] [--rounds 15] [--readers a,b] [--json FILE]
 
-Writes an array of FRAMES x 721 x 1440 float32 in chunks of a frame (v2, Blosc lz4 with shuffle; 3.5 MB stored each) into SCRATCHDIR
-unless it is there. Each round draws CROPS boxes of 4 x 128 x 128, which each reader reads in turn into memory of its own, in the order
-of the round; the results of every round are compared. A time is the median of the rounds, a lead the median of the rounds' own
-quotients, CPU the least of the rounds (user and system, all threads).
+Writes an array of FRAMES x 721 x 1440 float32 in chunks of one frame (v2, Blosc lz4 with shuffle; 3.5 MB stored each) into SCRATCHDIR
+unless it exists. Each round draws CROPS boxes of 4 x 128 x 128, which each reader in turn reads into separate memory, in the order of
+the round; the results of every round are compared. A time is the median of the rounds, a lead the median of the per-round ratios,
+CPU the minimum of the rounds (user and system, all threads).
 
   headrace           Array.read_many, one call
-  headrace-whole     the same with verify="whole": every chunk is decoded as a whole
-  tensorstore        all reads started, then waited for; no cache
-  tensorstore-cache  the same with a cache of 1 GB, empty at first, so that a chunk is decoded once for all crops
+  headrace-whole     the same with verify="whole": every chunk is decoded completely
+  tensorstore        all reads are started, then waited for; no cache
+  tensorstore-cache  the same with an initially empty cache of 1 GB, so that a chunk is decoded once for all crops
   zarrs              zarr-python with zarrs' pipeline, one crop after the other, each with all threads
-  zarrs-threads      the same by as many Python threads as there are CPUs
+  zarrs-threads      the same with one Python thread per CPU
 
-Needs numpy, numcodecs, zarr, zarrs, tensorstore and headrace. Exit code 1 where headrace is not three times as fast as the best."""
+Needs numpy, numcodecs, zarr, zarrs, tensorstore and headrace. Exit code 1 if headrace is not three times as fast as the best other reader.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ Read = Callable[[Boxes], list[Any]]
 
 
 def interpolation(points: int, known: int) -> np.ndarray[Any, Any]:
-    """The matrix that makes `points` of `known` values, linearly."""
+    """The matrix that interpolates `known` values linearly to `points` values."""
     at = np.linspace(0, known - 1, points)
     left = np.minimum(at.astype(int), known - 2)
     out = np.zeros((points, known), "f4")
@@ -53,7 +54,7 @@ def interpolation(points: int, known: int) -> np.ndarray[Any, Any]:
 
 
 def prepare(path: pathlib.Path, frames: int) -> int:
-    """A smooth field with noise of full precision. Gives the bytes that are stored."""
+    """Writes a smooth field with full-precision noise. Returns the number of stored bytes."""
     from numcodecs import Blosc
 
     codec = Blosc("lz4", 5, 1)
@@ -72,7 +73,7 @@ def prepare(path: pathlib.Path, frames: int) -> int:
             field = (north @ random.standard_normal((61, 121), dtype="f4") @ east) * 20
             field += random.standard_normal((ROWS, COLUMNS), dtype="f4") * np.float32(0.3)
             file.write_bytes(codec.encode(np.ascontiguousarray(field, "f4")))
-        return len(file.read_bytes())  # into the page cache
+        return len(file.read_bytes())  # fills the page cache
 
     with ThreadPoolExecutor() as pool:
         return sum(pool.map(make, range(frames)))
@@ -96,7 +97,7 @@ def open_tensorstore(path: pathlib.Path, cached: bool) -> Read:
     once = opened()
 
     def read(boxes: Boxes) -> list[Any]:
-        array = opened() if cached else once  # of a round before nothing is known
+        array = opened() if cached else once  # opened anew, so that nothing is cached from earlier rounds
         return [each.result() for each in [array[box].read() for box in boxes]]
 
     return read
@@ -161,7 +162,7 @@ def main() -> int:
             used, start = cpu_seconds(), time.perf_counter()
             result = reads[name](boxes)
             took, worked = time.perf_counter() - start, cpu_seconds() - used
-            if number > 0:  # the first round makes threads and memory
+            if number > 0:  # the first round starts threads and allocates memory
                 wall[name].append(took)
                 cpu[name].append(worked)
             first = result if first is None else first

@@ -1,23 +1,23 @@
-// How fast a GPU decodes batches of chunks, from device memory to device memory, beside nvCOMP in the same run.
+// Measures how fast a GPU decodes batches of chunks, device memory to device memory, beside nvCOMP in the same run.
 //
 //   decode_bench [--data FILE] [--nvcomp LIBRARY] [--only REGEX] [--repeat 5] [--total-mib 1024] [--distinct-mib 128]
 //                [--packed] [--streaming] [--libdeflate] [--slow-ms 300] [--commit ID] [--list]
 //
-// One JSON object a line on stdout, the first says on what; a short table on stderr. --data is a raw file of float32
-// (default: fields as `headrace gen` makes them). A row is CODEC/FILTER/DATA/CHUNKSxBYTES and --only picks among them.
-// With /index behind it, what is timed are decodes with the index that the first one has collected, its way to the
-// device included.
+// Prints one JSON object per line on stdout, the first describing the machine; a short table on stderr. --data is a raw
+// file of float32 (default: fields as `headrace gen` makes them). Rows are named CODEC/FILTER/DATA/CHUNKSxBYTES; --only
+// selects among them. Rows ending in /index time decodes with the index that the first decode has collected, including
+// its transfer to the device.
 //
 // --streaming makes the LZ4 blocks with liblz4's streaming call, as Python's lz4 package does, instead of the one-shot
 // call of numcodecs; only blocks up to 64 KiB differ. --libdeflate makes the gzip and zlib streams with libdeflate
-// instead of zlib; its blocks are larger. nvCOMP is given what is between a zlib stream's header and checksum.
+// instead of zlib; its blocks are larger. nvCOMP gets zlib streams without their header and checksum.
 //
-// --distinct-mib of data are repeated to --total-mib; every chunk's input and output has an address of its own, inputs
-// 256-byte aligned or, with --packed, one behind the other as in a shard. Each output is compared with its source on
-// the device before anything is timed. A write of 256 MiB clears the L2 before each repetition. `ms` is the time
-// between two events around the work when all of it is queued already: a kernel holds the stream back meanwhile, for us
-// and for nvCOMP. `wall_ms` is the host's clock from filling in the items to having looked at all outcomes, nothing
-// held back, and the host's times are parts of that. Rates are decoded bytes, 10^9 a second; medians.
+// --distinct-mib of data are repeated up to --total-mib. Every chunk's input and output has its own address; inputs are
+// 256-byte aligned or, with --packed, contiguous as in a shard. Each output is compared with its source on the device
+// before anything is timed. A write of 256 MiB clears the L2 before each repetition. `ms` is the time between two
+// events around the work; a kernel blocks the stream until all of it is queued, for headrace and for nvCOMP. `wall_ms`
+// is the host's time from filling in the items to checking all outcomes, without blocking; the other host times are
+// parts of it. Rates are decoded bytes, 10^9 per second; medians.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ namespace headrace::bench {
 namespace {
 
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB, kFlushBytes = 256 * kMiB, kAlignment = 256;
-constexpr std::size_t kBlockHeader = 4;  // numcodecs' size in front of an LZ4 block
+constexpr std::size_t kBlockHeader = 4;  // numcodecs' size prefix of an LZ4 block
 
 void must(cudaError_t error, const char* what) {
   if (error != cudaSuccess) die(std::string(what) + ": " + cudaGetErrorString(error));
@@ -63,7 +63,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Device or pinned memory for a scope.
+// Device or pinned memory, owned by a scope.
 template <class T>
 class Memory {
  public:
@@ -83,7 +83,7 @@ class Memory {
   bool pinned_;
 };
 
-// Holds the stream back until the host says go, or for a while.
+// Blocks the stream until the host sets `go`, or until a timeout.
 __global__ void gate(const volatile unsigned* go, long long nanoseconds) {
   long long start = 0, time = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
@@ -104,7 +104,7 @@ __global__ void place(const unsigned char* blob, unsigned char* arena, const Pla
   }
 }
 
-// Words of 16 bytes in which the outputs, chunk after chunk, differ from the `distinct` chunks repeated.
+// Counts the 16-byte words in which the outputs differ from the `distinct` source chunks, repeated.
 __global__ void count_differences(const uint4* out, const uint4* plain, std::uint64_t words, std::uint64_t plain_words,
                                   unsigned long long* differences) {
   unsigned long long mine = 0;
@@ -116,10 +116,10 @@ __global__ void count_differences(const uint4* out, const uint4* plain, std::uin
   if (mine != 0) atomicAdd(differences, mine);
 }
 
-// A batch in device memory: inputs in an arena, outputs one behind the other.
+// A batch in device memory: inputs in an arena, contiguous outputs.
 class Batch {
  public:
-  // `skip`, `cut`: bytes of each chunk that are left out, at its beginning and its end.
+  // `skip`, `cut`: bytes omitted at the beginning and end of each chunk.
   Batch(const EncodedChunks& source, std::size_t chunks, std::size_t skip, std::size_t cut, bool packed)
       : source(source), chunks(chunks), distinct(std::min(chunks, source.count())) {
     std::vector<Placement> places(chunks);
@@ -181,7 +181,7 @@ class Batch {
   std::unique_ptr<Memory<unsigned char>> plain_;
 };
 
-// Both decoders' work is queued between two events behind the gate.
+// Times work that is queued between two events behind the gate.
 class Clock {
  public:
   Clock() : go_(1, true), flush_(kFlushBytes) {
@@ -220,7 +220,7 @@ class Clock {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// An event behind each step of a decode.
+// Records an event after each step of a decode.
 class StepClock final : public device::DecodeMarks {
  public:
   explicit StepClock(device::Device& device) : device_(device) {}
@@ -228,7 +228,7 @@ class StepClock final : public device::DecodeMarks {
     marks_.push_back({step, take(device_.create_timed_event())});
     must(device_.record(*marks_.back().event, stream));
   }
-  // Milliseconds by step, those of one name added up. REQUIRES: the work is done.
+  // Milliseconds by step; steps of equal name are added up. REQUIRES: the work is done.
   base::Json milliseconds() const {
     base::Json out = base::Json::object();
     for (std::size_t i = 1; i < marks_.size(); ++i) {
@@ -249,7 +249,7 @@ class StepClock final : public device::DecodeMarks {
 
 struct Measured {
   base::Json json = base::Json::object();
-  double rate = 0;  // decoded GB/s; 0 if it failed
+  double rate = 0;  // decoded GB/s; 0 on failure
 };
 
 template <class Queue>
@@ -277,7 +277,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const DecodeOptions&
   };
   codec::CodecArgs context;
   context.zarr_format = 2;
-  // A Blosc configuration names what is inside: that is decoded by launches of its own.
+  // Blosc's inner codec is part of its configuration; separate launches decode it.
   const bool blosc = codec_name.starts_with("blosc-");
   base::Json configuration = base::Json::object();
   if (blosc) configuration["cname"] = codec_name.substr(6);
@@ -333,7 +333,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const DecodeOptions&
     must(device.record(*event, *stream));
     must(device.make_native_wait(*event, clock.stream));
   };
-  // Twice: the first call grows the descriptor buffers.
+  // Two warm-up runs, since the first grows the descriptor buffers.
   for (int warm = 0; warm < 2; ++warm) {
     std::fill(outcomes.begin(), outcomes.end(), device::DecodeOutcome{0});
     batch.spoil(clock.stream);
@@ -367,7 +367,7 @@ Measured measure_ours(device::Device& device, Clock& clock, const DecodeOptions&
   }
   note_times(out, repeat(clock, options, queue), batch.decoded_bytes());
 
-  // Where the time goes, with an event between steps, which then cannot overlap: more in all than `ms`.
+  // Time per step, with events between steps. This prevents overlap, so the sum exceeds `ms`.
   clock.clear_l2(0);
   StepClock steps(device);
   must(device.wait_native(*stream, clock.stream));
@@ -548,7 +548,7 @@ class Bench {
     std::printf("%s\n", json.dump().c_str());
     std::fflush(stdout);
   }
-  // The last set is kept: rows of one kind follow one another.
+  // The last set is cached, since rows with equal data are consecutive.
   const EncodedChunks& encoded(const Row& row) {
     const std::string key = row.codec + filter_text(row.filter) + row.values + std::to_string(row.chunk_bytes);
     if (key != key_) {

@@ -42,7 +42,7 @@ void shuffle_bytes(const std::byte* from, std::byte* to, std::size_t bytes) {
   }
 }
 
-// Encodes every chunk with `encode`, which gives the length it wrote, and puts the streams behind one another.
+// Encodes every chunk with `encode`, which returns the encoded length, and concatenates the streams.
 EncodedChunks pack(std::size_t count, std::size_t bound,
                    const std::function<std::size_t(std::size_t, std::byte*)>& encode) {
   std::vector<Bytes> streams(count);
@@ -67,7 +67,7 @@ EncodedChunks pack(std::size_t count, std::size_t bound,
   return out;
 }
 
-// A block that holds `bytes` as they are: one token, the rest of the length, the literals.
+// An LZ4 block of literals only: one token, the rest of the length, the bytes.
 std::size_t literal_block(const std::byte* data, std::size_t bytes, std::byte* to) {
   std::byte* at = to;
   *at++ = static_cast<std::byte>(std::min<std::size_t>(bytes, 15) << 4);
@@ -105,7 +105,7 @@ Bytes load_fields(const std::string& path, std::size_t bytes, std::string& origi
     origin = "file " + path.substr(path.find_last_of('/') + 1);
     return out;
   }
-  // Temperatures and winds in turn, packed to about 16 bits.
+  // Alternating temperatures and winds, packed to about 16 bits.
   static const cli::FieldModel kModels[] = {{"t", "temperature", "K", 250, 45, false, 12, 0.03f, -9},
                                             {"u", "wind", "m s**-1", 0, 8, true, 8, 0.03f, -10}};
   const cli::Grid grid{721, 1440};
@@ -149,7 +149,7 @@ const char* filter_text(Filter filter) {
   return filter == Filter::kShuffle ? "shuffle" : filter == Filter::kBitshuffle ? "bitshuffle" : "none";
 }
 
-// Chunks of `values`, one behind the other, as the codec gets them.
+// Filtered chunks of `values`, contiguous, as the codec receives them.
 static Bytes filtered(const Bytes& values, std::size_t chunk_bytes, Filter filter) {
   const std::size_t count = values.size() / chunk_bytes;
   Bytes out(count * chunk_bytes);
@@ -254,12 +254,12 @@ EncodedChunks bare_streams(const EncodedChunks& containers, const std::string& i
     std::size_t bytes, decoded;
   };
   std::vector<Found> found;
-  std::map<std::size_t, std::size_t> sizes;  // decoded size: how many bytes of such streams
+  std::map<std::size_t, std::size_t> sizes;  // decoded size: total bytes of streams of that size
   for (std::size_t c = 0; c < containers.count(); ++c) {
     const std::byte* const at = containers.encoded.data() + containers.offset[c];
     const auto flags = std::to_integer<unsigned>(at[2]);
     const std::size_t item = std::to_integer<std::size_t>(at[3]), total = load32(at + 4), block = load32(at + 8);
-    if ((flags & 2) != 0) continue;  // stored as a whole
+    if ((flags & 2) != 0) continue;  // stored uncompressed
     for (std::size_t b = 0; b * block < total; ++b) {
       const std::size_t decoded = std::min(block, total - b * block);
       const bool split = (flags & 16) == 0 && item <= 16 && block / item >= 128 && decoded == block;

@@ -1,5 +1,5 @@
-// nvCOMP's batched decoders, loaded at run time: what decode_bench is compared with. None of its files are needed to
-// build; the few functions are declared here as NVIDIA's public documentation of version 6 gives them.
+// nvCOMP's batched decoders, loaded at run time, as the comparison for decode_bench. Building needs none of its files:
+// the functions used are declared here according to NVIDIA's public documentation of version 6.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,20 +12,20 @@ namespace headrace::bench {
 
 class NvcompDecoder {
  public:
-  // `format` as its functions have it: "LZ4", "Zstd", "Deflate", "Gzip". False, with `why`, where the library or one of
-  // them is missing.
+  // `format` as in its function names: "LZ4", "Zstd", "Deflate", "Gzip". Returns false and sets `why` if the library or
+  // a function is missing.
   bool load(const std::string& path, const std::string& format, std::string& why);
   std::string version() const;
-  // Bytes of workspace, or an error text in `why`.
+  // Sets `bytes` to the workspace size; on failure returns false and sets `why`.
   bool workspace(std::size_t chunks, std::size_t chunk_bytes, std::size_t& bytes, cudaStream_t stream,
                  std::string& why) const;
-  // All arrays are in device memory. Returns nvCOMP's status, 0 is success.
+  // All arrays are in device memory. Returns nvCOMP's status; 0 is success.
   int decode(const void* const* src, const std::size_t* src_bytes, const std::size_t* dst_bytes, std::size_t* produced,
              std::size_t chunks, void* workspace, std::size_t workspace_bytes, void* const* dst, int* statuses,
              cudaStream_t stream) const;
 
  private:
-  // The options are a back end (0: its own choice), whether to sort for the hardware engine, and room, 64 bytes in all.
+  // nvCOMP's options: a back end (0: automatic), whether to sort for the hardware engine, and padding to 64 bytes.
   struct Options {
     int backend = 0;
     int sort = 0;

@@ -39,7 +39,7 @@ std::vector<Row> all_rows(const DecodeOptions& options) {
         for (const std::size_t bytes : {256 * kKiB, kMiB, 4 * kMiB, 8 * kMiB, 64 * kMiB}) {
           if (bytes <= total) rows.push_back({codec, filter, values, bytes, total / bytes});
         }
-        // One chunk and few, as a read of a frame or a batch has them: what a decode takes at least.
+        // One and 16 chunks, as a read of one frame or of a batch: the latency of a decode.
         for (const std::size_t chunks : {1, 16}) rows.push_back({codec, filter, values, 4 * kMiB, chunks});
         rows.push_back({codec, filter, values, 64 * kMiB, 1});
       }

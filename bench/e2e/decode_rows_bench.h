@@ -1,4 +1,4 @@
-// What decode_bench measures, and how it is asked for that.
+// The rows that decode_bench measures, and its command-line options.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ struct DecodeOptions {
   std::string data, nvcomp, only = ".", commit = "unknown";
   int repeat = 5;
   std::size_t total_mib = 1024, distinct_mib = 128;
-  double slow_ms = 300;  // repeated once instead
+  double slow_ms = 300;  // slower rows are repeated only once
   bool packed = false, streaming = false, libdeflate = false, list = false;
 };
 
-// Ends the process, naming it, where an argument is unknown or has no value. `command` is what was typed.
+// Ends the program with a message for an unknown argument or a missing value. `command` receives the command line.
 DecodeOptions parse_decode_options(int argc, char** argv, std::string& command);
 
 struct Row {
-  std::string codec;  // lz4, zstd, gzip or zlib; blosc-lz4 or blosc-zstd: containers of such streams
+  std::string codec;  // lz4, zstd, gzip or zlib; blosc-lz4 or blosc-zstd: Blosc containers of such streams
   Filter filter = Filter::kNone;
   std::string values;  // era5, round, random
   std::size_t chunk_bytes = 0, chunks = 0;
-  bool index = false;  // decoded with the index that a first decode has collected
+  bool index = false;  // decoded with the index collected by a first decode
   std::string name() const;
 };
 
-// Those whose names `options.only` matches.
+// The rows whose names match `options.only`.
 std::vector<Row> chosen_rows(const DecodeOptions& options);
 
 }  // namespace headrace::bench

@@ -1,14 +1,14 @@
-// Whole-array reads into device memory, with the rate of every stage.
+// Reads whole arrays into device memory and reports the rate of every stage.
 //
 //   device_read_bench STORE [--device auto] [--repeat 5] [--warmup 1] [--engine auto] [--cold] [--no-direct] [--sha]
 //                     [--keep-open] [--settle-ms N] [--warm-with OTHER-STORE] [--placement auto|gpu|cpu]
 //
-// Prints one JSON object a repetition: every Stats field, and wall seconds around Array::open and the blocking read.
-// The tensor stays allocated. --cold drops the page cache before every read (needs root). With --sha, one line at the
-// end with a checksum of the last tensor (FNV-1a over 64-bit words). --keep-open opens the array once, before the clock
-// starts, as a training loop does; --settle-ms waits that long before each read. --spans writes what each thread did in
-// the last read. --warm-with reads another array first, so that threads and pinned memory exist but nothing is known of
-// STORE: with --warmup 0, its first read.
+// Prints one JSON object per repetition: every Stats field, and wall seconds around Array::open and the blocking read.
+// The tensor stays allocated. --cold drops the page cache before every read (needs root). --sha prints a final line
+// with a checksum of the last tensor (FNV-1a over 64-bit words). --keep-open opens the array once, before the clock
+// starts, as a training loop does. --settle-ms waits before each read. --spans writes the spans of each thread in the
+// last read. --warm-with first reads another array, so that threads and pinned memory exist but nothing is known about
+// STORE: with --warmup 0, this measures its first read.
 #include <headrace/array.h>
 #include <headrace/trace.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-// The last read as text: a span a line, in microseconds from its start.
+// Writes the last read as text: one span per line, in microseconds from its start.
 void write_spans(const std::string& path, std::uint64_t start_ns, std::uint64_t end_ns) {
   auto trace = headrace::trace::take();
   std::FILE* const file = std::fopen(path.c_str(), "w");
@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
     headrace::Stats s;
     if (cold) drop_caches();
     if (settle_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(settle_ms));
-    const bool traced = !spans.empty() && i + 3 >= repeat;  // the first recordings make their memory
+    const bool traced = !spans.empty() && i + 3 >= repeat;  // the first recordings allocate their memory
     if (traced) (void)headrace::trace::start();
     const std::uint64_t start_ns = now_ns();
     const double start = now();

@@ -1,10 +1,11 @@
-// Files to and from device memory: headrace beside the hardware's limits and the other ways, in one run.
+// Measures transfers between files and device memory: headrace beside the hardware limits and other methods, in one
+// run.
 //
 //   file_bench DIRECTORY [--device auto] [--gib 4] [--only NAME] [--repeat 5] [--threads N] [--cufile PATH]
 //
-// DIRECTORY is on the disk to be measured; files are made there and removed. Prints one JSON object a figure:
-// "gbytes_per_s" is 1e9 bytes of the file a second, "cpu" the CPU seconds of the process a second of wall time. "limit"
-// names the row that a row is to be held against. Cold figures need root.
+// DIRECTORY: on the disk to be measured; files are created there and removed. Prints one JSON object per figure:
+// "gbytes_per_s" is 1e9 bytes of the file per second, "cpu" the CPU seconds of the process per second of wall time.
+// "limit" names the row that is the limit for this row. Cold figures need root.
 #include "file_bench.h"
 
 #include <span>
@@ -114,7 +115,7 @@ void Bench::first_pass() {
     FileStats stats;
     double cpu = 0;
     for (int i = 0; i < setup_.repeat; ++i) {
-      renew();  // nothing is registered
+      renew();  // unregisters all windows
       FileQueueOptions options;
       options.path = path;
       const File file = take(File::open(file_));
@@ -134,11 +135,11 @@ void Bench::first_pass() {
 }
 
 void Bench::half_resident() {
-  // Registered pages could not be dropped between the rounds.
+  // Registered pages could not be evicted between the rounds.
   ContextOptions unmapped;
   unmapped.allow_mapped = false;
   renew(unmapped);
-  // Every second MiB is in the page cache.
+  // Leaves every second MiB in the page cache.
   const auto halve = [&] {
     drop_cache(file_);
     std::vector<char> buffer(kMi);
@@ -164,14 +165,14 @@ void Bench::half_resident() {
        halve);
 }
 
-// Every size and number of calling threads: threads of ours have a queue each.
+// All block sizes and numbers of calling threads; each headrace thread has its own queue.
 void Bench::table() {
   for (std::size_t block = 4 * kKi; block <= 16 * kMi; block *= 4) {
     for (const unsigned threads : {1u, 4u, 16u}) {
       const std::string name = "table_warm_" + std::to_string(block / kKi) + "k_" + std::to_string(threads) + "t";
       const std::size_t total = std::min<std::size_t>(setup_.bytes, block < 64 * kKi ? kGi : 4 * kGi);
       const File file = take(File::open(file_));
-      // Queues are made beforehand, as the others' buffers are, and read until the windows are registered.
+      // Queues are created in advance, like the other methods' buffers, and warmed up until the windows are registered.
       std::vector<FileQueue> queues;
       for (unsigned t = 0; t < threads; ++t) {
         FileQueueOptions options;
@@ -209,7 +210,7 @@ void Bench::table() {
       cufile(block, threads, false, false);
     }
   }
-  ContextOptions unmapped;  // registered pages could not be dropped between the rounds
+  ContextOptions unmapped;  // registered pages could not be evicted between the rounds
   unmapped.allow_mapped = false;
   renew(unmapped);
   for (const std::size_t block : {std::size_t{64} * kKi, kMi, 4 * kMi}) {

@@ -1,4 +1,4 @@
-// The program file_bench: what its figures and its peers share.
+// Declarations shared by file_bench's own figures and the other methods.
 #pragma once
 
 #include <fcntl.h>
@@ -81,7 +81,7 @@ struct Setup {
   std::string directory, device_name = "auto", only, cufile = "libcufile.so.0";
   std::size_t bytes = 4 * kGi;
   int repeat = 5;
-  unsigned threads = 0;  // of headrace; 0: its own choice
+  unsigned threads = 0;  // of headrace; 0: automatic
 };
 
 class Bench {
@@ -182,7 +182,7 @@ class Bench {
       for (std::size_t i = 0; i < at.size(); ++i) {
         const std::span<const FileRange> one(&ranges[i], 1);
         must(load.write ? queue.write(file, one, i) : queue.read(file, one, i));
-        // `depth` at the disk; what is on its way over the bus comes on top.
+        // `depth` requests at the disk, plus those crossing the bus.
         if (queue.pending() >= load.depth + load.depth / 2) finish(batch);
       }
       while (queue.pending() > 0) finish(queue.pending());
@@ -198,7 +198,7 @@ class Bench {
     return m;
   }
 
-  // One way of doing a figure: a round of it, measured.
+  // One method for a figure; `round` runs and measures it once.
   struct Way {
     std::string who, limit;
     std::function<Measure()> round;
@@ -222,21 +222,21 @@ class Bench {
             }};
   }
 
-  // The ways take turns, so that what else goes on concerns all of them; the median of each is told. `before` runs
-  // ahead of every round and is not counted.
+  // Runs the methods in turn, so that disturbances affect all of them, and reports each one's median. `before` runs
+  // before every round, untimed.
   void race(const char* name, const Load& load, const std::vector<Way>& ways, int warmups,
             const std::function<void()>& before = {}) {
     std::vector<std::vector<Measure>> all(ways.size());
     for (int i = -warmups; i < setup_.repeat; ++i) {
       for (std::size_t turn = 0; turn < ways.size(); ++turn) {
-        // None is always the first: a disk may allow bursts.
+        // Rotates which one goes first: a disk may allow bursts.
         const std::size_t k = (turn + static_cast<std::size_t>(i + warmups)) % ways.size();
         if (before) before();
         Measure m = ways[k].round();
         if (i >= 0) {
           all[k].push_back(std::move(m));
         } else {
-          std::this_thread::sleep_for(std::chrono::milliseconds(300));  // registering goes on in the background
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));  // registration continues in the background
         }
       }
     }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""kvikIO and torch.cuda.gds on the table of file_bench: a file to GPU memory, by block size and threads.
+"""Measures kvikIO and torch.cuda.gds on the rows of file_bench: a file to GPU memory, by block size and threads.
 
   file_peers.py FILE [--json OUT.jsonl]
 
-FILE holds 1 GiB or more. Prints one JSON object a row, with the names that file_bench gives its rows: "gbytes_per_s" is
-1e9 bytes of the file a second, the median of three rounds after one to warm up. Peers that are not installed are left
-out, with a line that says so. Cold rows drop the file's pages before each round."""
+FILE contains at least 1 GiB. Prints one JSON object per row, with file_bench's row names: "gbytes_per_s" is 1e9 bytes
+of the file per second, the median of three rounds after a warm-up. Peers that are not installed are skipped with a
+message. Cold rows evict the file's pages before each round.
+"""
 import argparse
 import json
 import os
@@ -104,7 +105,7 @@ def main():
     for name, rows in (("kvikIO", kvikio_rows), ("torch.cuda.gds", torch_rows)):
         try:
             rows(options.file, emit)
-        except Exception as error:  # a peer that does not run is no failure of ours
+        except Exception as error:  # a peer that does not run is no failure
             print(json.dumps({"who": name, "left_out": f"{type(error).__name__}: {error}"}), file=out, flush=True)
 
 

@@ -1,4 +1,4 @@
-// The limits of the hardware, and the other ways from a file to device memory.
+// The hardware limits, and other methods to transfer a file to device memory.
 #include <dlfcn.h>
 #include <liburing.h>
 
@@ -28,7 +28,7 @@ void Bench::bus_limits() {
   device.deallocate_pinned(host, bytes);
 }
 
-// Each thread reads into two pinned buffers in turn while the other is copied.
+// Each thread alternates between two pinned buffers: it reads into one while the other is copied.
 void Bench::plain_threads(std::size_t block, unsigned threads, bool direct) {
   device::Device& device = *Access::impl(device_);
   const std::string name = std::string(direct ? "table_cold_" : "table_warm_") + std::to_string(block / kKi) + "k_" +
@@ -162,7 +162,7 @@ double Bench::raw_uring(std::size_t block, unsigned depth, bool random, bool wri
   return seconds;
 }
 
-// NVIDIA's library through its documented calls, looked up by name.
+// NVIDIA's library by its documented calls, resolved by name.
 void Bench::cufile(std::size_t block, unsigned threads, bool direct_fd, bool cold) {
   struct Error {
     int err, cu_err;

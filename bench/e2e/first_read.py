@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The first cold read of a process, by programs of several builds in turn: first_read.py SCRATCH NAME=PROGRAM... [--rounds N] [--json FILE]
+"""Measures the first cold read of a process, with programs of several builds in turn: first_read.py SCRATCH NAME=PROGRAM... [--rounds N] [--json
+FILE]
 
-PROGRAM is a build's first_read_bench. Each round starts each program once for each way of reading; figures are medians in milliseconds."""
+PROGRAM is a build's first_read_bench. Each round starts each program once per method of reading; figures are medians in milliseconds.
+"""
 import argparse
 import json
 import os
@@ -41,7 +43,7 @@ def main():
     for number in range(args.rounds):
         for way, arguments in WAYS.items():
             for name, program in list(programs.items())[:: 1 if number % 2 == 0 else -1]:
-                time.sleep(0.3)  # the kernel gives back pinned memory of the one before some time after its end
+                time.sleep(0.3)  # the kernel frees pinned memory some time after the previous process has ended
                 out = subprocess.run([program, *arguments, data[arguments[0]]], capture_output=True, check=True, text=True).stdout
                 for what, value in zip(("read", "process"), out.split()):
                     times[way][name][what].append(float(value))

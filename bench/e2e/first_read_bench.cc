@@ -1,13 +1,13 @@
-// The first reads of a process.
+// Measures the first reads of a process.
 //
-// Of 8 bytes that are not in the page cache; prints milliseconds from the read to its last byte, and from before the
-// Context is made until everything is gone:
+// Reads 8 bytes that are not in the page cache; prints the milliseconds of the read, and those from before the Context
+// is created until everything is destroyed:
 //   first_read_bench file PATH DEVICE FILE      FileQueue by that path (auto, direct, buffered, mapped)
-//   first_read_bench array DEVICE ARRAY         the first 8 elements of an array of one dimension
-// Of whole arrays, each again and again and one array after the other, from wherever they are:
+//   first_read_bench array DEVICE ARRAY         the first 8 elements of a one-dimensional array
+// Reads whole arrays, each repeatedly and one array after the other, cached or not:
 //   first_read_bench reads COUNT DEVICE ARRAY...
-// Prints a line of JSON for each: milliseconds to open the device (which makes a GPU's context), from then on to the
-// first tensor, of that read alone, and of the others. The tensor's memory is made before the first read, in its time.
+// Prints a line of JSON for each: milliseconds to open the device (which creates a GPU's context), from then to the
+// first tensor, of the first read alone, and of the other reads. The first read's time includes allocating the tensor.
 #include <fcntl.h>
 #include <headrace/array.h>
 #include <headrace/file.h>

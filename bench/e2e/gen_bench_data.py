@@ -3,8 +3,9 @@
 
   gen_bench_data.py OUT [--layouts NAME,...]
 
-The field is bench_fields.py's.  OUT/truth.json has the SHA-256 of the values (C order,
-little endian) and every layout's size; no .npy copy is kept.  Needs zarr >= 3, numcodecs, numpy.  The same seed gives the same data."""
+The field comes from bench_fields.py. OUT/truth.json has the SHA-256 of the values (C order, little endian) and every layout's size;
+no .npy copy is kept. Needs zarr >= 3, numcodecs, numpy. The same seed gives the same data.
+"""
 import argparse
 import hashlib
 import json
@@ -50,14 +51,14 @@ def main():
     truth = json.loads(record.read_text()) if record.exists() else {"layouts": {}}
     sha = hashlib.sha256(data.tobytes()).hexdigest()
     if truth.get("sha256", sha) != sha:
-        truth = {"layouts": {}}  # another seed: what is there describes other data
+        truth = {"layouts": {}}  # with another seed, the existing files hold other data
     truth.update(shape=list(SHAPE), dtype="float32", nbytes=data.nbytes, sha256=sha, seed=args.seed,
                  packages={"zarr": zarr.__version__, "numcodecs": numcodecs.__version__, "numpy": np.__version__})
     for name in args.layouts.split(","):
         zarr_format, chunks, shards, compressor = layouts()[name]
         path = args.out / name
         shutil.rmtree(path, ignore_errors=True)
-        # The fill value does not occur in the data, so every chunk is written.
+        # The fill value does not occur in the data, so every chunk is stored.
         array = zarr.create_array(str(path), shape=SHAPE, dtype="float32", chunks=chunks, shards=shards, compressors=compressor,
                                   fill_value=0, zarr_format=zarr_format)
         array[...] = data

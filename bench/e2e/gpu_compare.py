@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Whole arrays to GPU memory, warm and cold: headrace beside tensorstore + copy, in one run.
+"""Reads whole arrays to GPU memory, warm and cold: headrace beside tensorstore with a copy, in one run.
 
   gpu_compare.py DIR --bench build/cuda/bench/device_read_bench [--repeat 5] [--copies 1] [--json FILE]
 
-Writes bench_fields.py's array, --copies of it one behind the other, into DIR with tensorstore in several layouts (once), then times
-each reader in turn.  headrace's time is from opening the array to the finished tensor in device memory; tensorstore's from opening
-to the end of `.cuda()` into the same kind of tensor, from pageable memory as it comes and, second row, from a pinned buffer that is
-kept.  headrace's first read of an array ("first", in a process that has read another one) and the later ones of an array that stays
-open ("again") have figures of their own. "Cold" drops the page cache before every read (needs root).  Rates are decoded bytes a
-second, medians.  Needs numpy, tensorstore, torch."""
+Writes bench_fields.py's array, concatenated --copies times, into DIR with tensorstore in several layouts (once), then times each reader
+in turn. headrace's time is from opening the array to the finished tensor in device memory; tensorstore's from opening to the end of
+`.cuda()` into the same kind of tensor: from pageable memory, as tensorstore returns it, and in a second row from a pinned buffer that is
+kept. There are separate figures for headrace's first read of an array ("first", in a process that has read another one) and for later
+reads of an array that stays open ("again"). "Cold" drops the page cache before every read (needs root). Rates are decoded bytes per
+second, medians. Needs numpy, tensorstore, torch.
+"""
 import argparse
 import json
 import pathlib
@@ -109,7 +110,7 @@ def main():
                 for _ in range(3):
                     drop_caches()
                     times["tensorstore"].append(tensorstore_read(root, name, None)[0])
-                # One process, so that its threads and pinned slabs exist, as the peer's do.
+                # All reads in one process, so that threads and pinned slabs exist, as in the peer's process.
                 ours = headrace_read(args, root, name, 3, 1, "--cold")
                 times.pop("tensorstore_pinned")
             median = median_of(ours)

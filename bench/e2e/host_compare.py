@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Whole arrays into host memory, page cache warm: headrace beside the bare libraries' limit, tensorstore and zarrs.
+"""Reads whole arrays into host memory, page cache warm: headrace beside the limit of the bare libraries, tensorstore and zarrs.
 
   host_compare.py DATADIR --bench build/bench/bench/read_bench [--rounds 3] [--n 5] [--layouts NAME,...] [--json FILE]
 
-DATADIR comes from gen_bench_data.py.  One layout after the other, and within it rounds of read_bench (limit and headrace in turn) and
-each peer, so that all see the same machine; a figure is the median of its rounds, a round's the median of n reads.  Run it with a Python that has tensorstore, zarr and zarrs.  Exit code 1 where a target is
-missed: 0.93 of the limit for large compressed chunks, 0.85 raw, 0.9 sharded small chunks, 0.85 small chunks as files, and ahead of
-every peer into a touched and into a fresh array."""
+DATADIR comes from gen_bench_data.py. For each layout, rounds of read_bench (limit and headrace alternating) and of each peer are
+interleaved, so that all see the same state of the machine. A figure is the median of its rounds, a round's figure the median of n reads.
+Run it with a Python that has tensorstore, zarr and zarrs. Exit code 1 if a target is missed: 0.93 of the limit for large compressed
+chunks, 0.85 raw, 0.9 for sharded small chunks, 0.85 for small chunks as files, and faster than every peer into a touched and into a
+fresh array.
+"""
 import argparse
 import collections
 import json
@@ -49,7 +51,7 @@ def main():
         for layout in args.layouts.split(",") if args.layouts else truth["layouts"]:
             for path in (args.data / layout).rglob("*"):
                 if path.is_file():
-                    path.read_bytes()   # into the page cache
+                    path.read_bytes()   # fills the page cache
             row, figures = {}, collections.defaultdict(list)
             for _ in range(args.rounds):
                 for ours in output_of([str(args.bench), str(args.data), "--only", layout, "--repeat", str(args.n), "--json", str(out)],

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""`headrace bench` on the host device beside fio: both run the same two job files, in turn.
+"""Compares `headrace bench` on the host device with fio: both run the same two job files, in turn.
 
   host_fio.py FILE [--headrace build/release/bin/headrace] [--rounds 3] [--json OUT]
 
-FILE is read (1 GiB or more; made if missing). Rates are 1e9 bytes read from the file a second, medians."""
+FILE is read (at least 1 GiB; created if missing). Rates are 1e9 bytes read from the file per second, medians.
+"""
 import argparse
 import json
 import pathlib
@@ -32,7 +33,8 @@ def main():
     rows = []
     for job, ours in (("host-direct", []), ("host-buffered", ["--path=buffered", "--cache=warm"])):
         path = str(JOBS / (job + ".fio"))
-        # fio takes a file name for a job file's section from the command line only before the file.
+        # fio's command line can override a job file's file name only for options placed before the file, so edit the
+        # text instead.
         text = pathlib.Path(path).read_text().replace("headrace-bench.dat", options.file)
         with tempfile.NamedTemporaryFile("w", suffix=".fio") as file:
             file.write(text)

@@ -1,30 +1,31 @@
 #!/usr/bin/env python3
-"""Batches for training, page cache warm: headrace.Loader beside loaders written over zarr and tensorstore, torch's and xbatcher.
+"""Delivers training batches, page cache warm: headrace.Loader beside loaders written over zarr and tensorstore, torch's and xbatcher.
 
   loader_compare.py SCRATCHDIR [--device host] [--frames 128] [--rounds 5] [--loaders a,b] [--json FILE]
 
-The array is crops_compare.py's: FRAMES x 721 x 1440 float32 in chunks of a frame, Blosc lz4 with shuffle. Three workloads, an epoch each:
+The array is crops_compare.py's: FRAMES x 721 x 1440 float32 in chunks of a frame, Blosc lz4 with shuffle. Three workloads, one epoch each:
 
   frames    every frame once, shuffled, batches of 8
   windows   windows of 4 frames that overlap by 3, shuffled, batches of 4: a frame is part of four samples
   crops     16 boxes of 1 x 128 x 128 of each frame, batches of 64; frames are shuffled, and a frame's crops stay together
 
-All loaders give the same samples in the same order, which headrace computes; sums of the elements are compared. Each has its next batches
-made while one is consumed, which takes no time here. A figure is the median of the rounds' samples a second, a lead the median of the
-rounds' own quotients; loaders take turns.
+All loaders deliver the same samples in the order that headrace computes; sums of the elements are compared. Each prepares its next
+batches while one is consumed; consuming takes no time here. A figure is the median of the rounds' samples per second, a lead the median
+of the per-round ratios; loaders take turns.
 
   headrace           headrace.Loader; for crops 4 batches are read together
-  zarr-processes     a process for each CPU makes batches with zarr-python into shared memory, as torch's DataLoader works
-  zarr-threads       a thread for each CPU does
+  zarr-processes     one process per CPU makes batches with zarr-python in shared memory, like torch's DataLoader
+  zarr-threads       the same with one thread per CPU
   tensorstore        all reads of a batch are started, two batches ahead
-  torch              torch.utils.data.DataLoader: a worker for each CPU makes batches with zarr-python, two batches ahead each; workers stay
-  xbatcher           xbatcher.BatchGenerator over xarray and dask, a frame a dask chunk, a batch a thread ahead; not for crops, and in order
+  torch              torch.utils.data.DataLoader: one persistent worker per CPU makes batches with zarr-python, two batches ahead each
+  xbatcher           xbatcher.BatchGenerator over xarray and dask, a frame per dask chunk, a thread one batch ahead; sequential, no crops
 
-With --device cuda, batches end in device memory: headrace's are made there, those of the others are copied out of pinned memory, into
-which torch's DataLoader or a call of pin_memory() has put them. An epoch ends when the device has summed up its last batch.
+With --device cuda, batches end in device memory. headrace delivers them there; those of the others are copied from pinned memory, filled
+by torch's DataLoader or by pin_memory(). An epoch ends when the device has summed up its last batch.
 
 Needs numpy, numcodecs, zarr, tensorstore and headrace; torch and xbatcher with dask for their loaders, and torch for --device cuda.
-Exit code 1 where headrace is not four times as fast as the loaders over zarr."""
+Exit code 1 if headrace is not four times as fast as the loaders over zarr.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +71,14 @@ def open_loader(path: pathlib.Path, name: str, seed: int, device: str = "host") 
 
 
 def boxes_of(name: str, seed: int) -> Callable[[int], Box]:
-    """Which box of the array a sample is."""
+    """Returns a function from a sample number to its box of the array."""
     if name != "crops":
         frames = OPTIONS[name]["input_dims"]["time"]
         return lambda i: (slice(i, i + frames),)
     random = np.random.default_rng(seed)
 
     def crop(i: int) -> Box:
-        # Other places than headrace draws, of the same frames: what has to be read and decoded is the same.
+        # Other places of the same frames than headrace draws: the amount to read and decode is equal.
         row, column = int(random.integers(ROWS - 127)), int(random.integers(COLUMNS - 127))
         return slice(i // 16, i // 16 + 1), slice(row, row + 128), slice(column, column + 128)
 
@@ -148,7 +149,7 @@ def with_processes(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.nd
 
 
 def kept_ahead(started: Iterable[Any], count: int) -> Iterator[Any]:
-    """The same in order, each once `count` more have been started behind it, or all."""
+    """Yields `started` in order, each item once `count` later ones, or all, have been started."""
     waiting: collections.deque[Any] = collections.deque()
     for job in started:
         waiting.append(job)
@@ -186,7 +187,7 @@ def with_tensorstore(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[np.
 
 
 class ZarrBatches:
-    """What torch's workers take batches from: an index is the list of a batch's boxes."""
+    """The dataset of torch's workers: an index is the list of a batch's boxes."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = str(path)
@@ -202,7 +203,7 @@ class ZarrBatches:
 def with_torch(path: pathlib.Path, pinned: bool) -> Callable[[list[Boxes]], Iterator[Any]]:
     from torch.utils.data import DataLoader
 
-    sampler: list[Boxes] = []  # indexes of ZarrBatches: other ones each epoch, while the workers stay
+    sampler: list[Boxes] = []  # indexes of ZarrBatches: replaced each epoch, while the workers persist
     loader: Any = DataLoader(
         ZarrBatches(path), batch_size=None, sampler=sampler, num_workers=len(os.sched_getaffinity(0)), prefetch_factor=AHEAD,
         persistent_workers=True, pin_memory=pinned, multiprocessing_context="spawn")
@@ -236,7 +237,7 @@ def with_xbatcher(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[Any]]:
         def made(first: int) -> np.ndarray[Any, Any]:
             return np.stack(dask.compute(*(generator[i].data for i in range(first, first + size))))
 
-        # A thread makes the next batches; dask's threads decode their chunks.
+        # One thread prepares the next batches; dask's threads decode their chunks.
         with ThreadPoolExecutor(1) as ahead:
             for job in kept_ahead((ahead.submit(made, first) for first in range(0, windows, size)), AHEAD):
                 yield job.result()
@@ -245,7 +246,7 @@ def with_xbatcher(path: pathlib.Path) -> Callable[[list[Boxes]], Iterator[Any]]:
 
 
 def run(make: Callable[[], Iterator[Any]]) -> tuple[float, int, float]:
-    """Seconds of an epoch, from before anything is read; its samples, and the sum of some of their elements."""
+    """Runs an epoch. Returns its seconds, including all reading, its samples, and the sum of some of their elements."""
     begin, samples, total = time.perf_counter(), 0, 0.0
     for batch in make():
         samples += batch.shape[0]
@@ -279,7 +280,7 @@ def main() -> int:
     others = {name: makers[name](path) for name in args.loaders.split(",") if name}
 
     def placed(batches: Iterator[Any]) -> Iterator[Any]:
-        """Batches of the host, on the device."""
+        """Moves host batches to the device."""
         if args.device == "host":
             yield from batches
             return
@@ -294,7 +295,7 @@ def main() -> int:
     for name in ("frames", "windows", "crops"):
         rates: dict[str, list[float]] = {loader: [] for loader in ["headrace", *others]}
         for number in range(args.rounds + 1):
-            # The order is headrace's, and costs the others nothing.
+            # The others get headrace's order without computing it.
             box_of = boxes_of(name, number)
             epoch = [[box_of(sample) for sample in batch.samples] for batch in open_loader(path, name, number)]
 
@@ -311,10 +312,10 @@ def main() -> int:
             for each in names[number % len(names):] + names[:number % len(names)]:
                 took, samples, total = run(headrace_batches if each == "headrace" else lambda each=each: placed(others[each](epoch)))
                 sums[each] = (samples, total)
-                if number > 0:  # the first round makes threads, processes and memory
+                if number > 0:  # the first round starts threads and processes and allocates memory
                     rates[each].append(samples / took)
             expected = sums["headrace"][1] if name != "crops" else next(s for each, (_, s) in sums.items() if each != "headrace")
-            # Crops are elsewhere, and of windows that fill no batch xbatcher drops the last ones.
+            # headrace's crops are at other places, and xbatcher drops the last windows that fill no batch.
             elsewhere = {"crops": "headrace", "windows": "xbatcher"}.get(name)
             for each, (samples, total) in sums.items():
                 assert samples == sums["headrace"][0], f"{name}: {each} gives {samples} samples"

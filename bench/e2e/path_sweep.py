@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""How the path that `auto` chooses compares with the best fixed one: block sizes from 7 bytes to 16 MiB, in sequence and at random, out
-of a cold and a warm page cache, with few and many requests in flight.
+"""Compares the path that `auto` chooses with the best fixed one: block sizes from 7 bytes to 16 MiB, sequential and random, with a cold
+and a warm page cache, with few and many requests in flight.
 
   path_sweep.py HEADRACE FILE [--seconds 1] [--rounds 4] [--most-rounds 12] [--busy 0.1] [--device host] [--output results.json]
 
-FILE: of at least 256 MiB, on the file system to be measured; its pages are dropped for the cold rows. A round runs every path once,
-each second round in reverse order, so that what changes slowly hits all alike. Of a row counts the median of the rounds' ratios of
-auto to the best fixed path, with an interval that has the true median in it nine times of ten. A row is `below` if the whole interval
-is below 0.9 and `level` if none of it is. What is not level gets more rounds of the paths that may still be the best, whatever it
-looks like after a few, and is `below` or `undecided` after the last. Rounds in which other processes used more than --busy of the CPUs are run again, three times at most.
-Exit code 1 where auto is below."""
+FILE: at least 256 MiB, on the file system to be measured; its pages are evicted for the cold rows. A round runs every path once, every
+second round in reverse order, so that slow drifts affect all paths alike. A row's figure is the median of the rounds' ratios of auto to
+the best fixed path, with a 90 % confidence interval. A row is `below` if the whole interval is below 0.9, and `level` if none of it is.
+Rows that are not level get more rounds of the paths that may still be the best, whatever the first rounds suggest, and end as `below`
+or `undecided`. Rounds in which other processes used more than --busy of the CPUs are repeated, at most three times.
+Exit code 1 if auto is below.
+"""
 import argparse
 import json
 import math
@@ -25,40 +26,41 @@ import time
 SIZES = [7, 512, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20]
 FIXED = {"host": ["direct", "buffered"], "other": ["direct", "buffered", "mapped"]}
 LOWEST = 0.9
-REPEATS = 3  # of a round in which others were busy
+REPEATS = 3  # of a round in which other processes were busy
 
 
 def interval(values):
-    """An interval with the median of what the values are drawn from in it, nine times of ten; all of them where they are too few."""
+    """A 90 % confidence interval of the median of the distribution that the values come from; their whole range if they are too few."""
     ordered = sorted(values)
     n, cut = len(ordered), 0
-    # The median is outside where no more than `cut` values are on one side of it.
+    # The median is outside if at most `cut` values are on one side of it.
     while 2 * sum(math.comb(n, k) for k in range(cut + 2)) * 0.5 ** n <= 0.1:
         cut += 1
     return ordered[cut], ordered[-1 - cut]
 
 
 def verdict(ratios):
-    """What the rounds say of a row: "below", "level" or "undecided"."""
+    """The verdict on a row: "below", "level" or "undecided"."""
     low, high = interval(ratios)
     return "below" if high < LOWEST else "level" if low >= LOWEST else "undecided"
 
 
 def ratios_of(rates):
-    """auto over the best fixed path in each round that both ran in, and which path that is: the one with the highest median.
-    `rates`: of each path its rate by the round's number."""
+    """The ratio of auto to the best fixed path in each round that both ran in, and that path: the one with the highest median.
+    `rates`: for each path, its rate by round number.
+    """
     best = max((path for path in rates if path != "auto"), key=lambda path: statistics.median(rates[path].values()))
     return [rates["auto"][number] / value if value > 0 else 1.0 for number, value in rates[best].items()], best
 
 
 def contenders(rates, best):
-    """The paths that may be better than auto or than the best one: those that more rounds are worth."""
+    """The paths that may be faster than auto or than the best one, and so deserve more rounds."""
     least = interval(rates[best].values())[0]
     return ["auto", *(path for path in rates if path != "auto" and interval(rates[path].values())[1] >= least)]
 
 
 class OthersUse:
-    """The share of the CPUs' time that other processes, and other machines on the same hardware, had since it was made."""
+    """Share of CPU time used by other processes, and by other machines on the same hardware, since construction."""
 
     def __init__(self):
         self.begun, self.busy, self.own = time.monotonic(), self.busy_seconds(), self.own_seconds()
@@ -66,7 +68,7 @@ class OthersUse:
     @staticmethod
     def busy_seconds():
         fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        user, nice, system, _, _, irq, softirq, steal = fields  # neither idle nor waiting for a disk
+        user, nice, system, _, _, irq, softirq, steal = fields  # excludes idle time and waiting for disks
         return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
     @staticmethod
@@ -87,7 +89,7 @@ class Row:
     def rate(self, path):
         command = [self.arguments.headrace, "bench", f"--filename={self.arguments.file}", f"--rw={self.rw}", f"--bs={self.size}",
                    f"--iodepth={self.depth}", f"--path={path}", f"--cache={self.cache}", f"--device={self.arguments.device}",
-                   f"--runtime={self.arguments.seconds}", "--output-format=json"]  # each block once, or what the time allows
+                   f"--runtime={self.arguments.seconds}", "--output-format=json"]  # each block once, or as much as the time allows
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 20 * self.arguments.seconds)
         if done.returncode != 0:
             return None  # direct I/O needs whole blocks
@@ -149,7 +151,7 @@ def main():
     parser.add_argument("--orders", type=lambda text: text.split(","), default=["read", "randread"])
     parser.add_argument("--output", type=pathlib.Path)
     arguments = parser.parse_args()
-    # The fences that builds with fault points put around host memory keep large pages away: direct reads into small ones take twice as long.
+    # The guard pages of builds with fault points prevent huge pages, which doubles the time of direct reads into 4 KiB pages.
     os.environ["HEADRACE_HOST_GUARD"] = "off"
     rows = []
     for cache in arguments.caches:

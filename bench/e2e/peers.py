@@ -3,10 +3,11 @@
 
   peers.py DATADIR [--readers ts,zarrs] [--layouts NAME,...] [--n 5] [--json FILE]
 
-DATADIR comes from gen_bench_data.py.  Readers: ts (tensorstore), zarrs (zarr-python with the zarrs codec pipeline), zarr (zarr-python's
-own pipeline).  Destinations: "fresh" lets the reader allocate its result, page faults included; "touched" gives it one array that was
-written before, so that only the read is timed.  The first read of each is not timed and its SHA-256 is checked.
-GB/s is 10^9 decoded bytes a second of wall time."""
+DATADIR comes from gen_bench_data.py. Readers: ts (tensorstore), zarrs (zarr-python with the zarrs codec pipeline), zarr (zarr-python's
+own pipeline). Destinations: "fresh" lets the reader allocate its result, including page faults; "touched" provides an array that was
+written before, so that only the read is timed. The first read of each is untimed, and its SHA-256 is checked.
+GB/s is 10^9 decoded bytes per second of wall time.
+"""
 import argparse
 import hashlib
 import importlib.metadata
@@ -28,7 +29,7 @@ def cpu_seconds():
 
 
 def busy_seconds():
-    """CPU time of the whole machine, to see whether others worked meanwhile."""
+    """CPU time of the whole machine, to detect other load."""
     with open("/proc/stat") as file:
         ticks = [int(x) for x in file.readline().split()[1:9]]
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What Python adds to a read: microseconds a call beyond the time inside the library, and for each further chunk; and what a batch
-of a Loader costs the thread that takes it.
+"""Measures the cost of Python: microseconds per call beyond the time inside the library, and per additional chunk; and the cost of a
+Loader batch for the thread that consumes it.
 
   python_cost.py [--only rows|loader] [--json FILE]      needs the package headrace; zarr too for its plug-in
 
-Arrays are uncompressed, in a temporary folder, in the page cache, read into memory that is there. A row is the median of 7
-rounds; `library_us` is what the read itself says it took (Stats.wall_seconds). Of a Loader: CPU time of the loop's thread for each
-batch, until the batch is gone; between them it sleeps, as if it trained, so that the next one is there. loader_bench has the same of C++."""
+Arrays are uncompressed, in a temporary folder, in the page cache, and read into existing memory. A row is the median of 7 rounds;
+`library_us` is the time that the read itself reports (Stats.wall_seconds). For a Loader: CPU time of the loop's thread per batch, until
+the batch is released. Between batches the loop sleeps to simulate training, so that the next one is ready. loader_bench measures the
+same in C++.
+"""
 import argparse
 import json
 import pathlib
@@ -37,7 +39,7 @@ def write_rows(path, rows, columns, rows_per_chunk):
 
 
 def measure(read, calls):
-    """Median over rounds of (us a call, us of it inside the library)."""
+    """Median over rounds of (us per call, us of it inside the library)."""
     rounds = []
     for _ in range(7):
         headrace.reset_stats()

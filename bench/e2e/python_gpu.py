@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Whole arrays to GPU memory from Python: headrace by itself, in zarr and in xarray, beside what people use today, in one run.
+"""Reads whole arrays to GPU memory from Python: headrace alone, in zarr and in xarray, beside common alternatives, in one run.
 
   python_gpu.py DIR [--repeat 5] [--warmup 3] [--layouts v2_raw,...] [--device cuda] [--json FILE]
 
-Writes bench_fields.py's array into DIR with tensorstore in several layouts (once). Each reader opens the array, reads all of it and
-has it in device memory when its time ends ("open and read"), and reads it once more ("read"); the page cache is warm, first reads
-are not counted, readers take turns, and every result is compared with what was written. A peer that cannot read a layout is named with its error. Rates are decoded bytes a second,
-medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for a GPU, torch; zarrs and zarr's GPU mode (CuPy) are measured where
-they are installed. --device host leaves the GPU out, to try the script."""
+Writes bench_fields.py's array into DIR with tensorstore in several layouts (once). Each reader opens the array and reads all of it into
+device memory ("open and read"), then reads it once more ("read"). The page cache is warm, first reads are not counted, readers take
+turns, and every result is compared with the original. For a peer that cannot read a layout, the error is reported. Rates are decoded
+bytes per second, medians. Needs headrace, numpy, tensorstore, zarr, xarray and, for a GPU, torch; zarrs and zarr's GPU mode (CuPy) are
+measured if installed. --device host omits the GPU, to try the script.
+"""
 import argparse
 import gc
 import importlib.util
@@ -32,7 +33,7 @@ DIMENSIONS = ["time", "latitude", "longitude"]
 
 
 def write(root, name, data):
-    """A group of one array, `field`, with named dimensions."""
+    """Writes a group with one array, `field`, with named dimensions."""
     folder = root / name / "field"
     if folder.exists():
         return
@@ -49,7 +50,7 @@ def write(root, name, data):
 
 
 class Readers:
-    """Each gives the finished elements on the device."""
+    """The readers; each returns the elements in device memory."""
 
     def __init__(self, device):
         self.device, self.on_gpu = device, device != "host"
@@ -69,7 +70,7 @@ class Readers:
     def empty(self):
         return self.torch.empty(SHAPE, device=self.device) if self.on_gpu else np.empty(SHAPE, "f4")
 
-    # Each opens the array and returns what reads it.
+    # Each method opens the array and returns a function that reads it.
 
     def headrace(self, path):
         array = headrace.open(path / "field")
@@ -96,7 +97,7 @@ class Readers:
         return read
 
     def _gpu_mode(self, path, pipeline):
-        """zarr-python with its GPU switch on: a CuPy array."""
+        """zarr-python with GPU buffers: returns a CuPy array."""
         chosen = {"buffer": "zarr.buffer.gpu.Buffer", "ndbuffer": "zarr.buffer.gpu.NDBuffer", "codec_pipeline.path": pipeline}
         with zarr.config.set(chosen):
             array = zarr.open_array(path / "field", mode="r")
@@ -153,11 +154,11 @@ class Readers:
 
 
 def measure(opener, path, truth):
-    """Seconds of opening and reading, and of reading once more."""
+    """Seconds of opening and reading, and of a second read."""
     seconds, read = [], None
     for _ in range(2):
         got = None
-        gc.collect()  # what earlier readers left is not in this one's time
+        gc.collect()  # so that freeing earlier readers' objects is not timed
         begin = time.perf_counter()
         read = read or opener(path)
         got = read()
@@ -168,7 +169,7 @@ def measure(opener, path, truth):
 
 
 def rates(times, column, decoded_bytes):
-    """GB/s by reader, and what they are held against each other for."""
+    """GB/s by reader, and the ratios to report."""
     out = {name: round(decoded_bytes / statistics.median(each[column] for each in all_of) / 1e9, 3) for name, all_of in times.items()}
     peers = [out[name] for name in ("zarr", "zarr_gpu", "zarrs", "tensorstore", "tensorstore_pinned") if name in out]
     out["zarr_of_headrace"] = round(out["zarr_headrace"] / out["headrace_new"], 3)
@@ -211,7 +212,7 @@ def main():
             for name in list(times):
                 try:
                     seconds = measure(getattr(readers, name), path, truth)
-                except Exception as error:  # what a peer cannot read is a result, too
+                except Exception as error:  # a layout that a peer cannot read is a result too
                     if "headrace" in name:
                         raise
                     row.setdefault("failed", {})[name] = f"{type(error).__name__}: {error}"[:200]

@@ -1,10 +1,10 @@
-// Whole-array reads on the host device beside the limit of the bare libraries, in turn, in one process.
+// Whole-array reads on the host device, alternating with the limit set by the bare libraries, in one process.
 //
 //   read_bench DATA_DIR [--repeat 7] [--threads N] [--only LAYOUT,...] [--json FILE]
 //
 // The limit reads the same chunk files with the same libraries on the same number of threads and does nothing else:
-// no metadata, no checks, chunk list known. Both write into the same touched buffer; "fresh array" is headrace into a
-// new Buffer, allocation and page faults included. Page cache warm. Rates are decoded bytes a second, medians.
+// no metadata, no checks, known chunk list. Both write into the same touched buffer; "fresh array" is headrace into a
+// new Buffer, including allocation and page faults. Warm page cache. Rates are decoded bytes per second, medians.
 #include <blosc.h>
 #include <fcntl.h>
 #include <headrace/array.h>
@@ -50,7 +50,7 @@ constexpr Layout kLayouts[] = {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// One chunk of the limit's list: a file of its own, or a range of an open shard.
+// One chunk of the limit's list: a file, or a range of an open shard.
 struct Item {
   std::string path;
   int shard_fd = -1;
@@ -196,7 +196,7 @@ int main(int argc, char** argv) {
     headrace::Stats stats;
     const auto run_headrace = [&](char* destination) {
       const double start = now();
-      auto array = headrace::Array::open(*store);  // opening counted
+      auto array = headrace::Array::open(*store);  // the time includes opening
       if (!array.ok()) die(array.status().to_string());
       const headrace::TensorView tensor({reinterpret_cast<std::byte*>(destination), kArray}, array->info().dtype,
                                         array->info().shape);
@@ -205,7 +205,8 @@ int main(int argc, char** argv) {
       return now() - start;
     };
     std::vector<double> limit, ours, fresh;
-    // One after the other and the first untimed, before this process holds anything large, as peers.py does it.
+    // Measured consecutively, with an untimed first read, before this process holds much memory; peers.py does the
+    // same.
     for (int i = -1; i < repeat; ++i) {
       const double start = now();
       auto buffer = headrace::Buffer::allocate(*device, kArray);

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""An array behind a web server of the same machine, read into a GPU: how much of what curl gets from the server arrives.
+"""Reads an array from a web server on the same machine into a GPU, and compares the rate with curl's.
 
   remote_gpu.py SCRATCHDIR --headrace build/cuda/bin/headrace [--nginx nginx] [--device cuda] [--gigabytes 4] [--connections 16,64]
                 [--rounds 3] [--seconds 5] [--before HEADRACE] [--kvikio PYTHON] [--json FILE]
 
 `headrace gen` writes one array of float32 fields, Blosc lz4 with shuffle, in chunks of 4 MB; nginx serves the folder, whose files are
-in the page cache. With each number of connections, in turns, --rounds times:
+in the page cache. The following run in turn, for each number of connections and --rounds times:
 
-  curl       --parallel, one process a CPU but no more than connections: the same objects, thrown away
+  curl       --parallel, one process per CPU but at most one per connection: the same objects, discarded
   gpu        `headrace bench --zarr URL --device DEVICE`: the array into device memory, decoded there
-  before     the same by another build of headrace, where --before names one
-  kvikio     kvikIO's RemoteFile by that interpreter, which needs CuPy: a thread a connection reads object after object, whose sizes it
-             is told, into device memory; nothing is decoded
-  cached     the same with a cache on disk that has everything: a session asks for the versions, and then reads the disk
-  local      the same of the folder itself, without a server
+  before     the same with another build of headrace, if --before names one
+  kvikio     kvikIO's RemoteFile with that interpreter, which needs CuPy: one thread per connection reads object after object, with known
+             sizes, into device memory; nothing is decoded
+  cached     as gpu, with a disk cache that holds everything: asks the server for versions once per session, then reads the disk
+  local      as gpu, from the folder itself, without a server
 
-Rates are 10^9 stored bytes a second, medians of the rounds, and of all but curl what they are decoded; CPU seconds are those of the
-client for 10^9 stored bytes. Server and client share the CPUs. `gpu_of_curl` is what is asked for: 0.95 says that the server bounds the
-read. `cached_of_local`: the rate of the second read through the cache against that of a local file. Needs nginx and curl."""
+Rates are 10^9 stored bytes per second, medians of the rounds, and except for curl also decoded bytes; CPU seconds are those of the
+client per 10^9 stored bytes. Server and client share the CPUs. `gpu_of_curl` is the target figure: 0.95 means that the server limits
+the read. `cached_of_local`: the rate of a read through the cache relative to that of a local file. Needs nginx and curl.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 100000000
 """
 
 
-# Told connections and seconds; and on its input a URL and a size a line.
+# Arguments: connections and seconds; input: a URL and a size per line.
 KVIKIO = """
 import itertools, json, resource, sys, threading, time
 import cupy, kvikio, kvikio.defaults
@@ -87,7 +88,7 @@ def client_cpu() -> float:
 
 
 def measured(run: Any) -> dict[str, float]:
-    """What `run` returns, a dict with bytes and perhaps seconds, as rates."""
+    """Converts the result of `run`, a dict with bytes and optionally seconds, to rates."""
     cpu, begun = client_cpu(), time.perf_counter()
     out = run()
     seconds = out.get("seconds", time.perf_counter() - begun)
@@ -96,7 +97,7 @@ def measured(run: Any) -> dict[str, float]:
 
 
 def curl(urls: list[str], sizes: int, connections: int, seconds: float) -> dict[str, float]:
-    """All objects again and again, for about as long as the others take."""
+    """Fetches all objects repeatedly, for about as long as the others run."""
     processes = max(1, min(len(os.sched_getaffinity(0)), connections))
 
     def all_of_them(passes: int) -> float:
@@ -180,7 +181,7 @@ def main() -> None:
                     raise SystemExit("remote_gpu: nginx does not answer: " + (pathlib.Path(run) / "error.log").read_text())
                 time.sleep(0.1)
             cache = str(root / "remote_gpu.cache")
-            bench(given.headrace, 8, 16, "--zarr", base, "--device", given.device, cache=cache)  # fills it
+            bench(given.headrace, 8, 16, "--zarr", base, "--device", given.device, cache=cache)  # fills the cache
             for connections in map(int, given.connections.split(",")):
                 def read(path: str, headrace: str = given.headrace, cache: str = "off", count: int = connections) -> dict[str, float]:
                     return bench(headrace, given.seconds, count, "--zarr", path, "--device", given.device, cache=cache)

@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
-"""Arrays of a bucket into NumPy: headrace, zarr-python over obstore and over s3fs, tensorstore, and curl, which reads the same objects
-and throws them away.
+"""Reads arrays of a bucket into NumPy: headrace, zarr-python over obstore and over s3fs, tensorstore, and curl, which fetches the same
+objects and discards them.
 
   remote_peers.py SCRATCHDIR --server build/dev/tests/remote_server [--megabytes 1024] [--rounds 5] [--delays 0,20,100] [--json FILE]
 
-The bucket is on this machine's loopback, by a server of this project's (a thread a connection, objects in memory), each answer of which
-comes --delays milliseconds late. So neither the network nor the disk is measured, but what a client makes of them: CPU seconds per GB
-(user and system, all threads of the client, 10^9 bytes; of curl the whole process) are what to compare, and with a delay how many
-requests are under way. The server takes its share of the same CPUs: rates say little without a delay.
+The bucket is served on the loopback interface by this project's own server (one thread per connection, objects in memory), which delays
+each answer by --delays milliseconds. So this measures the clients, not the network or the disk: compare CPU seconds per GB (user and
+system, all threads of the client, 10^9 bytes; for curl the whole process) and, with a delay, the number of requests in flight. The
+server uses the same CPUs, so rates mean little without a delay.
 
-  chunks    chunks of 4 MiB that are objects of their own, the whole array
+  chunks    chunks of 4 MiB as separate objects, the whole array
   shards    inner chunks of 64 KiB in shards of 64 MiB, the whole array
-  column    the same, an eighth of each row of chunks: ranges of 64 KiB that lie apart
+  column    the same, one eighth of each row of chunks: separate ranges of 64 KiB
 
-All are float32 without a codec. Clients take turns within a round, each in a process of its own that has read something before it is
-measured, and has touched as much memory as it will need; figures are medians of the rounds. The first read of each is compared with the source.
-"later" is the median of three more reads in the same process, which have learned what a client learns of its server and find their memory
-there; it is left out where a read takes longer than 1.5 seconds. A client that is not installed is left out, and named in the result. On a
-busy machine ("load" in the result) CPU times hold, and rates are of that machine then.
+All arrays are float32 without a codec. Clients take turns within a round. Each runs in its own process, which has already read something
+and touched as much memory as it will need; figures are medians of the rounds. The first read of each is compared with the source.
+"later" is the median of three more reads in the same process, which benefit from what the client has learned about its server and from
+memory already allocated; it is omitted if a read takes longer than 1.5 seconds. A client that is not installed is skipped, and named in
+the result. On a busy machine ("load" in the result) CPU times remain valid, but rates do not.
 
-Needs numpy and zarr, and of headrace, obstore, s3fs, tensorstore and curl those that are to be measured."""
+Needs numpy and zarr, and those of headrace, obstore, s3fs, tensorstore and curl that are to be measured.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def stored(layout: str) -> str:
 
 
 def opened(client: str, endpoint: str, layout: str) -> Any:
-    """A function that reads the layout."""
+    """Returns a function that reads the layout."""
     key, part = stored(layout), selection(layout)
     if client == "headrace":
         import headrace
@@ -108,10 +109,10 @@ def cpu(who: int = resource.RUSAGE_SELF) -> float:
 
 
 def measure_curl(endpoint: str, layout: str, planes: int) -> dict[str, Any]:
-    """The same bytes: whole objects, or for a column each of its inner chunks. No index is read, nothing is put in its place."""
+    """Fetches the same bytes: whole objects, or for a column each of its inner chunks. Reads no index and assembles nothing."""
     lines = []
     if layout == "column":
-        # Inner chunks lie in the shard in the order of their numbers.
+        # Inner chunks are in the shard in numerical order.
         tiles = SIDE // TILE
         for shard in range(planes // DEEP):
             for number in range(0, DEEP * tiles * tiles, tiles):
@@ -133,7 +134,7 @@ def bytes_of(layout: str, planes: int) -> int:
 
 
 def measure(client: str, endpoint: str, layout: str, planes: int, folder: pathlib.Path | None) -> dict[str, Any]:
-    """In a process of its own."""
+    """Runs in a separate process."""
     if client == "curl":
         return measure_curl(endpoint, layout, planes)
     import numpy as np
@@ -142,8 +143,8 @@ def measure(client: str, endpoint: str, layout: str, planes: int, folder: pathli
     warm = opened(client, endpoint, "chunks" if layout == "chunks" else "column")
     if layout != "column":
         warm()[:1]
-    # A virtual machine's host gives memory when it is touched first, which can take longer than the read: what the result takes, and as
-    # much for the client, has been touched a moment ago.
+    # Touching memory for the first time can take longer than the read on a virtual machine. So touch as much as the result takes, and as
+    # much again for the client, and free it.
     touched = np.ones(2 * bytes_of(layout, planes), np.uint8)
     del touched
     before, begun = cpu(), time.perf_counter()
@@ -155,7 +156,7 @@ def measure(client: str, endpoint: str, layout: str, planes: int, folder: pathli
         wanted = zarr.open_array(str(folder / stored(layout)), mode="r")[selection(layout)]
         row["equal"] = bool(np.array_equal(np.asarray(result).view(np.int32), wanted.view(np.int32)))
         del wanted
-    # The first of these takes memory that nobody has touched: it is not counted.
+    # The first of these reads uses untouched memory and is not counted.
     for turn in range(LATER + 1 if row["seconds"] < SLOW_SECONDS else 0):
         before, begun = cpu(), time.perf_counter()
         result = read()

@@ -1,9 +1,9 @@
-// Random rows of a sharded array as one selection, beside what libzstd takes for the same chunks out of memory on as
-// many threads. For select_compare.py.
+// Reads random rows of a sharded array as one selection, and compares with libzstd decoding the same chunks from memory
+// on as many threads. Used by select_compare.py.
 //
-//   select_bench ARRAY ROWS_FILE THREADS REPEAT     prints JSON: median seconds, of the clock and of the processors
+//   select_bench ARRAY ROWS_FILE THREADS REPEAT     prints JSON: median wall and CPU seconds
 //
-// ARRAY: rows of one inner chunk each, one shard, index at the end with crc32c. ROWS_FILE: a row number a line.
+// ARRAY: rows of one inner chunk each, one shard, index at the end with crc32c. ROWS_FILE: one row number per line.
 #include <headrace/array.h>
 #include <zstd.h>
 
@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
     for (std::thread& other : others) other.join();
   };
 
-  // In turn, so that a neighbour's load falls on both; the first round warms up.
+  // Alternating, so that other load on the machine affects both; the first round is a warm-up.
   std::vector<Timed> ours, limit;
   for (int i = 0; i <= repeat; ++i) {
     const Timed a = timed(read), b = timed(bare);

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""1,000 random inner chunks of 64 KiB of one shard as one selection, page cache warm, into host memory: headrace beside tensorstore,
-zarr-python with zarrs, and (zstd) the bare library decoding the same chunks out of memory on as many threads.
+"""Reads 1,000 random inner chunks of 64 KiB of one shard as one selection, page cache warm, into host memory: headrace beside tensorstore,
+zarr-python with zarrs, and (zstd) the bare library decoding the same chunks from memory on as many threads.
 
   select_compare.py SCRATCHDIR --bench build/dev/bench/select_bench [--rounds 5] [--n 5] [--threads 2] [--json FILE]
 
-Writes its arrays (4,000 chunks: 262 MB raw, less with zstd) into SCRATCHDIR, unless they are there. Rounds take turns, and in
-a round headrace and the bare library do, read by read; a time is the median of its rounds, a round's the median of n reads, and lead and
-share are the median of the rounds' own, so that what neighbours do to one round falls on all in it. Run it with a Python that has tensorstore, zarr and zarrs. Exit code 1 where
-a target is missed: raw twice the better of the peers, zstd 0.9 of the bare library."""
+Writes its arrays (4,000 chunks: 262 MB raw, less with zstd) into SCRATCHDIR, unless they exist. Readers take turns by round; headrace
+and the bare library alternate read by read within a round. A time is the median of its rounds, a round's time the median of n reads;
+lead and share are medians of the per-round ratios, so that other load on the machine affects all readers of a round. Run it with a
+Python that has tensorstore, zarr and zarrs. Exit code 1 if a target is missed: raw, twice as fast as the best peer; zstd, 0.9 of the
+bare library.
+"""
 import argparse
 import json
 import os
@@ -20,7 +22,7 @@ import time
 
 import numpy as np
 
-ROWS, WIDTH, PICK = 4_000, 16_384, 1_000   # float32: 64 KiB a row
+ROWS, WIDTH, PICK = 4_000, 16_384, 1_000   # float32: 64 KiB per row
 
 
 def write(path, codecs):
@@ -70,7 +72,7 @@ def main():
         path = args.scratch / name
         if not (path / "zarr.json").exists():
             write(path, codecs)
-        (path / "c/0/0").read_bytes()   # into the page cache
+        (path / "c/0/0").read_bytes()   # fills the page cache
         context = ts.Context({"data_copy_concurrency": {"limit": args.threads}, "file_io_concurrency": {"limit": args.threads}})
         theirs = ts.open({"driver": "zarr3", "kvstore": f"file://{path}"}, context=context).result()
         python = zarr.open_array(path, mode="r")

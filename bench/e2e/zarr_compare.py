@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Whole arrays read into NumPy through zarr-python, page cache warm: headrace's codec pipeline beside zarr's own (batched and
-fused) and zarrs', and tensorstore beside zarr-python.
+"""Reads whole arrays into NumPy through zarr-python, page cache warm: headrace's codec pipeline beside zarr's own (batched and
+fused) and zarrs', and tensorstore for comparison.
 
   zarr_compare.py SCRATCHDIR [--layouts a,b] [--readers a,b] [--rounds 9] [--json FILE]
 
-On a machine that others use: chrt -f 10 zarr_compare.py ...
-Writes an array of 64 x 721 x 1440 float32 (266 MB) in ten layouts into SCRATCHDIR, 1.8 GB in all, unless they are there.
-Readers take turns within a round, so that what neighbours do falls on all; a time is the median of the rounds, a lead the
-median of the rounds' own quotients, CPU the least of the rounds (user and system, all threads). Every reader's first read is
-compared with the source. Also: one 64 KiB chunk at a time, and what that costs without any pipeline.
+On a shared machine: chrt -f 10 zarr_compare.py ...
+Writes an array of 64 x 721 x 1440 float32 (266 MB) in ten layouts into SCRATCHDIR, 1.8 GB in all, unless they exist.
+Readers take turns within a round, so that other load affects all of them. A time is the median of the rounds, a lead the
+median of the per-round ratios, CPU the minimum of the rounds (user and system, all threads). Every reader's first read is
+compared with the source. Also measures reads of one 64 KiB chunk, and their cost without any pipeline.
 
-Needs zarr, zarrs, tensorstore and headrace. Exit code 1 where a target is missed: ahead of zarrs in every layout, 1.3 times on
-uncompressed and on 64 KiB chunks, 4 times zarr's own pipeline on shards."""
+Needs zarr, zarrs, tensorstore and headrace. Exit code 1 if a target is missed: faster than zarrs in every layout, by 1.3 on
+uncompressed and on 64 KiB chunks, and 4 times as fast as zarr's own pipeline on shards.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Nothing(BatchedCodecPipeline):
 
 
 register_pipeline(Nothing)
-# The slow ones are read fewer times.
+# Slow readers get fewer rounds.
 SELDOM = {"zarr": 3, "zarr-fused": 3}
 
 
@@ -79,7 +80,7 @@ def target_over_zarrs(layout: str) -> float:
 
 
 def field() -> np.ndarray[Any, Any]:
-    """A smooth field with fine noise, of fixed absolute precision as weather models keep theirs."""
+    """A smooth field with fine noise of fixed absolute precision, as in the output of weather models."""
     random = np.random.default_rng(0)
     y = np.linspace(-np.pi / 2, np.pi / 2, SHAPE[1])[:, None]
     x = np.linspace(0, 2 * np.pi, SHAPE[2])[None]
@@ -121,7 +122,7 @@ def opener(reader: str, path: pathlib.Path) -> Callable[[], Any]:
 
 
 def warm(path: pathlib.Path) -> None:
-    """Brings all files into the page cache, wherever the kernel has dropped pages of them since."""
+    """Reads all files into the page cache, since the kernel may have evicted pages."""
     for file in path.rglob("*"):
         if file.is_file():
             file.read_bytes()
@@ -163,7 +164,7 @@ def compare(scratch: pathlib.Path, layout: str, readers: list[str], rounds: int,
 
 
 def one_chunk(scratch: pathlib.Path, readers: list[str], count: int = 1500) -> dict[str, Any]:
-    """Reads of one 64 KiB chunk that is stored as it is, readers in turns. "nothing": a pipeline that reads nothing."""
+    """Reads one uncompressed 64 KiB chunk, readers taking turns. "nothing": a pipeline that reads nothing."""
     times: dict[str, list[float]] = {}
     arrays = {}
     for reader in [*(reader for reader in readers if reader in PIPELINES), "nothing"]:

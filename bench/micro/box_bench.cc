@@ -1,4 +1,4 @@
-// What copy_box reaches on one core, next to memcpy on the same buffers. Bytes are those written.
+// Measures copy_box on one core, next to memcpy on the same buffers. Bytes are those written.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void memcpy_limit(benchmark::State& state) {
 }
 BENCHMARK(memcpy_limit);
 
-// Rows of `run` bytes from a source with gaps: a slab cut out of chunks.
+// Rows of `run` bytes from a source with gaps, such as a slab cut from chunks.
 void rows(benchmark::State& state) {
   const auto row = state.range(0);
   Box box;
@@ -76,7 +76,7 @@ void every_second(benchmark::State& state) {
 }
 BENCHMARK(every_second)->Arg(1)->Arg(2)->Arg(4)->Arg(8)->Arg(16);
 
-// C order to F order of a square matrix; the second argument swaps bytes on the way.
+// C order to F order of a square matrix; the second argument also swaps bytes.
 void transpose(benchmark::State& state) {
   const auto size = state.range(0);
   std::int64_t n = 64;
@@ -92,7 +92,7 @@ void transpose(benchmark::State& state) {
 BENCHMARK(transpose)->ArgsProduct({{1, 2, 4, 8, 16}, {0, 1}, {0, 8}});
 BENCHMARK(transpose)->ArgsProduct({{12}, {0}, {8}});
 
-// Bytes read and written, as a conversion changes their number; the limit is memcpy's rate twice.
+// Counts bytes read and written, since a conversion changes their number; the limit is twice memcpy's rate.
 void convert(benchmark::State& state, NumberType from, NumberType to, bool big_endian, bool scaled) {
   Buffers& all = buffers();
   ElementOp op;

@@ -1,7 +1,7 @@
-// codec_bench [MiB]: decoded GB/s of one thread, ours and the reference library's, in one run.
+// codec_bench [MiB]: decoded GB/s of one thread, headrace and the reference library in one run.
 //
-// Rounds of the two alternate, so that a neighbour on the machine slows both; the median is reported. Data is a noisy
-// sine as float32, whose upper bytes compress and whose lower ones do not, like most measured fields.
+// Rounds alternate, so that other load on the machine slows both; reports medians. The data is a noisy sine as float32:
+// its upper bytes compress and its lower ones do not, like most measured fields.
 #include <blosc.h>
 #include <lz4.h>
 #include <zstd.h>
@@ -112,7 +112,7 @@ void bench_zstd(const Bytes& plain, const std::string& data) {
       [&] { ZSTD_decompress(out.data(), out.size(), encoded.data(), encoded.size()); });
 }
 
-// Memory copy is the reference for what only moves bytes.
+// Codecs that only move bytes are compared with memcpy.
 void bench_moves(const Bytes& plain) {
   const auto crc = codec::make_codec("crc32c", base::Json::object(), {});
   Bytes out(plain.size()), encoded = plain;

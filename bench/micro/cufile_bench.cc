@@ -1,16 +1,17 @@
-// cuFile calls of a library that is named on the command line, so that several are measured by one program:
+// Measures cuFile calls of the library named on the command line, so that one program can compare several:
 //
 //   cufile_bench LIBRARY FILE [--threads N,...] [--size BYTES,...] [--runs THREADSxBYTES,...] [--seconds S] [--direct]
 //   [--cuda LIBCUDART] [--register] [--span BYTES] [--cold] [--batch ENTRIES | --async]
 //
-// Each thread reads its own part of the file, or of its first --span bytes, in a circle into memory of its own, warm:
-// all of it is read twice before the clock starts. With --cold the file leaves the page cache first and each byte is
-// read at most once. Host memory, or with --cuda memory of GPU 0, by the CUDA runtime library of that name (loaded at
-// run time; nothing is linked). --runs stands for pairs of threads and sizes, where not all combinations are wanted.
+// Each thread reads its own part of the file, or of the file's first --span bytes, cyclically into its own memory. The
+// page cache is warm: everything is read twice before the clock starts. With --cold the file is evicted first and each
+// byte is read at most once. Uses host memory, or with --cuda memory of GPU 0 through the named CUDA runtime library
+// (loaded at run time; nothing is linked). --runs gives pairs of threads and sizes, if not all combinations are wanted.
 //
-// A call is cuFileRead of `size_bytes`. With --batch it is that many entries of this size, from the submit until the
-// last is done; with --async cuFileReadAsync on a stream of the thread's own and the wait for it, where `submit_p50_us`
-// is what the call alone takes on the host. One JSON object a line: bytes, a second (1e9).
+// A call is cuFileRead of `size_bytes`. With --batch it is that many entries of this size, from the submission until
+// the last completes. With --async it is cuFileReadAsync on the thread's own stream and the wait for it;
+// `submit_p50_us` is the host time of the call alone. Prints one JSON object per line: bytes per second, in units of
+// 1e9.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -53,10 +54,10 @@ struct Api {
 
 struct Options {
   std::vector<std::size_t> threads{1, 2, 4, 8, 16}, sizes{4096, 65536, 1 << 20, 4 << 20, 16 << 20};
-  std::vector<std::pair<std::size_t, std::size_t>> runs;  // threads and size; empty: all of the above
+  std::vector<std::pair<std::size_t, std::size_t>> runs;  // threads and size; empty: all combinations of the above
   double seconds = 1;
   std::size_t span = SIZE_MAX;
-  unsigned batch = 0;  // entries of one; 0: no batches
+  unsigned batch = 0;  // entries per batch; 0: no batches
   bool direct = false, registered = false, cold = false, async = false;
   std::string cuda;
 };
@@ -96,16 +97,16 @@ void find(void* library, const char* name, Function& function) {
 struct Run {
   double seconds = 0;
   std::uint64_t bytes = 0;
-  std::vector<double> microseconds;         // of each call
-  std::vector<double> submit_microseconds;  // of its part before the wait, where there is one
+  std::vector<double> microseconds;         // per call
+  std::vector<double> submit_microseconds;  // time before the wait, if the call has one
 };
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// One thread's calls. Its memory is left to the end of the process: freeing it would wait for other threads' work on
-// the device.
+// The calls of one thread. Its memory is not freed before the process ends: freeing would wait for other threads' work
+// on the device.
 class Reader {
  public:
   Reader(const Api& api, const Options& options, CUfileHandle_t file, std::size_t size)
@@ -132,7 +133,7 @@ class Reader {
 
   std::size_t bytes() const { return size_ * entries_; }
 
-  // The microseconds until what was asked for was given to the library; the whole call's where it waits itself.
+  // Reads, and returns the microseconds until the request was submitted; for blocking calls, of the whole call.
   double read(std::size_t at) {
     const auto start = Clock::now();
     if (batch_ != nullptr) return read_batch(at, start);
@@ -194,7 +195,7 @@ class Reader {
   CUfileBatchHandle_t batch_ = nullptr;
   std::vector<CUfileIOParams_t> parameters_;
   std::vector<CUfileIOEvents_t> events_;
-  // Looked at when the stream comes to them.
+  // The stream reads these when it executes the request.
   std::size_t wanted_ = 0;
   off_t file_offset_ = 0, offset_ = 0;
   ssize_t got_ = 0;
@@ -211,7 +212,7 @@ Run measure(const Api& api, CUfileHandle_t file, std::size_t span, std::size_t t
   for (std::size_t t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
       Reader reader(api, options, file, size);
-      // Twice, since what came round again may go another way.
+      // Twice, because a repeated read may take another path.
       for (int pass = 0; pass < (options.cold ? 0 : 2); ++pass) {
         for (std::size_t at = 0; at < share; at += call_bytes) (void)reader.read(t * share + at);
       }
@@ -274,7 +275,7 @@ void load_functions(Api& api, void* library, const Options& options) {
   if (api.cuda_set_device(0) != 0) stop("there is no GPU");
 }
 
-// Clean pages only: what was written must be on the disk before.
+// Only clean pages can be evicted, so dirty ones are written first.
 void leave_page_cache(int fd) {
   if (::fdatasync(fd) != 0 || ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) stop("the page cache stays");
 }

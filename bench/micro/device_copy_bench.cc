@@ -1,11 +1,11 @@
-// How fast a device takes bytes: one large copy (the limit), pieces of each size, and assembly.
+// Measures transfers to a device: one large copy (the limit), pieces of each size, and assembly.
 //
-//   device_copy_bench [DEVICE=auto] [TOTAL_MIB=1024] [convert]      the last word: conversions alone
+//   device_copy_bench [DEVICE=auto] [TOTAL_MIB=1024] [convert]      "convert": only conversions
 //
-// One JSON object a line. "gbytes_per_s" is 1e9 payload bytes a second: for copies those that cross the bus, for
-// assembly those written into the destination (a device-memory copy moves each byte twice), for conversions and
-// "device_copy" those read and written. "host_ns_per_item" is the time the calling thread spends in the call. The best
-// of five rounds, after one to warm up.
+// Prints one JSON object per line. "gbytes_per_s" is 1e9 payload bytes per second: for copies the bytes that cross the
+// bus, for assembly those written to the destination (a copy within device memory moves each byte twice), for
+// conversions and "device_copy" those read and written. "host_ns_per_item" is the time that the calling thread spends
+// in the call. Reports the best of five rounds, after a warm-up.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -133,7 +133,7 @@ class Bench {
   }
 
   void copy(const char* what, std::size_t piece, std::size_t offset, bool to_device) {
-    // A wave's worth at most; in an order that no prefetcher likes.
+    // At most a wave of pieces, in an order that defeats prefetchers.
     const std::size_t count =
         std::max<std::size_t>(1, std::min<std::size_t>(bytes_ / piece, 16384) - (offset != 0 ? 1 : 0));
     std::vector<Piece> pieces;
@@ -157,8 +157,8 @@ class Bench {
   }
 
  public:
-  // "bytes" are those read and written, as a conversion changes their number; next to a copy of device memory to device
-  // memory that is counted in the same way.
+  // Counts bytes read and written, since a conversion changes their number; compared with a copy within device memory
+  // that is counted in the same way.
   void conversions() {
     const auto bytes = static_cast<std::int64_t>(bytes_);
     Box whole;
@@ -202,7 +202,7 @@ class Bench {
       run.rank = 1;
       run.dim[0] = {static_cast<std::uint64_t>(count), in, out};
       convert(("convert_run_" + name).c_str(), run, op);
-      Box rows;  // of 1,440 elements, into a tensor twice as wide
+      Box rows;  // rows of 1,440 elements, into a tensor twice as wide
       rows.rank = 2;
       rows.dim[0] = {static_cast<std::uint64_t>(count / 2 / 1440), 1440 * in, 2880 * out};
       rows.dim[1] = {1440, in, out};
@@ -230,7 +230,7 @@ class Bench {
     });
   }
 
-  // A wave of 64 KiB chunks (16 x 32 x 32 float32) into one array: the shape of work a reader hands over.
+  // A wave of 64 KiB chunks (16 x 32 x 32 float32) into one array: the typical work of a read.
   void chunks() {
     constexpr std::int64_t kZ = 16, kY = 32, kX = 32, kElement = 4, kChunk = kZ * kY * kX * kElement;
     const std::int64_t across = 32, count = std::min<std::int64_t>(4096, static_cast<std::int64_t>(bytes_) / kChunk) /

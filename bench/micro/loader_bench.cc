@@ -1,11 +1,10 @@
-// What a batch costs beside its reading: the CPU time of whoever takes it (next() and the release), and the planning of
-// each of its samples, which is the loader's own thread's.
+// Measures a batch's cost besides reading: the CPU time of the consumer (next() and the release), and the planning time
+// per sample on the loader's own thread.
 //
-//   loader_bench [DEVICE BATCH_SIZE [scaled]]     a line of JSON, or one for each device and batch size, without and
-//   with
+//   loader_bench [DEVICE BATCH_SIZE [scaled]]     one line of JSON; without arguments, one per combination
 //
-// Windows of two times in an uncompressed array in memory, full shuffle. scaled: to float32, by a scale and an offset
-// of each of four levels. Medians of rounds 2 to 9, of 100 batches each.
+// Windows of two times in an uncompressed array in memory, full shuffle. scaled: conversion to float32 with a scale and
+// an offset for each of four levels. Medians of rounds 2 to 9, of 100 batches each.
 #include <headrace/loader.h>
 
 #include <algorithm>
@@ -63,7 +62,7 @@ void measure(const char* device_name, const Array& array, std::uint64_t batch_si
       const LoaderTiming timing = some ? batch->timing() : LoaderTiming();
       batch.reset();
       taken += thread_microseconds() - begin;
-      // As if it trained: it finds the next batch there, and pays for no waiting.
+      // Simulates training: the next batch is ready, so no time is spent waiting.
       std::this_thread::sleep_for(std::chrono::microseconds(500));
       loader.wait_for(std::chrono::seconds(10));
       if (!some) continue;

@@ -1,4 +1,4 @@
-// What the benchmarks of both LZ4 decoders decode, and how what came out is compared on the device.
+// Test data of both LZ4 decoder benchmarks, and the comparison of their output on the device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -51,8 +51,8 @@ inline void round_mantissa(Bytes& bytes, int keep) {
 struct Case {
   std::string name;
   std::size_t chunk = 0;
-  Bytes plain;                 // all distinct streams, one after the other
-  std::vector<Bytes> streams;  // compressed, or the plain bytes where that is no larger
+  Bytes plain;                 // all distinct streams, concatenated
+  std::vector<Bytes> streams;  // compressed, or the plain bytes if those are not larger
   std::size_t stream_bytes = 0;
 };
 

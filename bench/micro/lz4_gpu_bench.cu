@@ -1,12 +1,13 @@
-// Decode throughput of the GPU's in-order LZ4 decoder, device to device: one JSON line a case.
+// Decode throughput of the GPU's in-order LZ4 decoder, device to device: one JSON line per case.
 //
 //   lz4_gpu_bench RAW [--only TEXT] [--lanes 8,16,32,0] [--reps 5] [--total MIB]
 //
-// RAW holds 128 MiB or more of float32. It is cut into chunks, byte-shuffled (era5), as it is (noshuffle) or rounded to
-// 7 mantissa bits and shuffled (round), and compressed by liblz4 as numcodecs does. "planes" are the four byte planes
-// of blocks of 512 KiB, as Blosc cuts them, those that do not shrink stored. A batch repeats the distinct data at
-// distinct addresses. Lanes 0 is the decoder's own choice. Time is that of the launch by CUDA events, the median after
-// one warm-up, with the L2 cache overwritten in between. Every case is compared with the source on the device first.
+// RAW contains at least 128 MiB of float32. It is cut into chunks, byte-shuffled (era5), unchanged (noshuffle) or
+// rounded to 7 mantissa bits and shuffled (round), and compressed by liblz4 as numcodecs does. "planes" are the four
+// byte planes of blocks of 512 KiB, as Blosc cuts them; planes that do not shrink are stored. A batch repeats the
+// distinct data at distinct addresses. Lanes 0 is the decoder's own choice. Times are those of the launch by CUDA
+// events, the median after one warm-up, with the L2 cache overwritten in between. Every case is first compared with the
+// source on the device.
 #include <cuda_runtime.h>
 #include <lz4.h>
 

@@ -1,13 +1,14 @@
-// Decode throughput of the GPU's LZ4 decoder by tiles, device to device: one JSON line a case.
+// Decode throughput of the GPU's tiled LZ4 decoder, device to device: one JSON line per case.
 //
 //   lz4_tiles_bench RAW [--only TEXT] [--reps 5] [--crossings]
 //
-// RAW holds 128 MiB or more of float32. It is cut into chunks, byte-shuffled (era5), as it is (noshuffle) or rounded to
-// 7 mantissa bits and shuffled (round), and compressed by liblz4; "planes" are the four byte planes of blocks of four
-// times the size, as Blosc cuts them. --crossings: sizes at which the decoders meet, each way: by tiles as the library
-// chooses, by tiles from so many encoded bytes on, in order. A batch repeats the distinct data at distinct
-// addresses. Time is from the first launch to the end of the last by CUDA events, the median after one warm-up, with
-// the L2 cache overwritten in between. Every case is compared with the source on the device.
+// RAW contains at least 128 MiB of float32. It is cut into chunks, byte-shuffled (era5), unchanged (noshuffle) or
+// rounded to 7 mantissa bits and shuffled (round), and compressed by liblz4; "planes" are the four byte planes of
+// blocks of four times the size, as Blosc cuts them. --crossings: sizes around which the faster decoder changes,
+// decoded in each way: by tiles as the library chooses, by tiles above several thresholds of encoded bytes, and in
+// order. A batch repeats the distinct data at distinct addresses. Times are from the first launch to the end of the
+// last by CUDA events, the median after one warm-up, with the L2 cache overwritten in between. Every case is compared
+// with the source on the device.
 #include <cuda_runtime.h>
 #include <lz4.h>
 
@@ -55,7 +56,7 @@ struct Device {
   }
 };
 
-// How a batch is decoded: in order, or by tiles from so many encoded bytes of a stream on (0: as the library chooses).
+// How a batch is decoded: in order, or by tiles if a stream has at least `least_src` encoded bytes (0: automatic).
 struct Way {
   bool in_order = false;
   std::uint32_t least_src = 0;

@@ -1,6 +1,7 @@
-// What opening costs. `open/consolidated_*`: a group of 10,000 arrays with consolidated metadata, opened and listed
-// (shape and data type of each), from files; `open/every_array` opens each of them besides. `open/array_of_1e6_chunks`:
-// one array, from files. `slice/1e12_elements`: planning and reading one element of 10^12, none of them stored.
+// Measures the cost of opening. `open/consolidated_*`: opens a group of 10,000 arrays with consolidated metadata from
+// files, and lists it (shape and data type of each array); `open/every_array` also opens each array.
+// `open/array_of_1e6_chunks`: opens one array from files. `slice/1e12_elements`: plans and reads one of 10^12 elements,
+// none of them stored.
 #include <benchmark/benchmark.h>
 #include <headrace/array.h>
 #include <headrace/group.h>
@@ -32,7 +33,7 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
-// As zarr-python writes them, indented by two spaces, with attributes as xarray has them.
+// As zarr-python writes documents, indented by two spaces, with attributes as xarray writes them.
 std::string v3_array(int i) {
   return R"({
           "shape": [)" +

@@ -1,23 +1,20 @@
-// How random the orders of <headrace/order.h> are and what they cost in chunks, beside a shuffle buffer as DALI and
-// tf.data have it: a buffer of samples read in order, of which one at random is given and replaced by the next.
+// Measures how random the orders of <headrace/order.h> are, and how many chunk reads they cause, beside a shuffle
+// buffer as in DALI and tf.data: samples are read in order into a buffer, and a random one is returned and replaced by
+// the next.
 //
 //   order_bench [SEEDS]    131,072 samples of 4,096 chunks, batches of 64; prints JSON, means over SEEDS (10) seeds
 //
-// Of each order:
-//   displacement      mean |sample - position| / samples; 1/3 if everything goes anywhere
-//   correlation       of successive samples' numbers
-//   chunk_repeats     samples of a batch whose chunk an earlier one of the batch has: what one chunk's read serves at
-//   once, and
-//                     what makes a batch less varied
-//   batch_spread      variance of the batches' mean sample number, over that of samples drawn at random: 1 is ideal,
-//   and
-//                     sequential batches have 64 (how far a gradient would stray if samples changed slowly along the
-//                     array)
-//   batch_mates_kept  of pairs of samples in one batch, those that are in one batch of the next epoch, too; 64 /
-//   samples is ideal loads_*           how often a chunk is read in an epoch, with the last 32, 64 and 256 chunks kept.
-//   A buffer has no need of
-//                     it: it reads each chunk once, and keeps samples instead (1,024 are 32 chunks' worth)
-//   ns                to compute one position's sample; a buffer cannot tell without all samples before
+// For each order:
+//   displacement      mean |sample - position| / samples; 1/3 for a full shuffle
+//   correlation       of successive sample numbers
+//   chunk_repeats     samples of a batch that share a chunk with an earlier one of the batch: they need no
+//                     further read, but make the batch less varied
+//   batch_spread      variance of the batches' mean sample number, relative to random samples: 1 is ideal, sequential
+//                     batches have 64 (how far a gradient would stray if samples changed slowly along the array)
+//   batch_mates_kept  fraction of pairs in one batch that are in one batch again in the next epoch; ideal: 64 / samples
+//   loads_*           reads per chunk in an epoch, with the last 32, 64 and 256 chunks cached. A buffer needs no cache:
+//                     it reads each chunk once, but keeps samples (1,024 are worth 32 chunks)
+//   ns                to compute the sample at one position; a buffer must process all earlier samples first
 #include <headrace/order.h>
 
 #include <algorithm>
@@ -46,7 +43,7 @@ Samples by_order(const Order& order, std::uint64_t seed, std::uint64_t epoch) {
   return samples;
 }
 
-// chunks_first: chunks are read in random order, as a list of files is that is shuffled before.
+// chunks_first: reads chunks in random order, like a list of files that was shuffled.
 Samples by_buffer(std::size_t size, bool chunks_first, std::uint64_t seed, std::uint64_t epoch) {
   std::mt19937_64 random(seed * 1000 + epoch);
   Samples chunks(kSamples / kChunk), buffer, samples;
@@ -67,7 +64,7 @@ Samples by_buffer(std::size_t size, bool chunks_first, std::uint64_t seed, std::
   return samples;
 }
 
-// Reads of a chunk, with the `kept` last used ones at hand.
+// Number of chunk reads if the `kept` most recently used chunks are cached.
 double loads(const Samples& samples, std::size_t kept) {
   std::list<std::uint64_t> recent;
   std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> where;
@@ -141,7 +138,7 @@ double ns_a_position(const Order& order) {
     fastest =
         std::min(fastest, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count());
   }
-  // The sum is used, so that the loop is not left out.
+  // Uses the sum, so that the loop is not optimised away.
   return sum == 0 ? 0 : fastest / kSamples;
 }
 

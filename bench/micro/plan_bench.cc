@@ -1,6 +1,6 @@
-// What planning costs a chunk, without reading: a selection of 1,000,000 chunks handed out in waves, and each described
-// to the worker that would read it. `read_absent` is the whole read on one thread: key looked up in a store in memory,
-// found absent, one element filled in. items_per_second counts chunks.
+// Measures planning per chunk, without reading: a selection of 1,000,000 chunks is handed out in waves, and each chunk
+// is described to the worker that would read it. `read_absent` is the whole read on one thread: a key is looked up in
+// an in-memory store and found missing, and one element is filled. items_per_second counts chunks.
 #include <benchmark/benchmark.h>
 #include <headrace/array.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using namespace headrace;
 
-constexpr std::uint64_t kSide = 1000;  // squared: chunks
+constexpr std::uint64_t kSide = 1000;  // the number of chunks is its square
 constexpr std::size_t kWaveTasks = 4096;
 
 [[noreturn]] void die(const Status& status) {
@@ -24,7 +24,7 @@ constexpr std::size_t kWaveTasks = 4096;
   std::exit(1);
 }
 
-// kSide x kSide chunks of 4 x 4 elements; sharded: 100 x 100 of them a shard, stored and all present.
+// kSide x kSide chunks of 4 x 4 elements; sharded: shards of 100 x 100 chunks, all of them stored.
 struct Fixture {
   explicit Fixture(bool sharded) {
     ContextOptions options;
@@ -70,7 +70,7 @@ Fixture& fixture(bool sharded) {
   return sharded ? shards : chunks;
 }
 
-// The next chunks; false behind the last. No store has to be asked for them.
+// Fills the next wave; false at the end. No store is accessed.
 bool fill(transfer::Plan& plan, transfer::WaveTasks& wave) {
   struct Nobody final : transfer::LookupListener {
     void lookup_came() noexcept override {}
@@ -109,7 +109,7 @@ void plan(benchmark::State& state, bool sharded) {
   state.SetItemsProcessed(static_cast<std::int64_t>(chunks));
 }
 
-// 1,000,000 random elements of 10^9 chunks: the plan made, and each box of each chunk described. Items are elements.
+// 1,000,000 random elements of 10^9 chunks: makes the plan, and describes each box of each chunk. Items are elements.
 void plan_random(benchmark::State& state, bool points) {
   Fixture& f = fixture(false);
   static auto store = Store::open(*f.context, "memory://huge").value();

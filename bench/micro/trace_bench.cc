@@ -1,5 +1,5 @@
-// What a span costs, off and while recording. `empty` is the loop alone; `clock` is one reading of the clock, two of
-// which a span takes while recording.
+// Measures the cost of a span, with recording off and on. `empty` is the loop alone; `clock` is one reading of the
+// clock; a recorded span takes two.
 #include <benchmark/benchmark.h>
 
 #include "base/trace.h"

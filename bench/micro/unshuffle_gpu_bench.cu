@@ -1,10 +1,10 @@
-// How fast a GPU un-shuffles, beside a copy of the same bytes from device memory to device memory.
+// Measures un-shuffling on a GPU, beside a copy of the same bytes within device memory.
 //
 //   unshuffle_gpu_bench [TOTAL_MIB=1024] [BLOCK_KIB=512]
 //
-// One JSON object a line. "gbytes_per_s" is 1e9 bytes read and written a second; "of_copy" is the share of what
-// cudaMemcpyAsync reaches in the same run. Blocks as Blosc makes them. "planes": "aligned" or "odd", which lie one byte
-// off and so are joined from words. The best of seven launches. Each result is compared with the CPU's.
+// Prints one JSON object per line. "gbytes_per_s" is 1e9 bytes read and written per second; "of_copy" is the fraction
+// of cudaMemcpyAsync's rate in the same run. Blocks are those of Blosc. "planes": "aligned", or "odd" for planes at odd
+// addresses, which are assembled from words. Best of seven launches. Each result is compared with the CPU's.
 #include <cuda_runtime.h>
 
 #include <algorithm>

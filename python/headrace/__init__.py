@@ -1,12 +1,12 @@
-"""headrace carries array data from storage to the GPU: Zarr arrays in, finished tensors out.
+"""headrace reads array data from storage to the GPU: it opens Zarr arrays and returns decoded tensors.
 
     import headrace
     array = headrace.open("era5.zarr")["t2m"]
     numpy_array = array[0]                               # on the host
     tensor = array.read(slice(0, 64), device="cuda")     # decoded on the GPU; torch.from_dlpack(tensor)
-    array.read(0, out=torch_tensor)                      # into what is already there
+    array.read(0, out=torch_tensor)                      # into an existing tensor
 
-The submodules ``headrace.zarr`` and ``headrace.xarray`` plug into those packages.
+The submodules ``headrace.zarr`` and ``headrace.xarray`` are plug-ins for those packages.
 """
 
 from . import _core
@@ -46,17 +46,17 @@ Stats = _core.Stats
 
 
 def stats() -> _core.Stats:
-    """Of all reads of this process: chunks, bytes by kind and path, seconds by stage (summed over threads)."""
+    """Statistics of all reads of this process: chunks, bytes by kind and path, seconds by stage (summed over threads)."""
     return _core.total_stats()
 
 
 def reset_stats() -> None:
-    """Counts from nothing again."""
+    """Resets the statistics of this process to zero."""
     _core.reset_stats()
 
 
 def device_names() -> list[str]:
-    """The devices that can be used here, by the names that ``device=`` takes: "host", "host-staged", "cuda:0"."""
+    """Names of the devices usable on this machine, as ``device=`` takes them: "host", "host-staged", "cuda:0"."""
     return _core.device_names()
 
 

@@ -1,7 +1,7 @@
-"""Arrays of one sample, matched along a dimension by their coordinates: which index of each belongs to which of the first one's.
+"""Matches the arrays of one sample along a dimension by their coordinates: maps each index of the first array to an index of the others.
 
-All of it is done once, when a loader is made, by sorting and searching; the native loader gets tables of positions, and where
-windows begin. Without alignment, or where arrays agree already, there are no tables.
+The matching is done once, by sorting and searching, when a loader is created. The native loader receives tables of positions, and
+the window starts where they are irregular. There are no tables without alignment, or where the arrays already agree.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 @dataclass
 class Alignment:
-    """Of each dimension that is aligned: its size, what each index is in each array, and where windows begin."""
+    """For each aligned dimension: its size, the index of each position in each array, and where windows begin."""
 
     sizes: dict[str, int] = field(default_factory=dict)
-    positions: list[dict[str, Positions]] = field(default_factory=list)  #: of each source, in its own order; -1: it has none
-    starts: dict[str, Positions] = field(default_factory=dict)  #: where not at every stride
+    positions: list[dict[str, Positions]] = field(default_factory=list)  #: one per source, in source order; -1: the source lacks this position
+    starts: dict[str, Positions] = field(default_factory=dict)  #: window starts of dimensions whose windows do not begin at every stride
 
 
 @dataclass(frozen=True)
 class Window:
-    """Of a dimension with windows: what decides where they begin, and which of their elements are used."""
+    """One dimension's windows: where they begin, and which of their elements are used."""
 
     size: int
     stride: int
     boundary: str
     offsets: Positions
-    starts: Positions | None = None  #: where the user wants them
+    starts: Positions | None = None  #: starts given by the user
 
 
 def align_sources(sources: list[Source], how: Mapping[str, str], tolerance: Any, missing: str, windows: Mapping[str, Window]) -> Alignment:
-    """how: "equal", "nearest" or "position" by dimension. windows: of dimensions that have some."""
+    """Aligns `sources`. how: "equal", "nearest" or "position" by dimension. windows: the dimensions that have windows."""
     if missing not in ("raise", "drop", "pad"):
         raise InvalidArgumentError(f"missing = {missing!r}; choose 'raise', 'drop' or 'pad'")
     if not isinstance(how, Mapping):
@@ -68,7 +68,7 @@ def align_sources(sources: list[Source], how: Mapping[str, str], tolerance: Any,
 def _align_dim(sources: list[Source], having: list[int], dim: str, mode: str, tolerance: Any, missing: str, window: Window | None,
                out: Alignment) -> None:
     if len(having) == 1:
-        return  # with nobody
+        return  # nothing to align with
     first = sources[having[0]].coordinate(dim)
     if first is None:
         raise _no_coordinate(sources[having[0]], dim)
@@ -102,7 +102,7 @@ def _align_dim(sources: list[Source], having: list[int], dim: str, mode: str, to
 
 
 def taken(values: np.ndarray[Any, Any], at: Positions) -> np.ndarray[Any, Any]:
-    """values[at], and NaN, NaT, "" or None where that is -1."""
+    """values[at]; NaN, NaT, "" or None where `at` is -1."""
     absent = at < 0
     if not absent.any():
         return values[at]
@@ -112,10 +112,10 @@ def taken(values: np.ndarray[Any, Any], at: Positions) -> np.ndarray[Any, Any]:
 
 
 def match(first: Coordinate, other: Coordinate, mode: str, tolerance: Any = None) -> Positions:
-    """For each of `first` the index in `other`, -1 where it has none.
+    """For each element of `first` its index in `other`, -1 where there is none.
 
-    "equal": the same value; floats of two widths are compared in the narrower one. "nearest": the one closest by, the earlier of two
-    that are as close, if `tolerance` (a number; of times a timedelta or "3 hours") is not exceeded.
+    "equal": the same value; floats of different widths are compared in the narrower one. "nearest": the closest value, the earlier of two
+    equally close ones, unless it is further away than `tolerance` (a number; for times a timedelta or "3 hours").
     """
     if first.is_time != other.is_time or (first.keys.dtype.kind in "US") != (other.keys.dtype.kind in "US"):
         raise InvalidArgumentError(f"align: coordinate {other.where} holds {_kind(other)}, and {first.where} {_kind(first)}")
@@ -142,7 +142,7 @@ def match(first: Coordinate, other: Coordinate, mode: str, tolerance: Any = None
     if wanted.dtype.kind in "US":
         raise InvalidArgumentError(f"align: coordinate {first.where} holds text, of which none is near another: choose 'equal'")
     left = np.maximum(right - 1, 0)
-    if not first.is_time:  # integers without a sign have no negative differences
+    if not first.is_time:  # unsigned integers have no negative differences
         wanted, ordered = wanted.astype(np.float64), ordered.astype(np.float64)
     to_left, to_right = np.abs(wanted - ordered[left]), np.abs(ordered[right] - wanted)
     chosen, distance = np.where(to_left <= to_right, left, right), np.minimum(to_left, to_right)
@@ -152,7 +152,7 @@ def match(first: Coordinate, other: Coordinate, mode: str, tolerance: Any = None
 
 
 def _limit(tolerance: Any, coordinate: Coordinate) -> float | None:
-    """In the unit of keys."""
+    """The tolerance in the unit of Coordinate.keys."""
     if tolerance is None:
         return None
     if not coordinate.is_time:
@@ -169,7 +169,7 @@ def _limit(tolerance: Any, coordinate: Coordinate) -> float | None:
 
 
 def _whole_windows(there: np.ndarray[Any, Any], window: Window) -> Positions:
-    """Where windows begin all of whose elements that are used are there."""
+    """Starts of the windows whose used elements are all present."""
     size = len(there)
     if window.starts is not None:
         begins = window.starts
@@ -177,21 +177,22 @@ def _whole_windows(there: np.ndarray[Any, Any], window: Window) -> Positions:
         begins = np.arange(0, size - window.size + 1, window.stride)
     elif window.boundary == "wrap":
         begins = np.arange(0, size, window.stride)
-    else:  # as few as reach the last element
+    else:  # the fewest windows that reach the last element
         count = -(-(size - window.size) // window.stride) + 1
         begins = np.arange(count) * window.stride
         begins = begins[begins < size]
     whole = np.ones(len(begins), bool)
     for offset in window.offsets:
         at = begins + offset
-        # What lies beyond the end is padding, or the beginning of a circle.
+        # Positions past the end are padding, or wrap around to the beginning.
         whole &= there[at % size] if window.boundary == "wrap" else np.where(at < size, there[np.minimum(at, size - 1)], True)
     return begins[whole].astype(np.int64)
 
 
 def _check_by_position(sources: list[Source], number: int, source: Source, windows: Mapping[str, Window]) -> None:
-    """Without align: what lies in another store than an array before it, or was selected otherwise, has the same coordinates along dimensions
-    with windows."""
+    """Without align: checks that an array of another store, or with another selection, than an earlier array has the same coordinates along
+    dimensions with windows.
+    """
     for dim in windows:
         if dim not in source.dims:
             continue
@@ -205,7 +206,7 @@ def _check_by_position(sources: list[Source], number: int, source: Source, windo
                 continue
             at = match(first, other, "equal")
         except (HeadraceError, ImportError):
-            continue  # nobody asked what they mean
+            continue  # alignment was not requested, so unusable coordinates are no error
         if len(first) == len(other) and np.array_equal(at, np.arange(len(first))):
             continue
         common = min(len(first), len(other))

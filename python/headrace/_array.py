@@ -1,4 +1,4 @@
-"""Array: one Zarr array, read by NumPy's indexing."""
+"""Array: one Zarr array, indexed like a NumPy array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STRINGS_AT_A_TIME = 1 << 18
 
 
 class _Indexer:
-    """``array.oindex[...]`` and its like."""
+    """What ``array.oindex``, ``array.vindex`` and ``array.blocks`` return."""
 
     __slots__ = ("_array", "_indexing")
 
@@ -39,7 +39,7 @@ class _Indexer:
 
 
 def _broadcast_points(selection: Any, extent: tuple[int, ...]) -> tuple[Any, tuple[int, ...] | None]:
-    """Coordinates of any common shape as flat lists, and that shape; a mask as it is."""
+    """Coordinates broadcast to a common shape and flattened, and that shape; a mask is returned unchanged."""
     items = selection if isinstance(selection, tuple) else (selection,)
     if len(items) == 1 and getattr(np.asarray(items[0]), "dtype", None) == bool:
         return np.asarray(items[0]), None
@@ -67,13 +67,13 @@ def _scalar(result: Any) -> Any:
 
 
 class Array:
-    """One Zarr array, opened for reading. Made by ``headrace.open``.
+    """One Zarr array, opened for reading. Created by ``headrace.open``.
 
-    ``array[selection]`` takes integers, slices, an ellipsis, None, and lists or masks along each axis for itself.
-    ``array.oindex`` is the same by zarr's name, ``array.vindex`` reads single points, ``array.blocks`` chunks. Results
-    are NumPy arrays, or a ``Tensor`` where the array was opened for a GPU.
+    ``array[selection]`` takes integers, slices, an ellipsis, None, and a list or mask per axis; lists select orthogonally.
+    ``array.oindex`` does the same under zarr's name, ``array.vindex`` reads single points, ``array.blocks`` whole chunks. Results
+    are NumPy arrays, or a ``Tensor`` if the array was opened for a GPU.
 
-    Used from any thread. Pickled by where it is stored: whoever unpickles it opens it again.
+    Thread-safe. A pickle holds the array's location; unpickling opens the array again.
     """
 
     def __init__(self, core: Any, store: Any, path: str, context: Context, reopen: tuple[Any, ...], device: str | None,
@@ -91,11 +91,11 @@ class Array:
         self.device = device
         self.shape: tuple[int, ...] = info["shape"]
 
-    # What it is
+    # Properties
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of an element as it is read: little-endian."""
+        """The NumPy type of an element as reads return it: little-endian."""
         return _dtypes.to_numpy(self._described)
 
     @property
@@ -108,12 +108,12 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, decoded; for strings of variable length those of Python's references."""
+        """Decoded bytes of all elements; for variable-length strings, the bytes of the Python references."""
         return self.size * self.dtype.itemsize
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of what is decoded at a time; of a sharded array the chunks inside its shards."""
+        """Shape of the unit that is decoded at a time: the chunk, or the inner chunk of a sharded array."""
         return self._info["chunk_shape"]
 
     @property
@@ -125,16 +125,16 @@ class Array:
         return self._info["chunk_count"]
 
     def stored_chunks(self) -> np.ndarray[Any, Any]:
-        """Grid indices of the chunks (shards, where the array is sharded) that the store has an object for.
+        """Grid indices of the chunks (shards, if the array is sharded) that have an object in the store.
 
-        One row of ``ndim`` numbers each, in C order, found by listing the store: what is not among them is fill value.
+        One row of ``ndim`` numbers per chunk, in C order, found by listing the store. All other chunks hold the fill value.
         """
         count, indices = self._core.stored_chunks()
         return np.array(indices, dtype=np.uint64).reshape(count, self.ndim)
 
     @property
     def codecs(self) -> tuple[str, ...]:
-        """Names in encoding order; of a sharded array those inside its shards."""
+        """Codec names in encoding order; for a sharded array, the codecs of the inner chunks."""
         return self._info["codecs"]
 
     @property
@@ -143,12 +143,12 @@ class Array:
 
     @property
     def dims(self) -> tuple[str | None, ...] | None:
-        """Names of the dimensions, in format 2 as xarray writes them; None where there are none."""
+        """Names of the dimensions (in format 2, xarray's attribute); None if the array has none."""
         return self._info["dimension_names"] or None
 
     @property
     def fill_value(self) -> Any:
-        """What elements hold whose chunk is not stored; None where the metadata leaves it open."""
+        """Value of the elements whose chunk is not stored; None if the metadata does not define it."""
         if self._info["fill_text"] == "null":
             return None
         if self._variable:
@@ -158,7 +158,7 @@ class Array:
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The user's attributes; a copy each time."""
+        """The user's attributes; each access returns a new copy."""
         attributes: dict[str, Any] = json.loads(self._info["attributes"])
         return attributes
 
@@ -174,7 +174,7 @@ class Array:
 
     @property
     def url(self) -> str:
-        """The store, safe to print."""
+        """The URL of the store, without credentials, so safe to print."""
         return self._store.url
 
     # Reading
@@ -192,7 +192,7 @@ class Array:
 
     @property
     def blocks(self) -> _Indexer:
-        """Chunks by their place in the grid; shards where the array is sharded."""
+        """Indexing by grid position: of chunks, or of shards if the array is sharded."""
         return _Indexer(self, "blocks")
 
     def __len__(self) -> int:
@@ -210,26 +210,27 @@ class Array:
              stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0, fill_as_nan: bool = False,
              fill: Any = None, damage_as_nan: bool = False, placement: str = "auto", verify: str = "as_read", progress: Any = None,
              cancel: Any = None, return_stats: bool = False) -> Any:
-        """Reads a selection; blocks until the elements are in place. Ctrl-C stops it.
+        """Reads a selection and blocks until all elements are in place. Ctrl-C interrupts it.
 
         selection: an integer, a slice, an ellipsis, a list or mask along an axis, None for a new axis, or a tuple of these.
-        indexing: "orthogonal"; "points": one list of coordinates for each dimension; "blocks": chunk numbers.
-        out: written to and returned: NumPy, torch, CuPy, or what has the (CUDA) array interface; any strides.
-        device: "host", "cuda", "cuda:1" where out is not given; default: the array's own. Results of a GPU are Tensors.
-        stream: the caller's CUDA stream: the read starts after what is queued on it. Default: the one out's owner, torch
-          or CuPy works on.
-        dtype: convert to this type on the way; scale, offset: then an element x becomes x * scale + offset.
-        fill_as_nan: elements equal to the fill value become NaN (dtype must be a float); fill: those equal to this
-          stored value instead.
+        indexing: "orthogonal"; "points": one list of coordinates per dimension; "blocks": chunk numbers.
+        out: written to and returned: a NumPy, torch or CuPy array, or any object with the (CUDA) array interface; any strides.
+        device: "host", "cuda" or "cuda:1", if out is not given; default: the array's own. Results on a GPU are Tensors.
+        stream: the caller's CUDA stream; the read starts after the work queued on it. Default: the stream that out's owner
+          uses, or the current stream of torch or CuPy.
+        dtype: convert to this type. scale, offset: an element x becomes x * scale + offset.
+        fill_as_nan: elements equal to the fill value become NaN (dtype must be a float). fill: elements equal to this
+          stored value become NaN instead.
         damage_as_nan: elements of damaged chunks become NaN (dtype must be a float) and are counted in
-          Stats.damaged_chunks; else the first one raises.
-        placement: who decodes for a GPU: "auto", "cpu", "gpu".
-        verify: "whole": each chunk is read and decoded whole; else what is not asked for need not be, nor its damage noticed.
-        progress: True for a bar (tqdm) on a terminal or in a notebook, or a function of (chunks done, chunks in all).
-        cancel: a headrace.Cancel: once it is asked, the read raises CancelledError.
-        return_stats: give (result, Stats).
+          Stats.damaged_chunks; otherwise the first damaged chunk raises.
+        placement: which processor decodes for a GPU: "auto", "cpu", "gpu".
+        verify: "whole": each chunk is read and decoded completely. Otherwise unselected parts of a chunk may be skipped, and
+          damage in them is not detected.
+        progress: True for a bar (tqdm) on a terminal or in a notebook, or a function of (chunks done, total chunks).
+        cancel: a headrace.Cancel; cancelling it makes the read raise CancelledError.
+        return_stats: return (result, Stats).
 
-        Raises IndexError for what the array does not have, and subclasses of HeadraceError.
+        Raises IndexError for a selection outside the array, and subclasses of HeadraceError.
         """
         how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
         result, stats = self._read(selection, out, how)
@@ -243,7 +244,7 @@ class Array:
         return prepared.results[0], stats
 
     def _run(self, prepared: Prepared) -> _core.Stats:
-        """A read as _prepare() describes it."""
+        """Runs the read that _prepare() described."""
         try:
             with naming_store(self.url):
                 return self._core.read(*prepared.request)
@@ -254,9 +255,10 @@ class Array:
                   device: str | None = None, stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
                   fill_as_nan: bool = False, fill: Any = None, damage_as_nan: bool = False, placement: str = "auto",
                   verify: str = "as_read", progress: Any = None, cancel: Any = None, return_stats: bool = False) -> Any:
-        """Reads several selections, planned together: each chunk is read and decoded once, however many touch it.
+        """Reads several selections, planned together: each chunk is read and decoded once, however many selections use it.
 
-        out: one for each selection, all on one device, none overlapping another. The rest is as in ``read``. Gives a list.
+        out: one tensor per selection, all on one device, none overlapping another. The other arguments are those of ``read``.
+        Returns a list.
         """
         if not isinstance(selections, Sequence | np.ndarray):
             raise TypeError(f"read_many takes a list of selections, not {type(selections).__name__}")
@@ -281,7 +283,7 @@ class Array:
                    stream: Any = None, dtype: Any = None, scale: float = 1.0, offset: float = 0.0,
                    fill_as_nan: bool = False, fill: Any = None, damage_as_nan: bool = False, placement: str = "auto",
                    verify: str = "as_read", progress: Any = None, cancel: Any = None) -> ReadFuture:
-        """Starts a read and returns: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
+        """Starts a read and returns a ReadFuture: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
         how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
@@ -297,7 +299,7 @@ class Array:
 
     def chunk_reader(self, prefix: str, native_prefix: str, separator: str, extents: Sequence[int],
                      limit_bytes: int) -> Callable[[str, Any, Any, Any, bool], int]:
-        """For codec pipelines: reads of one stored object that need not wait; see _core.ChunkReader."""
+        """For codec pipelines: a function that reads one stored object without waiting; see _core.ChunkReader."""
         return _core.ChunkReader(self._core, self._store, device_of("host"), prefix, native_prefix, separator, extents,
                                  limit_bytes).read
 
@@ -387,7 +389,7 @@ class Array:
         finally:
             close()
         result = np.empty(len(items), object)
-        for begin in range(0, len(items), _STRINGS_AT_A_TIME):  # Ctrl-C is noticed in between
+        for begin in range(0, len(items), _STRINGS_AT_A_TIME):  # in steps, so that Ctrl-C is noticed
             result[begin:begin + _STRINGS_AT_A_TIME] = items[begin:begin + _STRINGS_AT_A_TIME]
         result = result.reshape(read_shape)
         if axes is not None:
@@ -397,7 +399,7 @@ class Array:
         out[...] = result
         return out, stats
 
-    # Showing it
+    # Display
 
     def __repr__(self) -> str:
         return (f"headrace.Array({self.url!r}" + (f", path={self.path!r}" if self.path else "") +
@@ -418,7 +420,7 @@ class Array:
         return (f"<details open><summary><b>headrace.Array</b></summary><table>{cells}</table>"
                 f"<details><summary>Attributes</summary><pre>{attributes}</pre></details></details>")
 
-    # Elsewhere
+    # Pickling and opening
 
     def __reduce__(self) -> Any:
         return _reopen_array, (*self._reopen, self.path, self._context, self.device)
@@ -426,10 +428,10 @@ class Array:
     @classmethod
     def from_document(cls, url: Any, path: str, zarr_format: int, document: str, *, context: Context | None = None,
                       lenient: str = "", revalidate: bool = False, device: str | None = None) -> Array:
-        """An array whose metadata the caller has: the text of its zarr.json (3) or .zarray (2). Nothing is read.
+        """Creates an array from metadata that the caller has: the text of its zarr.json (format 3) or .zarray (2). Reads nothing.
 
-        Stored chunks are looked for at `path` in the store at `url`. revalidate: look at each read whether open shards
-        are still the ones in the store, for stores that are written to meanwhile.
+        Stored chunks are looked up at `path` in the store at `url`. revalidate: check on each read that open shards are still
+        the ones in the store; for stores that are written to at the same time.
         """
         url = known(url, context)
         store, context = open_store(url, context)
@@ -439,7 +441,7 @@ class Array:
 
 
 def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
-    """What unpickling calls: opens the array where it is stored."""
+    """Called by unpickling: opens the array where it is stored."""
     *about, path, context, device = rest
     if kind == "document":
         zarr_format, document, lenient, revalidate = about
@@ -452,7 +454,7 @@ def _reopen_array(kind: str, url: str, *rest: Any) -> Array:
 
 def open_array(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,
                lenient: str = "", index_directory: str = "", revalidate: bool = False, device: str | None = None) -> Array:
-    """The array at `path`; InvalidArgumentError where a group is."""
+    """Opens the array at `path`. Raises InvalidArgumentError if it is a group."""
     store = known(store, context, storage_options)
     opened, context = open_store(store, context)
     with naming_store(opened.url):

@@ -1,4 +1,4 @@
-"""None and negative steps of NumPy's indexing, which change how a result lies and not what is read for it."""
+"""NumPy's None and negative steps in an index: they change the layout of a result but not what is read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def _is_integer(item: Any) -> bool:
 
 
 def plain_selection(selection: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...] | None]:
-    """The selection without None and with positive steps, and what becomes of each axis of the result.
+    """Removes None and negative steps from a selection. Returns it, and how each axis of the result is produced.
 
-    AS_READ, BACKWARDS, or NEW: of one element, and not in what is read. None instead where all are as read.
+    AS_READ: as it was read; BACKWARDS: reversed; NEW: length 1, absent from what is read. The second value is None if
+    all axes are AS_READ.
     """
     items = selection if isinstance(selection, tuple) else (selection,)
     if not any(item is None or _is_backwards(item) for item in items):
@@ -58,7 +59,7 @@ def _forwards(item: slice, extent: int) -> slice:
 
 
 def result_shape(read: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Of the result, where `read` is the shape of what is read."""
+    """Shape of the result if `read` is the shape of what is read."""
     if axes is None:
         return read
     extents = iter(read)
@@ -66,7 +67,7 @@ def result_shape(read: tuple[int, ...], axes: tuple[int, ...] | None) -> tuple[i
 
 
 def view_to_read(view: View, axes: tuple[int, ...] | None, item_bytes: int) -> View:
-    """Where what is read goes, so that it lies in the memory of the result as it should."""
+    """The view to read into, so that the elements land in the memory of the result with the right layout."""
     if axes is None:
         return view
     pointer, shape, strides = view
@@ -83,5 +84,5 @@ def view_to_read(view: View, axes: tuple[int, ...] | None, item_bytes: int) -> V
 
 
 def index_of(axes: tuple[int, ...]) -> tuple[Any, ...]:
-    """What turns a NumPy array that was read into the result."""
+    """The index that turns a NumPy array, as read, into the result."""
     return tuple(None if axis == NEW else slice(None, None, axis) for axis in axes)

@@ -1,4 +1,4 @@
-"""The command ``headrace``: the command line tool, a program of its own, lies beside this module."""
+"""The command ``headrace``: runs the command line tool, a separate program installed beside this module."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Becomes the program."""
+    """Replaces this process with the command line tool."""
     program = Path(__file__).with_name("headrace")
     if not program.exists():
         sys.exit("headrace: this package was built without the command line tool, as CLI11, libcrypto or xxHash was missing: install a wheel from PyPI")

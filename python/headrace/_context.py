@@ -28,20 +28,22 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class Context:
-    """What reads share: worker threads, an I/O engine, and budgets of memory.
+    """Resources that reads share: worker threads, an I/O engine, and memory budgets.
 
-    Most programs need none of their own: ``headrace.open`` uses one for the whole process. Options, 0 or left out for
-    the default:
+    Most programs need none of their own: ``headrace.open`` uses one for the whole process. For each option, 0 or
+    leaving it out selects the default:
 
-    engine: "auto", "gds", "io_uring", "aio" or "threads". threads: workers. host_budget_bytes: pinned and decode buffers.
-    device_budget_bytes: slabs in device memory, the results excluded. wave_bytes: decoded bytes that one wave aims at.
-    waves: how many are in flight. allow_direct: O_DIRECT for cold ranges. allow_mapped: GPUs take bytes out of the page
-    cache themselves. index_budget_bytes: memory for decode indices, 0 for none.
-    stored_budget_bytes: memory whose size stored bytes decide (metadata, listings, ZIP directories, references, shard
-    indexes; 512 MiB). placement_file: where it is kept, for later processes, whether CPU or GPU decoded which kind of
-    array faster ("auto": ``headrace/placement.json`` in the user's cache folder; "": nowhere).
+    engine: "auto", "gds", "io_uring", "aio" or "threads". threads: number of workers. host_budget_bytes: pinned and
+        decode buffers.
+    device_budget_bytes: slabs in device memory, excluding results. wave_bytes: target size of a wave, in decoded bytes.
+    waves: number of waves in flight. allow_direct: O_DIRECT for cold ranges. allow_mapped: GPUs read the page cache
+    directly. index_budget_bytes: memory for decode indices, 0 for none.
+    stored_budget_bytes: limit of memory whose size is set by stored data (metadata, listings, ZIP directories,
+    references, shard indexes; 512 MiB). placement_file: where measurements of whether CPU or GPU decodes a kind of
+    array faster are kept for later processes ("auto": ``headrace/placement.json`` in the user's cache folder; "": not
+    kept).
 
-    Used from any thread. A context belongs to the process that made it; after a fork the child makes its own.
+    Thread-safe. A context belongs to the process that created it; after a fork the child must create its own.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -60,11 +62,11 @@ class Context:
 
     @property
     def report(self) -> str:
-        """What the engine can do here, and why better ones were refused; several lines."""
+        """What the engine supports on this machine, and why better engines were rejected; several lines."""
         return self._core.engine_report
 
     def _given(self) -> tuple[tuple[str, Any], ...]:
-        """The options that are not the defaults."""
+        """The options that differ from their defaults."""
         return tuple(sorted((name, value) for name, value in self.options.items() if value != _DEFAULTS[name]))
 
     def __repr__(self) -> str:
@@ -90,10 +92,10 @@ _devices: dict[str, Any] = {}
 
 
 def _in_this_process() -> None:
-    """Forgets what was made before a fork. REQUIRES: _lock is held."""
+    """Drops everything created before a fork. REQUIRES: _lock is held."""
     global _pid, _shared, _devices
     if _pid != os.getpid():
-        # Not destroyed in the child: its threads exist in the parent only.
+        # Not destroyed in the child: the threads exist only in the parent.
         _abandoned.extend([_shared, _devices])
         _pid, _shared, _devices = os.getpid(), {}, {}
 
@@ -110,7 +112,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _restore_context(given: tuple[tuple[str, Any], ...]) -> Context:
-    """One context for all that are unpickled with the same options."""
+    """Returns one shared context per set of options, for all objects unpickled with them."""
     with _lock:
         _in_this_process()
         if given not in _shared:
@@ -119,7 +121,7 @@ def _restore_context(given: tuple[tuple[str, Any], ...]) -> Context:
 
 
 def default_context() -> Context:
-    """The context of this process that is used where none is given."""
+    """The context of this process, used where none is given."""
     return _restore_context(())
 
 
@@ -132,7 +134,7 @@ def context_or_default(context: Context | None) -> Context:
 
 
 def device_of(name: str | None) -> Any:
-    """The device called `name` ("host", "cuda", "cuda:1", "auto"); None is the host."""
+    """The device with this name ("host", "cuda", "cuda:1", "auto"); None is the host."""
     wanted = "host" if name is None or name == "cpu" else str(name)
     found = _devices.get(wanted) if _pid == os.getpid() else None
     if found is None:
@@ -143,14 +145,14 @@ def device_of(name: str | None) -> Any:
 
 
 def usable_device(device: str | None) -> str | None:
-    """`device`, which is there: said now and not at the first read."""
+    """Returns `device` after checking that it exists, so that the error comes before the first read."""
     if device is not None:
         device_of(device)
     return device
 
 
 def stream_pointer(stream: Any) -> int:
-    """A caller's stream as a number: a cudaStream_t, or what torch, CuPy or anything with ``__cuda_stream__`` holds."""
+    """A caller's stream as a number: a cudaStream_t, or the stream of a torch, CuPy or ``__cuda_stream__`` object."""
     if isinstance(stream, int):
         if stream < 0:
             raise InvalidArgumentError(f"stream {stream} is no CUDA stream")

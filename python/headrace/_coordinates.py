@@ -1,4 +1,4 @@
-"""Coordinates along a dimension: read beside an array, times decoded by CF's words, in a form that compares."""
+"""Coordinates along a dimension: stored beside an array, decoded by the CF conventions if they are times, in a comparable form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ._errors import InvalidArgumentError
 
 _EPOCH = "microseconds since 1970-01-01"
-_GREGORIAN_FROM_US = int(np.datetime64("1582-10-15", "us").astype(np.int64))  # before, the standard calendar is another one
+_GREGORIAN_FROM_US = int(np.datetime64("1582-10-15", "us").astype(np.int64))  # the standard calendar is Julian before this date
 _UNIT_US = {unit: factor for units, factor in [
     (("microseconds", "microsecond", "microsec", "microsecs", "us"), 1), (("milliseconds", "millisecond", "millisec", "millisecs", "msec", "msecs", "ms"), 10**3),
     (("seconds", "second", "sec", "secs", "s"), 10**6), (("minutes", "minute", "min", "mins"), 60 * 10**6),
@@ -22,12 +22,12 @@ _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[T ]+(\d{1,2})(?::(\d{1,2})
 
 @dataclass(frozen=True)
 class Coordinate:
-    """Of each index along one dimension of one array."""
+    """The coordinate value of each index along one dimension of one array."""
 
-    values: np.ndarray[Any, Any]  #: as people write them: numbers, text, datetime64, or objects of cftime
-    keys: np.ndarray[Any, Any]  #: what is compared: numbers, text, or microseconds in the calendar
-    calendar: str  #: of times, "gregorian" where datetime64 has them; "" of all else
-    where: str  #: for messages: "'time' of 't2m' (/data/era5.zarr)"
+    values: np.ndarray[Any, Any]  #: for display: numbers, text, datetime64, or cftime objects
+    keys: np.ndarray[Any, Any]  #: for comparison: numbers, text, or microseconds in the calendar
+    calendar: str  #: of times, "gregorian" if datetime64 can hold them; "" for all else
+    where: str  #: for error messages: "'time' of 't2m' (/data/era5.zarr)"
 
     @property
     def is_time(self) -> bool:
@@ -38,7 +38,7 @@ class Coordinate:
 
 
 def coordinate_of(values: Any, where: str, attributes: dict[str, Any] | None = None) -> Coordinate:
-    """From stored or given values; InvalidArgumentError where they cannot be told apart: absent ones, times of unknown units."""
+    """Makes a Coordinate of stored or given values. Raises InvalidArgumentError for missing values and times of unknown units."""
     values = np.asarray(values)
     if values.ndim != 1:
         raise InvalidArgumentError(f"coordinate {where} has {values.ndim} dimensions; one for each index along its own is needed")
@@ -97,7 +97,7 @@ def _times(numbers: np.ndarray[Any, Any], units: str, calendar: str, where: str)
         raise InvalidArgumentError(f"coordinate {where} has the units {units!r}; times are 'days since 1970-01-01' and the like, from "
                                    "days to nanoseconds")
     year, month, day, hour, minute, second = (int(part or 0) for part in date.groups()[:6])
-    shift = 60 * int(date[9] or 0) + int(date[10] or 0)  # of the time zone, in minutes
+    shift = 60 * int(date[9] or 0) + int(date[10] or 0)  # time zone offset in minutes
     begin_us = -shift * 60 * 10**6 * (-1 if date[8] == "-" else 1) + int((date[7] or "0").ljust(6, "0")[:6])
     try:
         if calendar == "proleptic_gregorian" or (calendar == "standard" and (year, month, day) >= (1582, 10, 15)):
@@ -113,7 +113,7 @@ def _times(numbers: np.ndarray[Any, Any], units: str, calendar: str, where: str)
 
 
 def _microseconds(numbers: np.ndarray[Any, Any], factor: int, divisor: int, begin_us: int, where: str) -> np.ndarray[Any, Any]:
-    """numbers * factor / divisor + begin_us, exact for integers."""
+    """numbers * factor / divisor + begin_us, exactly for integers."""
     largest = max((abs(float(number)) for number in (numbers.min(), numbers.max())), default=0.0) if len(numbers) else 0.0
     if largest >= 2.0**63 or largest * factor / divisor + abs(begin_us) >= 2.0**62:
         raise InvalidArgumentError(f"coordinate {where} has times beyond what microseconds in 64 bits hold")

@@ -1,4 +1,4 @@
-"""The directory in which remote stores keep what they read: looked at, checked, emptied."""
+"""Inspects, verifies and clears the directory in which remote stores cache what they read."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ from ._errors import InvalidArgumentError
 
 @dataclass(frozen=True)
 class DiskCacheSegment:
-    """One file of the directory. Sizes are bytes."""
+    """One file of the cache directory. Sizes are in bytes."""
 
     name: str
     file_bytes: int
-    #: ranges of objects that are kept in it
+    #: number of cached object ranges
     records: int
-    #: of the objects
+    #: bytes of object data
     data_bytes: int
-    #: whose checksum is wrong; 0 without ``verify``
+    #: records whose checksum is wrong; 0 without ``verify``
     damaged_records: int
-    #: at its end, of a process that was killed
+    #: incomplete bytes at the end, left by a killed process
     torn_bytes: int
-    #: full, and with a list of its records
+    #: full, with an index of its records
     sealed: bool
-    #: a process appends to it now
+    #: a process is appending to it
     growing: bool
-    #: no segment of this directory
+    #: not a segment of this directory
     foreign: bool
 
 
 @dataclass(frozen=True)
 class DiskCacheReport:
-    """What the directory holds, and what stores of this process have had of it. Sizes are bytes."""
+    """Contents of the cache directory, and its use by the stores of this process. Sizes are in bytes."""
 
-    #: without links
+    #: with symbolic links resolved
     directory: str
     segments: tuple[DiskCacheSegment, ...]
     file_bytes: int
     records: int
     data_bytes: int
     damaged_records: int
-    #: of the file system, for this user
+    #: free space of the file system for this user
     disk_free_bytes: int
-    #: whether stores of this process use it now; what follows is 0 and "" where none do
+    #: whether stores of this process use it; if none do, the fields below are 0 and ""
     in_use: bool
-    #: that the segments may have together
+    #: limit for all segments together
     most_bytes: int
     hits: int
     hit_bytes: int
     misses: int
     added_records: int
     added_bytes: int
-    #: not kept: no room, or the disk was too slow
+    #: records that were not cached: no room, or the disk was too slow
     dropped_records: int
-    #: the first thing that kept something from being kept or served
+    #: the first error that prevented caching or serving a record
     problem: str
 
 
@@ -67,10 +67,11 @@ def _directory(directory: str | os.PathLike[str] | None) -> str:
 
 
 def inspect_disk_cache(directory: str | os.PathLike[str] | None = None, *, verify: bool = False) -> DiskCacheReport:
-    """What is in the cache of remote stores (storage option ``cache_dir``); None: the directory that HEADRACE_CACHE_DIR names.
+    """What the disk cache of remote stores holds (storage option ``cache_dir``). None: the directory in
+    HEADRACE_CACHE_DIR.
 
-    verify: reads all data and compares checksums, which changes nothing. May be called while stores use the directory.
-    NotFoundError: there is no such directory; PermissionError: it belongs to somebody else, or others can write to it.
+    verify: reads all data and compares checksums; changes nothing. Safe while stores use the directory.
+    Raises NotFoundError if the directory does not exist, PermissionError if another user owns it or may write to it.
     """
     fields = _core.inspect_disk_cache(_directory(directory), verify)
     segments = tuple(DiskCacheSegment(**segment) for segment in fields.pop("segments"))
@@ -78,8 +79,9 @@ def inspect_disk_cache(directory: str | os.PathLike[str] | None = None, *, verif
 
 
 def clear_disk_cache(directory: str | os.PathLike[str] | None = None) -> int:
-    """Removes all that is kept, also what stores have open: they read from their servers then. Gives the bytes freed.
+    """Removes everything, also segments that stores have open: they then read from their servers. Returns the bytes
+    freed.
 
-    Raises as :func:`inspect_disk_cache`.
+    Raises the same errors as :func:`inspect_disk_cache`.
     """
     return _core.clear_disk_cache(_directory(directory))

@@ -1,4 +1,4 @@
-"""What headrace says of an element's type, as NumPy's."""
+"""Converts headrace's description of an element type to NumPy, DLPack and the array interface."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DLPACK_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat16": 4, "complex": 5, "
 
 @functools.lru_cache(maxsize=256)
 def to_numpy(described: Described) -> np.dtype[Any]:
-    """The NumPy type of one element as it is read: little-endian and packed.
+    """The NumPy type of one element as reads return it: little-endian and packed.
 
-    bfloat16 needs the package ml_dtypes; strings of variable length are objects.
+    bfloat16 needs the package ml_dtypes; variable-length strings have dtype object.
     """
     kind, item_bytes, name, unit, fields = described
     if kind == "struct":
@@ -47,7 +47,7 @@ def to_numpy(described: Described) -> np.dtype[Any]:
 
 
 def name_of(dtype: Any) -> str:
-    """The name by which a read is asked to convert to `dtype`: "float32" for any spelling that NumPy or torch has."""
+    """The name of `dtype` for conversion on read: "float32" for any spelling that NumPy or torch accepts."""
     if dtype is None:
         return ""
     if type(dtype).__module__ == "torch":
@@ -56,7 +56,7 @@ def name_of(dtype: Any) -> str:
         wanted = np.dtype(dtype)
     except TypeError:
         if isinstance(dtype, str):
-            return dtype  # "bfloat16"; what is no type at all the read refuses by its name
+            return dtype  # "bfloat16"; the read rejects unknown types by name
         raise
     if not wanted.isnative:
         raise InvalidArgumentError(f"dtype={wanted.str!r}: elements are read little-endian; ask for "
@@ -65,14 +65,14 @@ def name_of(dtype: Any) -> str:
 
 
 def dlpack_type(described: Described) -> tuple[int, int] | None:
-    """DLPack's (code, bits); None for elements that DLPack has no type for."""
+    """DLPack's (code, bits); None if DLPack has no such type."""
     kind, item_bytes = described[0], described[1]
     code = _DLPACK_CODES.get(kind)
     return None if code is None else (code, item_bytes * 8)
 
 
 def typestr(described: Described) -> str | None:
-    """The array interface's spelling; None for what it cannot say (bfloat16)."""
+    """The array interface's type string; None if it has none (bfloat16)."""
     if described[0] == "bfloat16":
         return None
     return to_numpy(described).str

@@ -1,4 +1,4 @@
-"""Exceptions: one class for each code of a failure, and the standard class a user would expect besides."""
+"""Exceptions: one class per error code, each also derived from the standard exception that users would expect."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from . import _core
 
 
 class HeadraceError(Exception):
-    """A failure that headrace reports.
+    """Base class of all errors that headrace reports.
 
-    ``code`` and ``layer`` say what went wrong and who found out; ``store`` (URL), ``key`` in it, ``offset`` and ``length``
-    (bytes) where; ``cause`` and ``errno`` what the system or a library said. What is not known is None.
+    ``code`` says what went wrong and ``layer`` which layer detected it; ``store`` (URL), ``key``, ``offset`` and
+    ``length`` (bytes) say where; ``cause`` and ``errno`` hold the error of the system or a library. Unknown values are
+    None.
     """
 
     code: str | None = None
@@ -26,7 +27,7 @@ class HeadraceError(Exception):
     errno: int | None = None
     _advice = ""
 
-    def __str__(self) -> str:  # KeyError and FileNotFoundError would show the text quoted, or an errno
+    def __str__(self) -> str:  # KeyError would quote the text, FileNotFoundError would show an errno
         text = str(self.args[0]) if self.args else type(self).__name__
         if self.store is not None and self.store not in text:
             text += f"; store {self.store}"
@@ -35,7 +36,7 @@ class HeadraceError(Exception):
 
 @contextmanager
 def naming_store(url: str) -> Iterator[None]:
-    """Failures inside say in which store they came about."""
+    """Adds the store's URL to errors raised inside."""
     try:
         yield
     except HeadraceError as error:
@@ -44,39 +45,39 @@ def naming_store(url: str) -> Iterator[None]:
 
 
 class InvalidArgumentError(HeadraceError, ValueError):
-    """Something was asked for that cannot be: a wrong shape, type or option."""
+    """An invalid argument: a wrong shape, type or option."""
 
 
-# FileNotFoundError and MemoryError are made in their own way: a class that lists them behind another one cannot be made
-# again by its __new__, as some picklers do.
+# FileNotFoundError and MemoryError have their own __new__: a class that lists one of them after another base cannot be
+# recreated through its __new__, which some picklers use.
 
 
 class NotFoundError(HeadraceError, FileNotFoundError, KeyError):
-    """There is no such array, group or file."""
+    """The array, group or file does not exist."""
 
     __str__ = HeadraceError.__str__
 
 
 class CorruptError(HeadraceError):
-    """Stored bytes break their format: metadata, a shard's index, a checksum, a compressed stream."""
+    """Stored bytes violate their format: metadata, a shard index, a checksum, a compressed stream."""
 
 
 class ShortReadError(HeadraceError, EOFError):
-    """Fewer bytes are stored than the format promises."""
+    """The stored object is shorter than its format requires."""
 
 
 class StorageError(HeadraceError, OSError):
-    """The system refused to read or write."""
+    """The operating system reported an error while reading or writing."""
 
     __str__ = HeadraceError.__str__
 
 
 class RetriesExhaustedError(StorageError):
-    """A failure that passes by itself lasted longer than the retries."""
+    """A transient error persisted through all retries."""
 
 
 class TimeoutError(HeadraceError, builtins.TimeoutError):  # noqa: A001 - the standard one, and ours
-    """Storage did not answer in time."""
+    """The storage did not answer in time."""
 
     __str__ = HeadraceError.__str__
 
@@ -86,11 +87,11 @@ class CancelledError(HeadraceError):
 
 
 class ResourceExhaustedError(MemoryError, HeadraceError):
-    """Memory of the host or the device, or a budget of the context, does not suffice."""
+    """Host memory, device memory or a budget of the context is exhausted."""
 
 
 class UnsupportedError(HeadraceError, NotImplementedError):
-    """Well formed, but not implemented: the message names the feature."""
+    """Valid, but not implemented: the message names the feature."""
 
 
 class PermissionError(HeadraceError, builtins.PermissionError):  # noqa: A001
@@ -100,11 +101,11 @@ class PermissionError(HeadraceError, builtins.PermissionError):  # noqa: A001
 
 
 class DeviceLostError(HeadraceError, RuntimeError):
-    """The GPU's context is unusable; the process has to be started again."""
+    """The GPU's context is unusable; the process must be restarted."""
 
 
 class ForkedError(HeadraceError, RuntimeError):
-    """Something opened before ``os.fork()`` was used in the child: open it again there, or start workers by spawn."""
+    """An object opened before ``os.fork()`` was used in the child: reopen it there, or start workers by spawn."""
 
     _advice = ". In Python: open it again in the child, or send it there pickled; or start processes by spawn"
 

@@ -1,4 +1,4 @@
-"""Plain files to and from tensors, in the shape of kvikIO's CuFile."""
+"""Reads and writes plain files to and from tensors, with the interface of kvikIO's CuFile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _queue(context: Context, device: str, path: str, stream: int) -> Any:
-    """This thread's queue for such requests; it goes with the context."""
+    """This thread's request queue for a context, device, file and stream; it is released with the context."""
     of_contexts = _local.__dict__.setdefault("queues", weakref.WeakKeyDictionary())
     queues = of_contexts.setdefault(context, {})
     key = (os.getpid(), device, path, stream)
@@ -47,7 +47,7 @@ def _queue(context: Context, device: str, path: str, stream: int) -> Any:
 
 
 class _Transfer(NamedTuple):
-    """A transfer whose arguments have been looked at. It has the file open, whatever becomes of the File."""
+    """A transfer with checked arguments. It keeps its own reference to the open file, so the File may be closed."""
 
     opened: Any
     context: Context
@@ -58,10 +58,10 @@ class _Transfer(NamedTuple):
     file_offset: int
     pointer: int
     nbytes: int
-    held: list[Any]  # what has to exist meanwhile
+    held: list[Any]  # objects that must outlive the transfer
 
     def run(self, stop: Any) -> int:
-        """In any thread; once."""
+        """Runs the transfer, on any thread; at most once."""
         try:
             nbytes = self.nbytes
             if not self.write:
@@ -76,7 +76,7 @@ class _Transfer(NamedTuple):
 
 
 def _end(transfers: dict[concurrent.futures.Future[int], Any]) -> None:
-    """Waits for transfers, each with what stops it; Ctrl-C stops them."""
+    """Waits for transfers, a mapping of futures to their stop objects; Ctrl-C stops them."""
     try:
         concurrent.futures.wait(transfers)
     except KeyboardInterrupt:
@@ -87,7 +87,7 @@ def _end(transfers: dict[concurrent.futures.Future[int], Any]) -> None:
 
 
 class IOFuture:
-    """A transfer under way."""
+    """A transfer in flight."""
 
     def __init__(self, future: concurrent.futures.Future[int], stop: Any) -> None:
         self._future = future
@@ -95,7 +95,7 @@ class IOFuture:
         self._process = os.getpid()
 
     def get(self) -> int:
-        """Blocks until it is through; the bytes transferred. Ctrl-C stops the transfer."""
+        """Blocks until the transfer has finished and returns the number of bytes transferred. Ctrl-C stops it."""
         if self._process != os.getpid() and not self._future.done():
             raise ForkedError("this transfer was started before os.fork()")
         _end({self._future: self._stop})
@@ -113,12 +113,12 @@ class IOFuture:
 
 
 class File:
-    """A file whose bytes go to and come from host or device memory.
+    """A file that is read into, or written from, host or device memory.
 
-    flags: "r", "w" (created or emptied), "a" (created where missing), "+" behind either for both.
+    flags: "r", "w" (create or truncate), "a" (create if missing); append "+" to read and write.
     via: "auto", or one path for all ranges: "direct", "buffered", "mapped".
 
-    Used from any thread.
+    Thread-safe.
     """
 
     def __init__(self, path: Any, flags: str = "r", *, context: Context | None = None, via: str = "auto") -> None:
@@ -140,7 +140,7 @@ class File:
 
     @property
     def nbytes(self) -> int:
-        """The file's size now."""
+        """The current size of the file in bytes."""
         return self._open.size_bytes()
 
     @property
@@ -154,9 +154,9 @@ class File:
         return self._core
 
     def close(self) -> None:
-        """Lets go of the file; transfers that have begun end first. Ctrl-C stops them."""
+        """Closes the file after the transfers in flight have finished. Ctrl-C stops them."""
         self._core = None
-        if self._process == os.getpid():  # else the threads that would end them are the parent's
+        if self._process == os.getpid():  # in a forked child there are no threads to finish them
             _end(self._under_way.copy())
 
     def __enter__(self) -> File:
@@ -201,14 +201,14 @@ class File:
 
     def read(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
              stream: Any = None) -> int:
-        """Reads `size` bytes (default: what fits) from `file_offset` on into the tensor; gives how many there were.
+        """Reads `size` bytes (default: what fits) at `file_offset` into the tensor; returns the number of bytes read.
 
-        Ctrl-C stops it, here and in ``write``; what has arrived by then is in place.
+        Ctrl-C interrupts ``read`` and ``write``; bytes transferred by then are in place.
         """
         return self._checked(False, tensor, size, file_offset, dev_offset, stream).run(_core.Stop())
 
     def read_into(self, tensor: Any, file_offset: int = 0, *, stream: Any = None) -> Any:
-        """Fills the whole tensor, and returns it. Raises EOFError where the file ends first."""
+        """Fills the whole tensor and returns it. Raises EOFError if the file ends first."""
         target, _, size = self._range(tensor, None, 0)
         got = self.read(tensor, size, file_offset, stream=stream)
         if got != size:
@@ -219,7 +219,7 @@ class File:
 
     def write(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
               stream: Any = None) -> int:
-        """Writes `size` bytes of the tensor (default: all) at `file_offset`; gives how many."""
+        """Writes `size` bytes of the tensor (default: all) at `file_offset`; returns the number of bytes written."""
         return self._checked(True, tensor, size, file_offset, dev_offset, stream).run(_core.Stop())
 
     def _start(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int,
@@ -232,12 +232,12 @@ class File:
 
     def pread(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
               stream: Any = None) -> IOFuture:
-        """``read`` under way when it returns. The tensor must not be touched until then."""
+        """Starts a ``read`` and returns its future. The tensor must not be accessed until the transfer has finished."""
         return self._start(False, tensor, size, file_offset, dev_offset, stream)
 
     def pwrite(self, tensor: Any, size: int | None = None, file_offset: int = 0, dev_offset: int = 0, *,
                stream: Any = None) -> IOFuture:
-        """``write`` under way when it returns."""
+        """Starts a ``write`` and returns its future."""
         return self._start(True, tensor, size, file_offset, dev_offset, stream)
 
     def sync(self) -> None:

@@ -1,4 +1,4 @@
-"""Group: a node of a hierarchy that holds others."""
+"""Group: a node of the Zarr hierarchy that contains arrays and groups."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ._sources import known, open_store, url_of
 
 
 class Member(NamedTuple):
-    """A node below a group, as a listing tells it."""
+    """A node below a group, as listings describe it."""
 
-    path: str  # in the store
-    name: str  # below the group
+    path: str  # relative to the store
+    name: str  # path relative to the group
     is_array: bool
     zarr_format: int
-    shape: tuple[int, ...]  # of arrays
+    shape: tuple[int, ...]  # for arrays
     dtype: np.dtype[Any] | None
-    error: str  # what is wrong with the metadata, "" if nothing is
+    error: str  # what is wrong with the metadata; "" if it is valid
 
 
 class Group:
-    """A Zarr group, opened for reading: a mapping of names to arrays and groups. Made by ``headrace.open``."""
+    """A Zarr group, opened for reading: a mapping of names to arrays and groups. Created by ``headrace.open``."""
 
     def __init__(self, core: Any, store: Any, context: Context, reopen: tuple[Any, ...], device: str | None,
                  consolidated: tuple[dict[str, Any], str] | None = None) -> None:
@@ -38,14 +38,14 @@ class Group:
         self._context = context
         self._reopen = reopen
         self.device = device
-        # The consolidated documents, and where in them this group lies.
+        # The consolidated documents, and this group's path prefix in them.
         self._documents = consolidated
         if consolidated is None and core.consolidated:
             self._documents = (self._read_consolidated(), "")
 
     @property
     def path(self) -> str:
-        """In the store, "" for its root."""
+        """Path in the store, "" for its root."""
         return self._core.path
 
     @property
@@ -54,18 +54,18 @@ class Group:
 
     @property
     def consolidated(self) -> bool:
-        """What lies below is taken from consolidated metadata, not from the store."""
+        """Whether the nodes below come from consolidated metadata instead of the store."""
         return self._core.consolidated
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The user's attributes; a copy each time."""
+        """The user's attributes; each access returns a new copy."""
         attributes: dict[str, Any] = json.loads(self._core.attributes)
         return attributes
 
     @property
     def url(self) -> str:
-        """The store, safe to print."""
+        """The URL of the store, without credentials, so safe to print."""
         return self._store.url
 
     def _name(self, path: str) -> str:
@@ -86,12 +86,12 @@ class Group:
         return out
 
     def members(self) -> list[Member]:
-        """Every node below, parents before children."""
+        """All nodes below this group, parents before their children."""
         with naming_store(self.url):
             return self._listed(self._core.members())
 
     def children(self) -> list[Member]:
-        """The nodes directly below."""
+        """The direct children."""
         with naming_store(self.url):
             return self._listed(self._core.children())
 
@@ -138,22 +138,22 @@ class Group:
         return len(self.keys())
 
     def keys(self) -> list[str]:
-        """Names directly below."""
+        """Names of the direct children."""
         return [member.name for member in self.children()]
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """The arrays directly below, by name."""
+        """The arrays that are direct children, as (name, array)."""
         for member in self.children():
             if member.is_array:
                 yield member.name, self._array(member.name)
 
     def groups(self) -> Iterator[tuple[str, Group]]:
-        """The groups directly below, by name."""
+        """The groups that are direct children, as (name, group)."""
         for member in self.children():
             if not member.is_array:
                 yield member.name, self._group(member.name)
 
-    # Documents as stored, also of arrays that cannot be read.
+    # Metadata documents as stored, including those of unreadable arrays.
 
     def _read_consolidated(self) -> dict[str, Any]:
         below = f"{self.path}/" if self.path else ""
@@ -173,7 +173,7 @@ class Group:
         return None if stored is None else dict(json.loads(stored))
 
     def metadata(self, name: str) -> dict[str, Any]:
-        """The document of the array `name`: its zarr.json, or its .zarray. Raises NotFoundError."""
+        """The metadata document of the array `name`: its zarr.json or .zarray. Raises NotFoundError."""
         found = self._document(name, "zarr.json" if self.zarr_format == 3 else ".zarray")
         if found is None:
             raise NotFoundError(f"no metadata of an array '{name}' in {self.url}/{self.path}")
@@ -201,13 +201,13 @@ class Group:
 
 
 def _reopen_group(url: str, lenient: str, consolidated: bool, path: str, context: Context, device: str | None) -> Group:
-    """What unpickling calls."""
+    """Called by unpickling."""
     return open_group(url, path, context=context, lenient=lenient, consolidated=consolidated, device=device)
 
 
 def open_group(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None, context: Context | None = None,
                lenient: str = "", consolidated: bool = True, device: str | None = None) -> Group:
-    """The group at `path`; InvalidArgumentError where an array is."""
+    """Opens the group at `path`. Raises InvalidArgumentError if it is an array."""
     store = known(store, context, storage_options)
     opened, context = open_store(store, context)
     with naming_store(opened.url):

@@ -1,4 +1,4 @@
-"""Loader: batches of samples for training, read ahead, in an order that can be resumed."""
+"""Loader: batches of samples for training, prefetched, in a resumable order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ._timing import Epochs, EpochStats, Timings
 
 
 class Loader:
-    """``for batch in loader`` gives the batches of one epoch; the next loop those of the next, in another order. A loop that is left ends
-    its epoch; of two at once the later one has the batches.
+    """Reads batches of samples for training. ``for batch in loader`` yields the batches of one epoch; the next loop yields those of the next
+    epoch, in another order. Leaving a loop early ends its epoch. Starting a second loop ends the first.
 
         loader = headrace.Loader("era5.zarr", input_dims={"time": 4}, input_overlap={"time": 3}, batch_size=16,
                                  outputs={"x": {"time": slice(0, 3)}, "y": {"time": slice(3, 4)}},
@@ -32,50 +32,51 @@ class Loader:
             loss = model(batch["x"].torch(), batch["y"].torch())
 
     source: a path or URL, an Array, a Group (all its arrays that have the dimensions of input_dims), an xarray.Dataset (likewise) or
-        DataArray, a NumPy array (copied); or a mapping of names to such, or a list of them. Sample i is sample i of each array.
-    storage_options: of a URL, as for headrace.open.
-    dims: names of an array's dimensions, where its metadata has none; or a mapping of arrays' names to those.
-    align: how several arrays are matched along a dimension: "equal" or "nearest" coordinates (numbers, text, or times by CF's units and
-        calendar), those of the first array that has it; or "position". Without it, by position, where arrays of several stores have to
-        have the same coordinates along dimensions with windows, if they have any.
-    tolerance: most distance of the nearest: a number, of times a timedelta or "3 hours"; or a mapping of dimensions to those. None: any.
-    missing: what another array lacks: "raise"; "drop" the samples that need it (of a dimension without windows, its indices); or "pad".
-    coordinates: by dimension, the values of all arrays or a mapping of names to those, instead of the array beside each that is called
-        like the dimension.
-    input_dims, input_overlap, input_stride, batch_dims, concat_input_dims: as xbatcher has them; input_stride instead of
-        an overlap. input_starts: instead of both, the indices at which windows begin, ascending.
-    boundary: what windows at the end of a dimension do: "drop", "pad" or "wrap", or one of them for each dimension.
-    outputs: parts of each window by name, each a slice (or a range) of one dimension. Tensors of several arrays are
-        called "array/output".
+        DataArray, a NumPy array (copied); or a mapping of names to these, or a list of them. Sample i consists of sample i of each array.
+    storage_options: options of a URL, as for headrace.open.
+    dims: names of the dimensions, if an array's metadata has none; or a mapping of array names to them.
+    align: how arrays are matched, by dimension: by "equal" or "nearest" coordinates (numbers, text, or times in CF units and calendars),
+        relative to those of the first array with the dimension; or by "position". Default: by position, and arrays of different stores
+        must have equal coordinates along dimensions with windows, if they have coordinates.
+    tolerance: greatest distance for "nearest": a number, for times a timedelta or "3 hours"; or a mapping of dimensions to them. None: any.
+    missing: if another array lacks a position: "raise"; "drop" the samples that need it (in a dimension without windows, its indices);
+        or "pad".
+    coordinates: by dimension, the values for all arrays or a mapping of array names to values. They replace the coordinate array of
+        that name stored beside each array.
+    input_dims, input_overlap, input_stride, batch_dims, concat_input_dims: as in xbatcher; input_stride replaces the overlap.
+        input_starts: replaces both: the indices where windows begin, ascending.
+    boundary: how windows past the end of a dimension are handled: "drop", "pad" or "wrap", or a mapping of dimensions to these.
+    outputs: named parts of each window, each a slice (or range) along one dimension. With several arrays, tensors are named
+        "array/output".
     crops, crops_per_frame, crop_wrap, crop_flip: samples are boxes of this size at random places of the windows.
-    shuffle: False, True (everything with everything), or "block": samples that share chunks stay near each other; in
-        buffers of `block_groups` chunks, which are read once.
-    samples, weights: only these samples (by number, of those that missing="drop" leaves); or samples drawn by weight, `draws` of them.
-    rank, world: of torch.distributed where it is initialised, else 0 and 1. reader_group: ranks that get the same samples.
-    tail: what happens to samples that fill no batch: "drop", "pad" or "wrap".
-    dtype, scale, offset, fill_as_nan, fill: as for Array.read; a mapping of names where arrays differ.
-    mean, std: normalise: what is read less mean, divided by std; floats, float32 where dtype says nothing. A number, or a
-        mapping of names. normalise: both for each array out of a file that `headrace stats -o` has written, or its content; with
-        --by, of each index along its dimensions (such as levels), for tensors of float32 and float64.
-    padding: elements beyond the end of an array (boundary "pad"), as they shall appear; 0.
-    stack: all arrays are the channels of one tensor of this name, [batch, (windows,) channel, dimensions...]; or a mapping of
-        such names to lists of arrays. channels_last: [batch, (windows,) dimensions..., channel].
-    on_damage: "fail"; "skip": batches with a damaged chunk are passed over, and counted in `stats`; "nan": a damaged chunk's
-        elements become NaN (floats only), counted in stats["reads"].damaged_chunks.
-    read_together: batches whose chunks are read and decoded once for all of them. Without it those of a buffer of
-        shuffle="block", as far as memory_bytes goes, and otherwise each by itself.
-    read_ahead: reads begun before a batch of theirs is asked for.
-    memory_bytes: most memory of the device for batches.
-    cache_bytes: most memory of the device for chunks, which are not read again: it fills in the first epoch and keeps what it
-        has. For chunks of files, and of stores that tell versions. cache: "decoded", or "encoded": as they are stored, so that more
-        fit, of chunks that the device decodes and uncompressed ones.
-    leave_free_bytes: memory of the device that the cache leaves to others, such as the model: it grows as long as so much stays
-        free. Where less than half of it is free as a read begins, the cache is given back, as by release_cache().
-    host_cache_bytes: most memory of the host for stored chunks of remote stores, and of your own that tell versions: they are not
-        asked again, whatever the device.
-    progress: a bar of each epoch's batches (tqdm, on a terminal or in a notebook), or a function of (done, in all).
+    shuffle: False; True (full shuffle); or "block": samples that share chunks stay near each other, in buffers of `block_groups`
+        chunks, which are read once.
+    samples: use only these sample numbers (counted after missing="drop"). weights: draw `draws` samples with these weights.
+    rank, world: default: those of torch.distributed if it is initialised, else 0 and 1. reader_group: ranks that get the same samples.
+    tail: what happens to samples that do not fill a batch: "drop", "pad" or "wrap".
+    dtype, scale, offset, fill_as_nan, fill: as for Array.read; or a mapping of array names to values.
+    mean, std: normalise: subtract mean, then divide by std. The result is a float, float32 unless dtype or the array says otherwise. A
+        number, or a mapping of array names to numbers. normalise: takes both per array from a file written by `headrace stats -o`, or
+        from its content. Statistics made with --by apply per index of those dimensions (such as levels), to float32 and float64 tensors.
+    padding: value of elements past the end of an array (boundary "pad"), after conversion; default 0.
+    stack: name of one tensor that has all arrays as channels, [batch, (windows,) channel, dimensions...]; or a mapping of such names
+        to lists of arrays. channels_last: [batch, (windows,) dimensions..., channel].
+    on_damage: "fail"; "skip": skips batches with a damaged chunk and counts them in `stats`; "nan": elements of damaged chunks become
+        NaN (floats only) and are counted in stats["reads"].damaged_chunks.
+    read_together: number of batches that are read together, so that chunks they share are read and decoded once. Default: the batches
+        of one buffer of shuffle="block", within memory_bytes; otherwise 1.
+    read_ahead: number of reads started before one of their batches is requested.
+    memory_bytes: limit of device memory for batches.
+    cache_bytes: limit of device memory for cached chunks, which are not read again. The cache fills during the first epoch and evicts
+        nothing. It holds chunks of files, and of stores that report versions. cache: "decoded", or "encoded": as stored, so that more
+        fit; this applies to chunks that the device decodes and uncompressed ones.
+    leave_free_bytes: device memory that the cache leaves to others, such as the model: it grows only while this much stays free. If
+        less than half of it is free when a read starts, the cache is released, as by release_cache().
+    host_cache_bytes: limit of host memory for stored chunks of remote stores, and of your own stores that report versions. Cached
+        chunks are not requested again, on any device.
+    progress: True for a bar of each epoch's batches (tqdm, on a terminal or in a notebook), or a function of (done, total).
 
-    Used by one thread at a time. Pickled with its arguments and where it is; whoever unpickles it opens the arrays again.
+    Use from one thread at a time. A pickle holds the arguments and the position; unpickling opens the arrays again.
     """
 
     def __init__(self, source: Any, *, input_dims: Mapping[str, int], dims: Any = None, align: Mapping[str, str] | None = None,
@@ -143,7 +144,7 @@ class Loader:
             own = args.normalised(one.array, args.decoded(own, one.read), by_index=bool(by))
             described = args.described(one.array, own)
             self._tables.append(_tables(one, self._alignment.positions[number]))
-            # A dimension that this array lacks, and another one has, is no mistake.
+            # A dimension that this array lacks but another one has is no error.
             of_array = {key: [pair for pair in pairs if pair[0] in one.dims or pair[0] not in every_dim] for key, pairs in shared.items()}
             self._arrays.append({
                 "name": one.name, "array": one.array._core,
@@ -174,14 +175,14 @@ class Loader:
         }
         self._progress = progress
         self._core = self._made()
-        self._started = False  # a batch of this epoch has been asked for
-        self._loop: object = None  # the one that batches are given to
+        self._started = False  # whether a batch of this epoch has been requested
+        self._loop: object = None  # token of the loop that receives batches
         named = len({array for array, _, _, _ in self._core.tensors})
         self._names = [args.tensor_name(array, output, named) for array, output, _, _ in self._core.tensors]
         self._shapes = [self._shape(array, shape) for array, _, _, shape in self._core.tensors]
 
     def _shape(self, array: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Without dimensions that an object of xarray has not."""
+        """Drops dimensions that the xarray object does not have."""
         number = next(i for i, own in enumerate(self._arrays) if array in (own["name"], own["stack"]))
         dims = self._sources[number].dims
         first = len(shape) - len(dims) - bool(self._arrays[number]["stack"] and self._options["channels_last"])
@@ -189,20 +190,20 @@ class Loader:
 
     def _made(self) -> Any:
         core = _core.make_loader(self._device, self._arrays, self._order, self._options)
-        # When the first loop over it began and its last batch was given, by time.monotonic(): as long as it counts.
+        # time.monotonic() when the first loop started and when its last batch was delivered, for as long as `stats` counts.
         self._loops: list[float] = []
         self._timings, self._epochs = Timings(), Epochs()
         return core
 
     def __len__(self) -> int:
-        """Batches of a whole epoch."""
+        """Number of batches in a whole epoch."""
         return self._core.batches
 
     def __iter__(self) -> Iterator[Batch]:
         if self._started and self._core.batches_left == 0:
-            self._core.next(self._timings.ring)  # the epoch's end, which the last loop did not ask for
+            self._core.next(self._timings.ring)  # ends the epoch, which the last loop had not consumed
         elif self._started:
-            # The last loop was left in the middle of its epoch.
+            # The last loop was left before the end of its epoch.
             self._options["state"] = self._core.state(self._core.epoch + 1)
             self._core = self._made()
         self._started, self._loop = False, object()
@@ -242,7 +243,7 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Samples in all, of all ranks."""
+        """Number of samples, over all ranks."""
         return self._core.sample_count
 
     @property
@@ -251,21 +252,21 @@ class Loader:
 
     def where(self, sample: int, *, epoch: int | None = None, array: str | None = None, output: str | None = None,
               window: int = 0) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-        """What a sample takes of an array: for each dimension the indices of its elements, in the tensor's order; -1 is padding.
+        """The array indices of a sample: for each dimension, the indices of its elements in tensor order; -1 is padding.
 
             batch = next(iter(loader))
             times = group["time"][...][loader.where(batch.samples[0], epoch=batch.epoch)["time"]]
 
-        epoch: in which crops lie where they do; the one that is given now. array, output: by name, the first ones.
-        window: of a sample that has several.
+        epoch: the epoch whose crops are meant; default: the current one. array, output: names; default: the first ones.
+        window: which window, for samples that have several.
         """
         number, indices = self._indices("where", sample, epoch, array, output, window)
         return {dim: self._stored(number, axis, indices[axis]) for axis, dim in enumerate(self._sources[number].dims) if not dim.startswith("<")}
 
     def coordinates(self, sample: int, *, epoch: int | None = None, array: str | None = None, output: str | None = None,
                     window: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-        """Where a sample lies: of each dimension of an array that has a coordinate, its values in the tensor's order. Times are datetime64 or,
-        of other calendars, objects of cftime; padding is NaN, NaT, "" or None. What cannot be decoded comes as stored. Arguments as for
+        """The coordinates of a sample: for each dimension that has a coordinate, its values in tensor order. Times are datetime64, or cftime
+        objects in other calendars; padding is NaN, NaT, "" or None. Values that cannot be decoded are returned as stored. Arguments as for
         `where`.
 
             batch = next(iter(loader))
@@ -282,13 +283,13 @@ class Loader:
         return out
 
     def _stored(self, number: int, axis: int, indices: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Of indices of samples' dimensions, those of the array in the store."""
+        """Converts indices of sample dimensions to indices of the stored array."""
         table = self._tables[number].get(axis)
         return indices if table is None else np.where(indices >= 0, table[indices], -1)
 
     def _indices(self, caller: str, sample: int, epoch: int | None, array: str | None, output: str | None,
                  window: int) -> tuple[int, list[np.ndarray[Any, np.dtype[np.int64]]]]:
-        """Which array, and by axis the indices of a sample."""
+        """The array's number, and the indices of the sample by axis."""
         names = [described["name"] for described in self._arrays]
         if array is not None and array not in names:
             raise InvalidArgumentError(f"{caller}: there is no array {array!r}; arrays: {', '.join(map(repr, names))}")
@@ -307,19 +308,21 @@ class Loader:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Batches given, batches skipped for a damaged chunk, seconds that the consumer waited, what was read, the device memory of
-        kept chunks, whether it was given back, and their host memory, since the loader was made or a state loaded."""
+        """Counters since the loader was created or a state was loaded: batches delivered, batches skipped for damage, seconds the consumer
+        waited, read statistics, device memory of cached chunks, whether it was released, and host memory of cached chunks.
+        """
         batches, skipped, wait, reads, kept, released, host = self._core.stats
         return {"batches": batches, "skipped": skipped, "wait_seconds": wait, "reads": reads, "kept_bytes": kept, "cache_released": released,
                 "host_kept_bytes": host}
 
     def release_cache(self) -> None:
-        """Gives the device memory of kept chunks back, as the reads that use it end; none are kept until the loader is made anew.
-        From any thread: such as by a training loop whose model found no memory."""
+        """Releases the device memory of cached chunks as the reads that use it finish; nothing is cached until the loader is recreated.
+        Thread-safe: for example, for a training loop whose model ran out of memory.
+        """
         self._core.release_cache()
 
     def summary(self) -> str:
-        """In two sentences: whether the loop or the reading is the limit, and what was read, for as long as `stats` counts."""
+        """Two sentences: whether the loop or the reading is the bottleneck, and what was read, over the period that `stats` covers."""
         stats, (begin, end) = self.stats, self._loops or (0.0, 0.0)
         reads, wall, wait = stats["reads"], end - begin, stats["wait_seconds"]
         share = wait / wall if wall > 0 else 0.0
@@ -336,26 +339,27 @@ class Loader:
 
     @property
     def epoch_stats(self) -> list[EpochStats]:
-        """Of each epoch since the loader was made or a state loaded (the last 1000), the running one up to now: share of waiting, bytes by
-        path, how many chunks were kept decoded, and the bottleneck in one sentence."""
+        """Statistics per epoch (the last 1000) since the loader was created or a state was loaded, including the running one: share of
+        waiting, bytes by path, share of chunks found in the decoded cache, and the bottleneck in one sentence.
+        """
         return self._epochs.all(time.monotonic())
 
     def report(self, path: str | os.PathLike[str], *, title: str = "headrace.Loader") -> None:
-        """Writes an HTML page that needs nothing else: where the time of each of the last batches went, as a picture, and a table of epochs.
+        """Writes a self-contained HTML page: a picture of where the time of each of the last batches went, and a table of epochs.
 
-        A loop keeps the times of its last 4096 batches in memory of fixed size. Raises OSError where `path` cannot be written; what was there
-        stays then.
+        The last 4096 batches are recorded, in memory of fixed size. Raises OSError if `path` cannot be written; an existing file is then
+        left unchanged.
         """
         from ._report import write_report
 
         write_report(path, title, self.summary(), self.epoch_stats, self._timings, repr(self))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop is: behind the last batch it was given, whatever has been read ahead. A few hundred bytes."""
+        """The position after the last batch delivered, regardless of read-ahead. A few hundred bytes."""
         return {"headrace": self._core.state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on behind what the loader with this state had given, on any number of ranks. A loop that is under way ends."""
+        """Resumes after the last batch that the saved loader delivered, on any number of ranks. Ends a running loop."""
         text = state.get("headrace") if isinstance(state, Mapping) else None
         if not isinstance(text, str):
             raise InvalidArgumentError("this is no state_dict() of a headrace.Loader")
@@ -368,15 +372,17 @@ class Loader:
         self._started, self._loop = False, None
 
     def torch_dataset(self) -> Any:
-        """A torch IterableDataset of the batches as dicts of torch tensors, for ``DataLoader(dataset, batch_size=None)``
-        and torchdata's StatefulDataLoader, both without workers: this loader has threads of its own."""
+        """A torch IterableDataset that yields each batch as a dict of torch tensors, for ``DataLoader(dataset, batch_size=None)`` and
+        torchdata's StatefulDataLoader. Use both without workers: this loader has its own threads.
+        """
         from ._surfaces import torch_dataset
 
         return torch_dataset(self)
 
     def dali_source(self) -> Any:
-        """The batches for NVIDIA DALI, an epoch at a time: ``fn.external_source(source=s, num_outputs=len(s.names), batch=True,
-        device="gpu", cycle="raise")``; device "cpu" where the loader's is the host. Its ``names`` says which output is which tensor."""
+        """A source of batches for NVIDIA DALI, one epoch per iteration: ``fn.external_source(source=s, num_outputs=len(s.names), batch=True,
+        device="gpu", cycle="raise")``; use device "cpu" if the loader's device is the host. `names` gives the tensor of each output.
+        """
         from ._surfaces import DaliSource
 
         return DaliSource(self)
@@ -390,7 +396,7 @@ class Loader:
 
 
 def _again(sources: tuple[Source, ...], given: dict[str, Any], state: dict[str, Any]) -> Loader:
-    """What unpickling calls."""
+    """Called by unpickling."""
     loader = Loader(sources, **given)
     loader.load_state_dict(state)
     return loader
@@ -398,12 +404,12 @@ def _again(sources: tuple[Source, ...], given: dict[str, Any], state: dict[str, 
 
 def _windows(shared: Mapping[str, list[tuple[str, Any]]], boundary: int, boundary_of: Mapping[str, int],
              outputs: list[tuple[str, str, int, int, int]]) -> dict[str, Window]:
-    """Of each dimension that has some."""
+    """The windows of each dimension that has some."""
     names = {number: name for name, number in args.BOUNDARIES.items()}
     overlap, stride, starts = (dict(shared[key]) for key in ("input_overlap", "input_stride", "input_starts"))
     out = {}
     for dim, size in {**dict(shared["batch_dims"]), **dict(shared["input_dims"])}.items():
-        # What no output takes may be missing.
+        # Elements that no output uses may be missing.
         used = [first + step * np.arange(count) for _, along, first, count, step in outputs if along == dim]
         offsets = np.unique(np.concatenate(used)) if outputs and len(used) == len(outputs) else np.arange(size)
         begins = np.asarray(starts[dim], np.int64) if dim in starts else None
@@ -412,7 +418,7 @@ def _windows(shared: Mapping[str, list[tuple[str, Any]]], boundary: int, boundar
 
 
 def _tables(source: Source, aligned: Mapping[str, np.ndarray[Any, np.dtype[np.int64]]]) -> dict[int, np.ndarray[Any, np.dtype[np.int64]]]:
-    """By axis, which of the stored indices each index of samples is."""
+    """For each axis that needs one, a table from sample indices to stored indices."""
     out = {}
     for axis, dim in enumerate(source.dims):
         view, positions = source.views.get(axis), aligned.get(dim)

@@ -1,4 +1,4 @@
-"""Arguments of a Loader, checked and in the words of the native one."""
+"""Checks the arguments of a Loader and translates them for the native one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAILS = {"drop": 0, "pad": 1, "wrap": 2}
 
 
 def of_array(what: str, value: Any, name: str, known: Sequence[str]) -> Any:
-    """One array's part of what may be a mapping of names."""
+    """The value for one array, if `value` may be a mapping of array names."""
     if not isinstance(value, Mapping):
         return value
     for key in value:
@@ -31,7 +31,7 @@ def of_array(what: str, value: Any, name: str, known: Sequence[str]) -> Any:
 
 
 def decoded(own: dict[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
-    """With what decodes the stored numbers, before whatever else is done to them."""
+    """Adds the decoding of stored numbers (`read`), which is applied before the conversions in `own`."""
     if not read:
         return own
     scale, offset = number("scale", own["scale"]), number("offset", own["offset"])
@@ -42,7 +42,7 @@ def decoded(own: dict[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def normalised(array: Array, own: dict[str, Any], *, by_index: bool = False) -> dict[str, Any]:
-    """Without mean and std, which are part of scale and offset; for those by index, in a type that holds what is scaled."""
+    """Folds mean and std into scale and offset. With statistics by index, chooses a type that holds the scaled values."""
     mean, std = own.pop("mean"), own.pop("std")
     if by_index and own["dtype"] is None and (array.dtype.kind != "f" or array.dtype.itemsize < 4):
         own["dtype"] = "float32"
@@ -58,10 +58,10 @@ def normalised(array: Array, own: dict[str, Any], *, by_index: bool = False) -> 
 
 
 def statistics(given: Any) -> Mapping[str, Any]:
-    """What `headrace stats` says of each array; `given` is that, or the name of its file."""
+    """The statistics of each array by `headrace stats`; `given` is their content or the name of their file."""
     source = given
     if not isinstance(source, Mapping):
-        if not isinstance(source, str | os.PathLike):  # a number would be an open file's, and close it
+        if not isinstance(source, str | os.PathLike):  # an int would name an open file descriptor, and close it
             raise InvalidArgumentError(f"normalise: {given!r} is neither the name of a file nor a mapping")
         try:
             with open(source, encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def statistics(given: Any) -> Mapping[str, Any]:
 
 
 def scale_by(name: str, array: Array, dims: Sequence[str], statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """Mean and deviation of one array: {"mean", "std"} of all of it, or by index {"dims", "scales", "offsets"}."""
+    """Mean and deviation of one array: {"mean", "std"} of the whole array, or per index {"dims", "scales", "offsets"}."""
     def refuse(what: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"normalise: {what}")
 
@@ -135,7 +135,7 @@ def number(what: str, value: Any) -> float:
 
 
 def elements(what: str, name: str, value: Any, dtype: np.dtype[Any]) -> bytes:
-    """One element of that type."""
+    """The bytes of one element of that type."""
     try:
         return np.asarray(value, dtype).reshape(()).tobytes()
     except (TypeError, ValueError, OverflowError) as error:
@@ -143,7 +143,7 @@ def elements(what: str, name: str, value: Any, dtype: np.dtype[Any]) -> bytes:
 
 
 def check_dims(what: str, given: Any, every_dim: set[str]) -> None:
-    """Of what may be a mapping of dimensions."""
+    """Checks the keys of what may be a mapping of dimensions."""
     for dim in given if isinstance(given, Mapping) else ():
         if dim not in every_dim:
             raise InvalidArgumentError(f"{what}: there is no dimension {dim!r}; dimensions: {', '.join(map(repr, sorted(every_dim)))}")

@@ -1,4 +1,4 @@
-"""What a Loader is given to read: paths, arrays, groups, objects of xarray and NumPy, by name, with their dimensions."""
+"""The sources of a Loader: paths, arrays, groups, xarray and NumPy objects, resolved to named arrays with named dimensions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ._group import Group
 from ._open import open as open_node
 from ._sources import MemoryStore
 
-_CHUNK_BYTES = 4 << 20  # of elements that are copied from memory
+_CHUNK_BYTES = 4 << 20  # chunk size of arrays copied from memory
 
 
 @dataclasses.dataclass
 class Source:
-    """One array of a sample, and the part of it that is meant."""
+    """One array of a sample, and the selected part of it."""
 
     name: str
     array: Array
-    dims: tuple[str, ...]  #: names that begin with "<" are of dimensions that an object of xarray does not show: of one element
-    views: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = dataclasses.field(default_factory=dict)  #: by axis, which indices are meant; else all
-    read: dict[str, Any] = dataclasses.field(default_factory=dict)  #: dtype, scale, offset and fill that decode it
-    given: dict[str, tuple[Any, str]] = dataclasses.field(default_factory=dict)  #: coordinates by dimension that are not beside it, and what to call them
-    coordinates: dict[str, Coordinate | None] = dataclasses.field(default_factory=dict)  #: known, or looked for in vain
-    in_memory: bool = False  #: a copy, which another process does not have
+    dims: tuple[str, ...]  #: names beginning with "<" are dimensions of one element that the xarray object does not have
+    views: dict[int, np.ndarray[Any, np.dtype[np.int64]]] = dataclasses.field(default_factory=dict)  #: selected indices by axis; absent: all
+    read: dict[str, Any] = dataclasses.field(default_factory=dict)  #: dtype, scale, offset and fill that decode the stored numbers
+    given: dict[str, tuple[Any, str]] = dataclasses.field(default_factory=dict)  #: by dimension, coordinates given by the caller and their names in messages
+    coordinates: dict[str, Coordinate | None] = dataclasses.field(default_factory=dict)  #: cache of coordinates; None: there is none
+    in_memory: bool = False  #: a copy in memory, which other processes do not have
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,7 +47,7 @@ class Source:
 
     @property
     def folder(self) -> tuple[str, str]:
-        """Where its coordinates lie: a URL, and a path below it."""
+        """Where its coordinates are stored: a URL, and a path below it."""
         if self.array.path:
             return self.array.url, self.array.path.rpartition("/")[0]
         return self.array.url.rstrip("/").rpartition("/")[0], ""
@@ -68,13 +68,13 @@ class Source:
             self.array = array_in_memory(self.name, state["array"])
 
     def coordinate(self, dim: str) -> Coordinate | None:
-        """Of the indices that are meant; None where there is none. InvalidArgumentError where there is one that cannot be used."""
+        """The coordinate of the selected indices; None if there is none. Raises InvalidArgumentError if it is unusable."""
         if dim not in self.coordinates:
             self.coordinates[dim] = self._read_coordinate(dim)
         return self.coordinates[dim]
 
     def labels(self, dim: str) -> np.ndarray[Any, Any] | None:
-        """Its values, as stored where they cannot be used as a coordinate."""
+        """The coordinate's values; as stored, if they are unusable as a coordinate."""
         try:
             coordinate = self.coordinate(dim)
             return None if coordinate is None else coordinate.values
@@ -87,7 +87,7 @@ class Source:
         return None if found is None else coordinate_of(*found)
 
     def _stored_coordinate(self, dim: str) -> tuple[Any, str, dict[str, Any]] | None:
-        """Values, what to call them, and attributes."""
+        """Values, their name in messages, and attributes."""
         if dim in self.given:
             return *self.given[dim], {}
         axis = self.dims.index(dim)
@@ -102,7 +102,7 @@ class Source:
             else:
                 return None
         except (NotFoundError, InvalidArgumentError):
-            return None  # there is none, or it is a group: whoever needs one says so
+            return None  # missing, or a group; a caller that needs one reports it
         if stored.shape != (self.array.shape[axis],):
             return None
         values = np.asarray(stored.read(device="host"))
@@ -113,9 +113,9 @@ class Source:
 
 def sources_of(source: Any, input_dims: Mapping[str, int], dims: Any, coordinates: Mapping[str, Any] | None,
                storage_options: Mapping[str, Any] | None = None) -> list[Source]:
-    """By name, in order; InvalidArgumentError naming what cannot be read."""
+    """All sources, named, in order. Raises InvalidArgumentError naming what cannot be read."""
     if isinstance(source, tuple) and source and all(isinstance(one, Source) for one in source):
-        return list(source)  # of a loader that was pickled
+        return list(source)  # the sources of an unpickled loader
     found = [_source(name, item, dims) for name, item in _named(source, input_dims, dims, storage_options)]
     if not found:
         raise InvalidArgumentError("source holds no array")
@@ -215,7 +215,7 @@ def _source(name: str, item: Any, dims: Mapping[str, Sequence[str]] | Sequence[s
 
 
 def array_in_memory(name: str, values: np.ndarray[Any, Any]) -> Array:
-    """A copy of elements in memory as an array in chunks of whole rows; InvalidArgumentError for what is no number."""
+    """Copies a NumPy array into an in-memory Array with chunks of whole rows. Raises InvalidArgumentError if it is not numeric."""
     if values.dtype.kind not in "biufc" or values.ndim == 0 or values.size == 0:
         raise InvalidArgumentError(f"source {name!r}: an array of {values.dtype} and shape {values.shape} in memory; numbers of at least one "
                                    "dimension, and at least one of them, can be read from there")

@@ -1,4 +1,4 @@
-"""Opening whatever a store has at a path."""
+"""Opens the array or group at a path of a store."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
     """Opens an array or a group.
 
     store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json"; "s3://bucket/path";
-      "https://host/path". Or a store of
-      zarr-python (LocalStore, ZipStore for reading; of a MemoryStore what it holds now, copied) or a mapper of fsspec
-      over local files. Or a store of the caller's own: any object with ``get_ranges``, as ``headrace.RangeStore`` says.
-    path: inside the store. storage_options: who asks a remote store, and where; names of fsspec or obstore, as
-      {"anon": True} or {"access_key_id": ..., "secret_access_key": ..., "endpoint": ...} (docs/guide/remote.md). They go
-      before the environment, and are in no message; pickles of what is opened have them.
-    consolidated: take what lies below a group from its consolidated metadata, where it has any.
-    lenient: habits of writers to let pass, by name, or "all". index_directory: saved decode indices of an array.
-    revalidate: arrays look at each read whether shards they keep open are still the ones in the store, for stores whose
-        shards are replaced meanwhile. Shards rewritten in place are noticed either way.
-    device: where reads of it go by default: "host" (the default), "cuda", "cuda:1", "auto". It must be there.
+        "https://host/path". Or a store of zarr-python (LocalStore, read-only ZipStore, or MemoryStore, whose current content is
+        copied), or an fsspec mapper over local files. Or your own store: any object with ``get_ranges``, see ``headrace.RangeStore``.
+    path: inside the store.
+    storage_options: credentials and endpoint of a remote store, under the names of fsspec or obstore, such as {"anon": True} or
+        {"access_key_id": ..., "secret_access_key": ..., "endpoint": ...} (docs/guide/remote.md). They override the environment and
+        never appear in messages; pickles of what is opened contain them.
+    consolidated: use a group's consolidated metadata, if it has any, for the nodes below it.
+    lenient: spec violations to accept, by name, or "all". index_directory: saved decode indices of an array.
+    revalidate: check on each read that open shards are still the ones in the store, for stores whose shards are replaced while
+        open. Shards rewritten in place are always detected.
+    device: default device of reads: "host" (the default), "cuda", "cuda:1", "auto". It must exist.
 
-    Raises NotFoundError, CorruptError, UnsupportedError, ...
+    Raises NotFoundError, CorruptError, UnsupportedError and other HeadraceErrors.
     """
     store = known(store, context, storage_options)
     opened, context = open_store(store, context)

@@ -20,9 +20,9 @@ def _somebody_looks() -> bool:
 
 
 def make_progress(progress: Any, what: str, unit: str = "chunks") -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
-    """What is called with (done, in all), and what to call in the end.
+    """Returns a function of (done, total), or None, and a function to call at the end.
 
-    True: a bar by tqdm, on a terminal's stderr or in a notebook, unless TQDM_DISABLE is set.
+    progress=True: a tqdm bar on a terminal's stderr or in a notebook, unless TQDM_DISABLE is set.
     """
     if not progress:
         return None, _nothing
@@ -40,7 +40,7 @@ def make_progress(progress: Any, what: str, unit: str = "chunks") -> tuple[Calla
     lock = threading.Lock()
 
     def report(done: int, total: int) -> None:
-        with lock:  # workers call it
+        with lock:  # called by worker threads
             bar.total = total
             bar.update(done - bar.n)
 

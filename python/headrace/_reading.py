@@ -1,4 +1,4 @@
-"""What a read is asked for, and what it needs while it runs."""
+"""The options of a read, and its state while it runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _choice(what: str, choices: dict[str, int], named: str) -> int:
 
 
 def indexing_number(named: str) -> int:
-    """As _core takes it. Raises InvalidArgumentError for what is no way of indexing."""
+    """The number that _core uses. Raises InvalidArgumentError for an unknown name."""
     return _choice("indexing", _INDEXING, named)
 
 
 class How(NamedTuple):
-    """The options of ``Array.read`` and its like."""
+    """The options of ``Array.read`` and similar methods."""
 
     indexing: str
     device: str | None
@@ -68,7 +68,7 @@ class How(NamedTuple):
 
 
 class Request(NamedTuple):
-    """The arguments of ``_core.Array.read``, by its names and in its order."""
+    """The arguments of ``_core.Array.read``, with its names and in its order."""
 
     selections: list[Any]
     indexing: int
@@ -89,22 +89,22 @@ class Request(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A read that may begin."""
+    """A read that is ready to start."""
 
     request: Request
-    results: list[Any]  # what it writes to
-    held: list[Any]  # what has to exist meanwhile besides
-    close: Callable[[], None]  # of its progress
+    results: list[Any]  # the objects it writes to
+    held: list[Any]  # other objects that must outlive the read
+    close: Callable[[], None]  # closes the progress bar
 
     def end(self) -> None:
-        self.held.clear()  # a traceback may keep this
+        self.held.clear()  # a traceback may keep this object alive
         self.close()
 
 
 class ReadFuture:
-    """A read under way. ``await`` it, or ask for ``result()``.
+    """A read in flight. ``await`` it, or call ``result()``.
 
-    What is read is cancelled where nobody holds the future any more.
+    The read is cancelled when the last reference to the future is dropped.
     """
 
     def __init__(self, reading: Any, value: Any, finish: Callable[[], None], array: Any) -> None:
@@ -116,7 +116,7 @@ class ReadFuture:
         self._process = os.getpid()
 
     def result(self, timeout: float | None = None) -> Any:
-        """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read then goes on."""
+        """Blocks until the data is in place. Raises TimeoutError after `timeout` seconds; the read continues."""
         if self._stats is not None:
             return self._value
         if not self._reading.wait(1e9 if timeout is None else float(timeout)):
@@ -133,7 +133,7 @@ class ReadFuture:
 
     @property
     def stats(self) -> _core.Stats:
-        """Of this read; there once ``result()`` has returned."""
+        """Statistics of this read; available once ``result()`` has returned."""
         if self._stats is None:
             raise InvalidArgumentError("a read has statistics once result() has returned")
         return self._stats
@@ -142,7 +142,7 @@ class ReadFuture:
         return self._stats is not None or bool(self._reading.done())
 
     def cancel(self) -> None:
-        """Asks this read to stop; ``result()`` then raises CancelledError unless it had already ended."""
+        """Requests cancellation; ``result()`` then raises CancelledError unless the read has already finished."""
         self._reading.cancel()
 
     def __await__(self) -> Any:

@@ -1,4 +1,4 @@
-"""The HTML page of a training run: where the time of each batch went. One file without scripts, which fetches nothing."""
+"""The HTML report of a training run: where the time of each batch went. A single file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 
 from ._timing import COLUMNS, EpochStats, Timings
 
-_SHOWN = 48  # batches in the timeline: more are too thin to tell apart
-_COLUMNS = 240  # of the picture of all batches
-_LANES = 6  # of reads that overlap
+_SHOWN = 48  # batches in the timeline: more would be too thin to distinguish
+_COLUMNS = 240  # columns in the chart of all batches
+_LANES = 6  # lanes for overlapping reads
 _STYLE = """
 :root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1c2430; --soft: #5b6676; --line: #dde2e9;
   --loop: #1f9d68; --wait: #cf3f78; --read: #2674d9; --plan: #8a63c7; --lie: #b4bcc8; }
@@ -46,10 +46,10 @@ svg line { stroke: var(--line); }
 
 
 def write_report(path: str | os.PathLike[str], title: str, summary: str, epochs: Sequence[EpochStats], timings: Timings, about: str) -> None:
-    """Replaces what is at `path` once the page is complete. OSError: it cannot be written there."""
+    """Writes the page to `path`, atomically for regular files. Raises OSError if it cannot be written."""
     page = page_of(title, summary, epochs, timings, about)
-    path = os.path.realpath(os.fsdecode(path))  # what a link points to is replaced, not the link
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe, which stays one
+    path = os.path.realpath(os.fsdecode(path))  # replaces the target of a link, not the link
+    if os.path.exists(path) and not os.path.isfile(path):  # devices and pipes are written to, not replaced
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(page)
         return
@@ -59,7 +59,7 @@ def write_report(path: str | os.PathLike[str], title: str, summary: str, epochs:
             file.write(page)
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)  # a temporary file is its owner's only
+        os.chmod(beside, 0o666 & ~mask)  # mkstemp makes the file accessible to its owner only
         os.replace(beside, path)
     except BaseException:
         os.unlink(beside)
@@ -118,7 +118,7 @@ def _bytes(value: float) -> str:
 
 
 def _timeline(rows: np.ndarray[Any, Any]) -> str:
-    """Lanes of the loop and of the reads before it, over the time of the last batches."""
+    """Timeline of the last batches: a lane for the loop, one for waiting, and lanes for the reads."""
     begin, end = float(min(_column(rows, "asked").min(), _column(rows, "planned").min())), float(_column(rows, "left").max())
     left, width = 90.0, 1100.0
     span = max(end - begin, 1e-9)
@@ -130,7 +130,7 @@ def _timeline(rows: np.ndarray[Any, Any]) -> str:
         return _rect(kind, x_of(first), 8 + 26 * lane, x_of(last) - x_of(first), 20, says) if last >= begin else ""
 
     shapes = []
-    lanes: list[float] = []  # when each lane of reads is free again
+    lanes: list[float] = []  # when each read lane becomes free
     for row in rows:
         at = dict(zip(COLUMNS, row.tolist(), strict=True))
         which = f"epoch {at['epoch']:.0f}, batch {at['number']:.0f}"
@@ -160,11 +160,11 @@ def _timeline(rows: np.ndarray[Any, Any]) -> str:
 
 
 def _columns(rows: np.ndarray[Any, Any]) -> str:
-    """A column for each batch, or for neighbours and their mean: how long it was waited for, and how long the loop had it."""
+    """Bar chart of all batches (means of neighbours if there are many): the time waited for a batch and the time the loop had it."""
     groups = np.array_split(np.arange(len(rows)), min(len(rows), _COLUMNS))
     wait, loop = _column(rows, "given") - _column(rows, "asked"), _column(rows, "left") - _column(rows, "given")
     means = [(float(wait[group].mean()), float(loop[group].mean()), group) for group in groups]
-    # One pause of the loop, for a checkpoint, would flatten all the rest.
+    # A quantile, since one pause of the loop, such as a checkpoint, would flatten the other bars.
     top = max(float(np.quantile([a + b for a, b, _ in means], 0.98)), 1e-9)
     left, width, height = 90.0, 1100.0, 160.0
     each = width / len(means)

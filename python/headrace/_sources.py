@@ -13,9 +13,9 @@ from ._storage import Address, flat
 
 
 class MemoryStore:
-    """Named objects in this process's memory, as a store: ``headrace.open(store.url)``.
+    """A named store of objects in this process's memory: ``headrace.open(store.url)``.
 
-    Everyone who opens its name shares it; the objects are gone when the last of them is.
+    All users of a name share the objects, which are freed when the last user releases the store.
     """
 
     def __init__(self, name: str, *, context: Context | None = None) -> None:
@@ -23,7 +23,7 @@ class MemoryStore:
         self._store: Any = _core.Store.open(context_or_default(context)._core, self.url)
 
     def put(self, key: str, value: Any) -> None:
-        """Stores the bytes of anything with the buffer protocol; replaces what was there."""
+        """Stores the bytes of an object with the buffer protocol, replacing an existing value."""
         self._store.put(key, value)
 
     def get(self, key: str) -> bytes | None:
@@ -32,7 +32,7 @@ class MemoryStore:
         return found
 
     def close(self) -> None:
-        """Lets go of the store; what others have open stays."""
+        """Releases the store; other users keep theirs."""
         self._store = None
 
     def __repr__(self) -> str:
@@ -40,27 +40,27 @@ class MemoryStore:
 
 
 def memory_store(name: str) -> MemoryStore:
-    """The store of this process's memory with that name."""
+    """The in-memory store of this process with that name."""
     return MemoryStore(name)
 
 
 class RangeStore(Protocol):
-    """What a store of one's own has to have. headrace calls it from threads of its own, several at a time.
+    """The interface of a custom store. headrace calls it from its own threads, several at a time.
 
-    May also have: ``get_size(key)``, the bytes of an object; ``list(prefix)``, the names directly below a prefix, those
-    of directories with a "/" at their end; ``put(key, value)``; ``url``, what messages call the store; and, read when it is
-    opened, how ranges are best asked for, in bytes: ``gap_bytes`` between two that are wanted, up to which they are one
-    range (16 KiB unless said); ``group_bytes`` that one range takes of several at most (1 MiB); ``window_bytes`` to be
-    wanted at a time (0: as of local files).
+    Optional members: ``get_size(key)``, the size of an object in bytes; ``list(prefix)``, the names directly below a
+    prefix, directories with a trailing "/"; ``put(key, value)``; ``url``, the store's name in messages. Read once when
+    the store is opened, in bytes: ``gap_bytes``, ranges at most this far apart are merged (default 16 KiB);
+    ``group_bytes``, limit of a merged range (default 1 MiB); ``window_bytes``, amount to keep requested at a time (0:
+    as for local files).
     """
 
     def get_ranges(self, key: str, ranges: list[tuple[int, int]]) -> Iterable[Any]:
-        """For each (offset, length) something with the buffer protocol that holds these bytes of the object: fewer than
-        ``length`` only where the object ends, which for an offset behind its end is none. A negative offset counts
-        from the end: (-n, n) are the last n bytes, all of them where there are fewer.
+        """Returns, for each (offset, length), an object with the buffer protocol that holds those bytes of the object.
+        It is shorter than ``length`` only if the object ends there, and empty for an offset past the end. A negative
+        offset counts from the end: (-n, n) is the last n bytes, or the whole object if it is shorter.
 
-        KeyError or FileNotFoundError where there is certainly no such object; whatever else is raised is an error of
-        the read.
+        Raise KeyError or FileNotFoundError only if the object certainly does not exist. Any other exception is an error
+        of the read.
         """
 
 
@@ -68,7 +68,9 @@ Known = str | Address | MemoryStore | RangeStore
 
 
 def known(store: Any, context: Context | None, storage_options: Mapping[str, Any] | None = None) -> Known:
-    """Whatever ``open`` takes for a store, as a path, a URL, or a store that is to be kept until it is open."""
+    """Converts anything that ``open`` accepts as a store to a path, a URL, or a store that must be kept alive until it
+    is open.
+    """
     found = _known(store, context)
     options = [] if storage_options is None else flat(storage_options)
     if not options:
@@ -101,7 +103,7 @@ def _known(store: Any, context: Context | None) -> Known:
 
 
 def url_of(store: Known) -> Any:
-    """What opens the store again: a path or URL as text or with options, or the caller's own store."""
+    """What reopens the store: a path or URL (with options if there are any), or the caller's own store object."""
     return store.url if isinstance(store, MemoryStore) else store
 
 

@@ -1,4 +1,4 @@
-"""Options of remote stores, as fsspec and obstore nest them, in the flat form that the library takes."""
+"""Flattens the nested storage options of fsspec and obstore to the (name, value) pairs that the library takes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST_NESTED = 8
 
 
 def flat(options: Mapping[str, Any], prefix: str = "", depth: int = 0) -> list[tuple[str, str]]:
-    """(name, value) of each option; names of nested ones have dots. What is None was not given.
+    """The options as (name, value); nested names are joined with dots. None values are omitted.
 
-    InvalidArgumentError: a value that is neither text, a number, a flag, nor a mapping of these.
+    Raises InvalidArgumentError for a value that is not text, a number, a flag, or a mapping of these.
     """
     if not isinstance(options, Mapping):
         raise InvalidArgumentError(f"storage_options is a mapping of names to values, not a {type(options).__name__}")
@@ -52,7 +52,7 @@ def _text(name: str, value: Any) -> str:
 
 
 class Address:
-    """A URL with the options of its store, which are in no text that is made of it; a pickle has them."""
+    """A URL with the options of its store. repr() and str() omit the options; a pickle contains them."""
 
     __slots__ = ("options", "url")
 

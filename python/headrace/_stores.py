@@ -1,4 +1,4 @@
-"""Stores of other libraries, as what headrace opens itself: known where their module is loaded, so that none is imported."""
+"""Recognises stores of other libraries that headrace can open itself. Looks only at loaded modules, so nothing is imported."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _INSTEAD = "give the path or URL of what it reads; or let zarr-python fetch the 
 
 
 def _is(store: Any, module: str, name: str) -> bool:
-    """Exact types only: a class derived from one of another library's may do something else."""
+    """Whether `store` has exactly this type: a derived class may behave differently."""
     return type(store) is getattr(sys.modules.get(module), name, None)
 
 
 def local_url(store: Any) -> str | None:
-    """The path of a store of zarr-python or mapper of fsspec whose objects are local files; None for any other.
+    """The path of a zarr-python store or fsspec mapper whose objects are local files; None for any other store.
 
-    InvalidArgumentError: a ZIP file that is still written to.
+    Raises InvalidArgumentError for a ZIP file that is open for writing.
     """
     if _is(store, "zarr.storage", "LocalStore") or getattr(type(store), "_headrace_local", False):
         return os.path.abspath(store.root)
@@ -39,7 +39,7 @@ def local_url(store: Any) -> str | None:
 
 
 def _below(files: Any, path: str) -> str | None:
-    """`path` on a file system of fsspec."""
+    """The local path of `path` in an fsspec file system; None if it is not local."""
     if _is(files, "fsspec.implementations.asyn_wrapper", "AsyncFileSystemWrapper"):
         files = files.sync_fs
     if not _is(files, "fsspec.implementations.local", "LocalFileSystem"):
@@ -48,8 +48,9 @@ def _below(files: Any, path: str) -> str | None:
 
 
 def remote_address(store: Any) -> Address | None:
-    """Where the objects of a store of zarr-python or mapper of fsspec lie that headrace can ask for itself, and by which
-    options; None where that is not known. Options may turn out not to be headrace's when the address is opened."""
+    """The URL and options of a zarr-python store or fsspec mapper that headrace can access itself; None if they are unknown.
+    Opening the address may still fail, if headrace does not support an option.
+    """
     try:
         if _is(store, "zarr.storage", "FsspecStore"):
             return _address_of_files(store.fs, store.path)
@@ -58,12 +59,12 @@ def remote_address(store: Any) -> Address | None:
         if _is(store, "zarr.storage", "ObjectStore"):
             return _address_of_objects(store.store)
     except (AttributeError, TypeError, ValueError, InvalidArgumentError):
-        pass  # of another release than those that are known, or with options that are no text
+        pass  # an unknown release of the library, or options that are not text
     return None
 
 
 def _address_of_files(files: Any, path: str) -> Address | None:
-    """`path` on a file system of fsspec."""
+    """The address of `path` in an fsspec file system."""
     if files.storage_args:
         return None
     if _is(files, "s3fs.core", "S3FileSystem"):
@@ -78,12 +79,12 @@ def _address_of_files(files: Any, path: str) -> Address | None:
 
 
 def _address_of_objects(store: Any) -> Address | None:
-    """A store of obstore."""
+    """The address of an obstore store."""
     options: dict[str, Any] = {"client_options": dict(store.client_options or {})}
     headers = options["client_options"].pop("default_headers", None)
     if headers:
         options["headers"] = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in headers.items()}
-    # When and how long to wait between attempts is each library's own affair.
+    # The timing of retries is left to headrace; only their number is taken over.
     options["retries"] = (store.retry_config or {}).get("max_retries")
     if _is(store, "obstore.store", "HTTPStore"):
         url = store.url
@@ -98,26 +99,26 @@ def _address_of_objects(store: Any) -> Address | None:
 
 
 def reads_ranges(store: Any) -> bool:
-    """Whether it is a store of the caller's own: an object with ``get_ranges``, which other libraries' have with other arguments."""
+    """Whether it is the caller's own store: an object with ``get_ranges``. Other libraries' method of that name takes other arguments."""
     kind = type(store)
     others = any(base.__module__.partition(".")[0] in ("zarr", "fsspec", "obstore") for base in kind.__mro__)
     return callable(getattr(kind, "get_ranges", None)) and not others
 
 
 def objects_of(store: Any) -> dict[str, Any] | None:
-    """What zarr-python's MemoryStore holds, by key; None for any other store."""
+    """The content of a zarr-python MemoryStore, by key; None for any other store."""
     if not _is(store, "zarr.storage", "MemoryStore"):
         return None
     return {key: value.as_numpy_array() for key, value in list(store._store_dict.items())}
 
 
 def name_for_objects() -> str:
-    """Of a store that nobody else has."""
+    """A name for a store that nothing else uses."""
     return f"zarr-memory-{os.getpid()}-{next(_numbers)}"
 
 
 def refuse(store: Any) -> InvalidArgumentError:
-    """What is said of a store that is none of these."""
+    """The error for an unsupported store."""
     kind = type(store)
     if kind.__module__.partition(".")[0] in ("zarr", "fsspec"):
         files = getattr(store, "fs", None)

@@ -1,4 +1,4 @@
-"""Batches of a Loader in the terms of other libraries' loops."""
+"""Adapters that pass a Loader's batches to other libraries."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def torch_dataset(loader: Loader) -> Any:
 
 
 class DaliSource:
-    """Of an epoch, tuples of batches as DALI's external source takes them: NumPy arrays, or arrays on the GPU; one for each of `names`.
+    """Per epoch, yields batches as DALI's external source takes them: tuples of NumPy or GPU arrays, one per entry of `names`.
 
-    Iterated anew, it gives the next epoch. It holds each batch until the next one is asked for: DALI has copied it by then (its
-    no_copy=True would need them longer).
+    Iterating again starts the next epoch. Each batch is kept alive until the next is requested: DALI has copied it by then (with
+    no_copy=True it would need the batch for longer).
     """
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
-        self._batches: Iterator[Batch] | None = None  # none: the epoch is over
-        self._given = 0  # of this epoch
+        self._batches: Iterator[Batch] | None = None  # None: the epoch has ended
+        self._given = 0  # batches delivered in this epoch
         self._held: Batch | None = None
         self.names: tuple[str, ...] = tuple(loader._names)
 
     def __iter__(self) -> DaliSource:
-        # A pipeline asks for an iterator at an epoch's end, and again when it is reset.
+        # DALI requests an iterator at the end of an epoch and again on reset; only one may start an epoch.
         if self._batches is None or self._given:
             self._batches, self._given = iter(self._loader), 0
         return self

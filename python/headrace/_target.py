@@ -1,4 +1,4 @@
-"""Where the elements of a read go: other libraries' tensors, described."""
+"""Describes other libraries' tensors as targets of a read."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _TORCH_TYPES = {"bool": "bool", "uint8": "uint8", "int8": "int8", "int16": "int1
                 "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float16": "float16", "float32": "float32",
                 "float64": "float64", "complex64": "complex64", "complex128": "complex128", "bfloat16": "bfloat16"}
 
-#: Pointer, shape, and strides in bytes; None: C order.
+#: Pointer, shape, and strides in bytes (None: C order).
 View = tuple[int, tuple[int, ...], tuple[int, ...] | None]
 
 
 class Target(NamedTuple):
-    """Memory that elements are written to."""
+    """Memory that a read writes to."""
 
     pointer: int
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  # bytes; None: C order
     dtype: Any  # a NumPy type, or "bfloat16"
     device: str
-    stream: int | None  # on which its owner works, if it says
-    # What has to exist for as long as anything is written there: an export of the buffer, which its owner cannot take
-    # back, or the owner of the memory where it is not the object itself.
+    stream: int | None  # the stream its owner works on, if known
+    # Must stay alive while the memory is written: a buffer export, which its owner cannot revoke, or the owner of the
+    # memory if that is another object.
     held: Any
 
     @property
@@ -39,7 +39,7 @@ class Target(NamedTuple):
 
 
 def _of_interface(out: Any, interface: Any, device: str | None, what: str, writable: bool) -> Target:
-    """device: None for the one that the pointer belongs to."""
+    """Describes an array-interface object. device: None to derive it from the pointer."""
     try:
         data = interface["data"]
         if not isinstance(data, tuple) or len(data) != 2:
@@ -69,7 +69,7 @@ _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 
 def _driver() -> Any:
-    """The CUDA driver, where the program has begun to use it; None where not."""
+    """The CUDA driver library if the process has loaded it; else None."""
     try:
         return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_LAZY | os.RTLD_NOLOAD)
     except OSError:
@@ -77,7 +77,7 @@ def _driver() -> Any:
 
 
 def device_of_memory(pointer: int) -> str:
-    """The GPU whose memory an address lies in; the first one where the driver does not know."""
+    """The GPU that owns an address; "cuda:0" if the driver does not know."""
     ordinal = ctypes.c_int(0)
     driver = _driver()
     if driver is None or driver.cuPointerGetAttribute(ctypes.byref(ordinal), _DEVICE_ORDINAL, ctypes.c_uint64(pointer)) != 0:
@@ -96,7 +96,7 @@ def _of_torch(out: Any, torch: Any, what: str, writable: bool) -> Target:
     size = out.element_size()
     strides = tuple(stride * size for stride in out.stride())
     dtype: Any = name if name == "bfloat16" else np.dtype(name)
-    held = out.detach()  # shares the memory, which `out` may be given another of
+    held = out.detach()  # shares the memory, even if `out` is later given other memory
     if out.device.type == "cpu":
         return Target(held.data_ptr(), tuple(out.shape), strides, dtype, "host", None, held)
     if out.device.type != "cuda":
@@ -112,16 +112,16 @@ def _of_cuda_interface(out: Any, interface: Any, what: str, writable: bool) -> T
     target = _of_interface(out, interface, None if index is None else f"cuda:{index}", what, writable)
     cupy = sys.modules.get("cupy")
     if cupy is not None and isinstance(out, cupy.ndarray):
-        # What it names is the current stream of the current device, which may be another than its own.
+        # CuPy's interface names the current stream of the current device, which may not be the array's device.
         target = target._replace(stream=_cupy_stream(cupy, int(target.device.partition(":")[2])))
     return target
 
 
 def describe(out: Any, what: str = "out", *, writable: bool = True) -> Target:
-    """What `out` is: a NumPy array, a torch tensor, or anything with the (CUDA) array interface or the buffer protocol.
+    """Describes a NumPy array, a torch tensor, or an object with the (CUDA) array interface or the buffer protocol.
 
-    what: how failures call it. Raises InvalidArgumentError where it is no tensor, or where `writable` and nothing can be
-    written to it.
+    what: its name in messages. Raises InvalidArgumentError if `out` is not a tensor, or is read-only although
+    `writable` is set.
     """
     if isinstance(out, np.ndarray):
         if writable and not out.flags.writeable:
@@ -154,7 +154,7 @@ def describe(out: Any, what: str = "out", *, writable: bool = True) -> Target:
 
 
 def current_stream(device: str) -> int:
-    """The stream on which the caller works on a GPU, as far as one of its libraries says; 0: the default stream."""
+    """The caller's current stream on a GPU, according to torch or CuPy; 0: the default stream."""
     index = int(device.partition(":")[2] or 0)
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -166,17 +166,17 @@ def current_stream(device: str) -> int:
 
 
 def _cupy_stream(cupy: Any, index: int) -> int:
-    """CuPy's current stream of a device."""
+    """CuPy's current stream on a device."""
     return int(cupy.cuda.get_current_stream(index).ptr)
 
 
 def check_type(target: Target, wanted: Any) -> None:
-    """Raises InvalidArgumentError unless the target's elements are `wanted`, a NumPy type or "bfloat16"."""
+    """Raises InvalidArgumentError unless the target's element type is `wanted`, a NumPy type or "bfloat16"."""
     have = target.dtype
     if isinstance(have, str) or isinstance(wanted, str):
         if str(have) == str(wanted) or getattr(wanted, "name", None) == have:
             return
-    elif have == wanted:  # names, offsets and byte order of fields, too
+    elif have == wanted:  # includes names, offsets and byte order of fields
         return
     raise InvalidArgumentError(f"out has elements of type {have}, the read gives {wanted}; pass dtype= to convert, or an "
                                "out of that type")

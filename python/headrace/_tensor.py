@@ -1,4 +1,4 @@
-"""Tensor: elements in device memory, handed to other libraries without a copy."""
+"""Tensor: elements in device memory that other libraries can share without a copy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from . import _core, _dtypes
 
 
 class Tensor:
-    """Elements in C order in the memory of a device, complete: whoever takes them has nothing to wait for.
+    """Elements in C order in device memory. They are complete, so consumers need not synchronise.
 
-    torch, CuPy, JAX and others take it by DLPack (``torch.from_dlpack(t)``) or by the CUDA array interface; the memory
-    lives as long as anybody holds it.
+    torch, CuPy, JAX and others import it by DLPack (``torch.from_dlpack(t)``) or by the CUDA array interface. The
+    memory stays allocated while anything references it.
     """
 
     __slots__ = ("_described", "_memory", "shape")
@@ -63,7 +63,7 @@ class Tensor:
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        # The read waited for the device, so whatever stream the consumer works on, no event has to be waited for.
+        # The read has already synchronised with the device, so the consumer's stream needs no event.
         device = self._memory.dlpack_device
         if stream == 0 and device[0] == 2:
             raise BufferError("stream 0 means nothing to DLPack: 1 is the default stream, -1 asks for no synchronisation")
@@ -77,7 +77,7 @@ class Tensor:
         if kind is None:
             raise BufferError(f"DLPack has no type for elements of type {self.dtype}; view them as integers")
         if device[0] == 2:
-            # None and -1 name no stream: the default one.
+            # None and -1 name no stream; the default stream is assumed.
             self._memory.used_on(1 if stream is None or stream == -1 else int(stream))
         return self._memory.exported(list(self.shape), *kind).__dlpack__(max_version=max_version)
 
@@ -87,7 +87,7 @@ class Tensor:
         if self.__dlpack_device__()[0] != 2 or typestr is None:
             raise AttributeError(f"no CUDA array interface for elements of type {self._described[2]} on {self.device}")
         self._memory.used_on(1)
-        # No "stream": there is none to synchronise with.
+        # There is no "stream" entry because no synchronisation is needed.
         return {"shape": self.shape, "typestr": typestr, "data": (self.pointer if self.size else 0, False), "version": 3}
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -104,7 +104,7 @@ class Tensor:
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def torch(self) -> Any:
-        """A torch tensor of the same memory."""
+        """A torch tensor that shares this memory."""
         try:
             import torch
         except ImportError:
@@ -112,7 +112,7 @@ class Tensor:
         return torch.from_dlpack(self)
 
     def jax(self) -> Any:
-        """A jax.Array of the same memory; in host memory that JAX does not take as it lies, of a copy."""
+        """A jax.Array that shares this memory, or a copy if it is host memory that JAX cannot use in place."""
         try:
             from jax import dlpack
         except ImportError:
@@ -120,7 +120,7 @@ class Tensor:
         return dlpack.from_dlpack(self)
 
     def cupy(self) -> Any:
-        """A CuPy array of the same memory."""
+        """A CuPy array that shares this memory."""
         try:
             import cupy
         except ImportError:

@@ -1,4 +1,4 @@
-"""Where the time of each batch went: a ring of fixed size that a loop writes one row of, and what an epoch came to."""
+"""Records where the time of each batch went, in a ring of fixed size with one row per batch, and sums it up per epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 
-#: As the native loader gives them. Times are seconds of time.monotonic(); the last of a row is set when the next batch is asked for.
+#: Columns as the native loader fills them. Times are seconds of time.monotonic(); "left" is set when the next batch is requested.
 COLUMNS = ("epoch", "number", "together", "planned", "begun", "ready", "asked", "given", "read_seconds", "decode_seconds", "place_seconds",
            "chunks", "kept_chunks", "read_bytes", "decoded_bytes", "left")
 _PATHS = {"direct_bytes": "O_DIRECT", "engine_bytes": "buffered, through the engine", "buffered_bytes": "page cache", "memory_bytes": "memory",
@@ -19,22 +19,22 @@ _PATHS = {"direct_bytes": "O_DIRECT", "engine_bytes": "buffered, through the eng
 
 
 class Timings:
-    """Of the last batches. Its memory is made once: a batch costs one row of it."""
+    """Times of the last batches. The memory is allocated once."""
 
     def __init__(self, capacity: int = 4096) -> None:
-        self.ring = _core.BatchTimes(capacity)  #: to which the native loader adds a row for each batch
+        self.ring = _core.BatchTimes(capacity)  #: the native loader adds one row per batch
 
     @property
     def count(self) -> int:
-        """Of all batches ever."""
+        """Number of batches recorded, including overwritten ones."""
         return self.ring.count
 
     def leave(self, now: float) -> None:
-        """The last batch has been used: an epoch ended, or the loop was left."""
+        """Marks the last batch as used: the epoch ended, or the loop was left."""
         self.ring.leave(now)
 
     def rows(self) -> np.ndarray[Any, Any]:
-        """A copy, the oldest first, one column for each of COLUMNS."""
+        """A copy of the rows, oldest first, one column per entry of COLUMNS."""
         return np.frombuffer(bytearray(self.ring.rows())).reshape(-1, len(COLUMNS))
 
 
@@ -44,18 +44,18 @@ def numbers_of(stats: _core.Stats) -> dict[str, float]:
 
 @dataclasses.dataclass(frozen=True)
 class EpochStats:
-    """What one epoch, or what was gone through of it, came to."""
+    """Statistics of one epoch, or of the part of it that was consumed."""
 
     epoch: int
     batches: int
-    seconds: float  #: from its loop's beginning to its end
-    wait_seconds: float  #: of those, that the loop waited for batches
-    chunks: int  #: of its batches: read, absent or kept
-    kept_chunks: int  #: of those, that were kept decoded (cache_bytes)
+    seconds: float  #: duration of the loop
+    wait_seconds: float  #: part of `seconds` that the loop waited for batches
+    chunks: int  #: chunks of its batches: read, missing or cached
+    kept_chunks: int  #: part of `chunks` found in the decoded cache (cache_bytes)
     read_bytes: int
     decoded_bytes: int
-    bytes_by_path: dict[str, int]  #: of read_bytes, by the way they took
-    stage_seconds: dict[str, float]  #: of threads, summed: "read", "decode", "place"
+    bytes_by_path: dict[str, int]  #: `read_bytes` by path
+    stage_seconds: dict[str, float]  #: seconds of all threads: "read", "decode", "place"
 
     @property
     def wait_share(self) -> float:
@@ -67,7 +67,7 @@ class EpochStats:
 
     @property
     def bottleneck(self) -> str:
-        """One sentence."""
+        """The bottleneck, in one sentence."""
         share = self.wait_share
         if share <= 0.05:
             return f"The loop is the limit: it waited for batches {share:.0%} of its time."
@@ -88,7 +88,7 @@ class _Begin:
 
 
 class Epochs:
-    """Counts from one epoch's beginning to its end."""
+    """Turns counters into statistics per epoch."""
 
     def __init__(self, kept: int = 1000) -> None:
         self._done: deque[EpochStats] = deque(maxlen=kept)
@@ -108,7 +108,7 @@ class Epochs:
             self._done.append(found)
 
     def all(self, now: float) -> list[EpochStats]:
-        """Those that have ended, and the one that runs, up to now."""
+        """The epochs that have ended, and the running one so far."""
         running = [] if self._running is None else [_between(*self._running, now)]
         return [*self._done, *(one for one in running if one.batches)]
 

@@ -1,4 +1,4 @@
-"""Objects of xarray as sources of a Loader: what lies in a store is read from there, with their selection and decoding."""
+"""xarray objects as sources of a Loader: data in a store is read from there, with the object's selection and decoding applied."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _INSTEAD = "give the path of its store, or load() it, which copies it into memor
 
 
 def source_of_xarray(name: str, item: Any) -> Source:
-    """Of an xarray.DataArray or Variable. Lazy ones are read from their store when batches are; others are copied.
+    """Makes a Source of an xarray.DataArray or Variable. Lazy data is read from its store as batches need it; other data is copied.
 
-    InvalidArgumentError: what was computed lazily, or selected by points, and decoding that the read does not do.
+    Raises InvalidArgumentError for lazy computations, for selections by points, and for decoding that a read cannot do.
     """
     variable = getattr(item, "variable", item)
     dims = tuple(map(str, variable.dims))
@@ -42,12 +42,12 @@ def source_of_xarray(name: str, item: Any) -> Source:
 
 
 def _layers_of(name: str, data: Any) -> tuple[Any, list[Any], list[Step]] | None:
-    """The array of a store below xarray's layers, which of its indices are meant by axis, and its decoding, first step first.
+    """Unwraps xarray's layers: the array in the store, the selected indices by axis, and the decoding steps, first step first.
 
-    None: the elements are in memory.
+    Returns None if the elements are in memory.
     """
     if hasattr(data, "dask"):
-        # What xarray itself made of a lazy array, before anybody computed with it.
+        # The lazy array that xarray put into the graph. It is absent once operations were added.
         graph = dict(data.dask)
         data = graph.get(f"original-{data.name}")
         if data is None:

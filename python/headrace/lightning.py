@@ -1,4 +1,4 @@
-"""LoaderDataModule: Loaders as a data module of Lightning, by either of its names (``lightning`` or ``pytorch_lightning``)."""
+"""LoaderDataModule: Loaders as a Lightning data module, for either package (``lightning`` or ``pytorch_lightning``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._loader import Loader
 
 
 def _data_module() -> Any:
-    """The class of whichever package the program has loaded, since the two do not take each other's; else of the one that there is."""
+    """The LightningDataModule of the package that is already imported, since the two are incompatible; else of the one installed."""
     names = ["lightning.pytorch", "pytorch_lightning"]
     for name in sorted(names, key=lambda name: name not in sys.modules):
         try:
@@ -28,10 +28,10 @@ _Made = Loader | Callable[[], Loader] | None
 class LoaderDataModule(_data_module()):  # type: ignore[misc]
     """``trainer.fit(model, datamodule=LoaderDataModule(train=make_train, val=make_val))``
 
-    train, val, test, predict: a Loader, or a function that makes one. A function is called in the process that reads, once Lightning has
-    set up its ranks, which the Loader then takes from torch.distributed; so that is what several GPUs need.
+    train, val, test, predict: a Loader, or a function that returns one. A function is called in each training process after Lightning has
+    set up its ranks, so that the Loader gets its rank from torch.distributed. Training on several GPUs needs functions.
 
-    Batches are dicts of torch tensors. Checkpoints hold where the Loaders are: training goes on behind the last batch it had.
+    Batches are dicts of torch tensors. Checkpoints contain the Loaders' positions: training resumes after the last batch it received.
     """
 
     def __init__(self, train: _Made = None, val: _Made = None, test: _Made = None, predict: _Made = None) -> None:
@@ -41,10 +41,10 @@ class LoaderDataModule(_data_module()):  # type: ignore[misc]
             if maker is not None and not isinstance(maker, Loader) and not callable(maker):
                 raise InvalidArgumentError(f"{name} is a {type(maker).__name__}; give a headrace.Loader or a function that makes one")
         self._loaders: dict[str, Loader] = {}
-        self._states: dict[str, Any] = {}  # of those that are not made yet
+        self._states: dict[str, Any] = {}  # states of loaders that are not created yet
 
     def loader(self, name: str) -> Loader:
-        """That of "train", "val", "test" or "predict", made at the first call."""
+        """The Loader for "train", "val", "test" or "predict", created by the first call."""
         if name not in self._loaders:
             maker = self._makers.get(name)
             made = maker() if callable(maker) and not isinstance(maker, Loader) else maker
@@ -60,7 +60,7 @@ class LoaderDataModule(_data_module()):  # type: ignore[misc]
             return []
         from torch.utils.data import DataLoader
 
-        # Without a state of its own: Lightning would save it beside this module's.
+        # A plain DataLoader keeps no state, so Lightning saves only this module's.
         return DataLoader(self.loader(name).torch_dataset(), batch_size=None)
 
     def train_dataloader(self) -> Any:

@@ -1,4 +1,4 @@
-"""LoaderDatasource: a Loader's samples as a dataset of Ray Data, read in parts by its tasks."""
+"""LoaderDatasource: a Loader's samples as a Ray Data dataset, read in parallel by its tasks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ except ImportError as error:
 class LoaderDatasource(Datasource):  # type: ignore[misc]
     """``ray.data.read_datasource(LoaderDatasource("era5.zarr", input_dims={"time": 4}, batch_size=16))``
 
-    A row is a sample: a column for each tensor, of its shape without the batch, and "sample", its number. Every sample of one epoch comes
-    once. Each task reads a part of the epoch, as a rank of so many would, in blocks of batch_size; on the host.
+    A row is a sample. It has a column per tensor, with the tensor's shape without the batch dimension, and "sample", the sample number.
+    The dataset contains each sample of one epoch once. Each task reads the share of one rank, in blocks of batch_size, to the host.
 
-    Arguments as for Loader, except for those that say which part: rank, world, reader_group, tail; and device, progress. Sources are opened
-    by the tasks: their paths have to be there on every node.
+    Arguments as for Loader, except rank, world, reader_group, tail, device and progress, which are set here. The tasks open the sources, so
+    their paths must exist on every node.
     """
 
     def __init__(self, source: Any, **options: Any) -> None:
@@ -36,7 +36,7 @@ class LoaderDatasource(Datasource):  # type: ignore[misc]
         self._sources, self._given = tuple(loader._sources), loader._given
         self._batches = len(loader)
         chosen = next((options[name] for name in ("samples", "weights") if options.get(name) is not None), None)
-        self._positions = options.get("draws") or (loader.samples if chosen is None else len(chosen))  # of an epoch
+        self._positions = options.get("draws") or (loader.samples if chosen is None else len(chosen))  # positions of an epoch
         self._row_bytes = 8 + sum(math.prod(shape[1:]) * described[1] for shape, (_, _, described, _) in zip(loader._shapes, loader._core.tensors, strict=True))
 
     def estimate_inmemory_data_size(self) -> int | None:
@@ -46,7 +46,7 @@ class LoaderDatasource(Datasource):  # type: ignore[misc]
         world = max(1, min(parallelism, self._batches))
         tasks = []
         for rank in range(world):
-            # Which rank has the last samples depends on the batch's size.
+            # The number of rows is unknown: which rank gets the last samples depends on the batch size.
             metadata = BlockMetadata(num_rows=None, size_bytes=self._positions * self._row_bytes // world, input_files=None, exec_stats=None)
             read = functools.partial(_read_part, self._sources, {**self._given, "rank": rank, "world": world})
             tasks.append(ReadTask(read, metadata, per_task_row_limit=per_task_row_limit))

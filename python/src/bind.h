@@ -1,4 +1,4 @@
-// What the parts of the module share.
+// Declarations shared by the source files of the module.
 #pragma once
 
 #include <headrace/array.h>
@@ -14,20 +14,20 @@
 
 namespace headrace::python {
 
-inline constexpr auto kSignalPeriod = std::chrono::milliseconds(50);  // how soon Ctrl-C is noticed
+inline constexpr auto kSignalPeriod = std::chrono::milliseconds(50);  // interval of checks for Ctrl-C
 
-// Calls `body`, which may block and uses nothing of Python's, while other threads run Python.
+// Runs `body` with the GIL released. `body` may block and must not use Python.
 template <class Body>
 auto without_gil(Body&& body) {
   const ReleasedGil released;
   return body();
 }
 
-// The memory of an object that has some for each element that its shape and strides (none: C order) reach.
+// The view of an object that has memory for every element that its shape and strides (empty: C order) reach.
 TensorView view_of(std::byte* first, const DataType& dtype, std::vector<std::uint64_t> shape,
                    std::vector<std::int64_t> strides);
 
-// Adds a read to the statistics of this process.
+// Adds a read to the statistics of this process. Threads: any.
 void count(const Stats& stats);
 
 void bind_cache(nanobind::module_& module);

@@ -1,4 +1,4 @@
-// Arrays, groups, and reading them.
+// Bindings of arrays and groups, and of reads.
 #include <headrace/array.h>
 #include <headrace/group.h>
 #include <nanobind/nanobind.h>
@@ -40,16 +40,16 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
-// Strings
+// Limits for reads of strings.
 constexpr std::uint64_t kItemsBetweenSignals = 1 << 16;
 constexpr std::uint64_t kBytesBetweenSignals = std::uint64_t{16} << 20;
 constexpr std::uint64_t kShortStringChunks = 4;
 
-// Of every read of this process that succeeded or failed.
+// Total of all reads of this process, successful or not.
 std::mutex g_total_mutex;
 Stats g_total;  // guarded by g_total_mutex
 
-// Text of a document, which is UTF-8 unless somebody made it otherwise.
+// Text of a document; invalid UTF-8 is replaced.
 nb::object text(const std::string& bytes) {
   nb::object out = nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
   if (!out.is_valid()) throw nb::python_error();
@@ -83,7 +83,7 @@ nb::dict info_of(const Array& array) {
   return out;
 }
 
-// What a progress function has raised: it stops the read, which then raises it. Used with the GIL held.
+// The exception that a progress function raised: it stops the read, which then rethrows it. Use with the GIL held.
 class Raised {
  public:
   void keep() const {
@@ -97,7 +97,7 @@ class Raised {
   std::shared_ptr<std::exception_ptr> what_ = std::make_shared<std::exception_ptr>();
 };
 
-// `callback`: None, or a function of (chunks done, chunks in all), kept by the caller while the read runs.
+// `callback`: None, or a function of (chunks done, chunks in all). The caller keeps it alive while the read runs.
 std::function<void(std::uint64_t, std::uint64_t)> to_progress(nb::handle callback, const Raised& raised) {
   if (callback.is_none()) return nullptr;
   return [callback, raised](std::uint64_t done, std::uint64_t total) mutable {
@@ -107,15 +107,15 @@ std::function<void(std::uint64_t, std::uint64_t)> to_progress(nb::handle callbac
       callback(done, total);
     } catch (nb::python_error&) {
       raised.keep();
-      throw std::runtime_error("a Python exception");  // for the library, which stops the read
+      throw std::runtime_error("a Python exception");  // tells the library to stop the read
     }
   };
 }
 
 struct Options {
   ReadOptions read;
-  nb::object progress;  // kept as long as the read runs
-  Raised raised;        // by it
+  nb::object progress;  // kept alive while the read runs
+  Raised raised;        // by `progress`
 
   Options(std::uintptr_t stream, const std::string& dtype, double scale, double offset, bool fill_as_nan,
           nb::bytes missing, bool damage_as_nan, int placement, bool whole, bool collect_errors, nb::object callback,
@@ -137,7 +137,7 @@ struct Options {
   }
 };
 
-// Where elements go: (pointer, shape, strides in bytes or None) of an object that has memory for them.
+// The target of a read: (pointer, shape, strides in bytes or None) of an object that owns the memory.
 TensorView to_view(nb::handle target, const DataType& dtype) {
   auto parts = nb::cast<std::tuple<std::uintptr_t, std::vector<std::uint64_t>, nb::object>>(target);
   std::vector<std::int64_t> strides;
@@ -146,7 +146,7 @@ TensorView to_view(nb::handle target, const DataType& dtype) {
                  std::move(strides));
 }
 
-// A read under way, and the objects that it writes into.
+// A running read, and the objects that it writes to.
 class Reading {
  public:
   Reading(Completion completion, nb::object kept, Raised raised)
@@ -157,16 +157,16 @@ class Reading {
                          [read = completion_](std::chrono::nanoseconds timeout) { return read.wait_for(timeout); }) {}
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
-  // What it writes into may go now, so it has to end first.
+  // The targets may be freed after this, so the read must end first.
   ~Reading() {
     if (forked()) {
-      new Completion(std::move(completion_));  // never ends, and nobody writes here
+      new Completion(std::move(completion_));  // leaked: in the child it never ends, and nothing writes
     } else {
       stop();
     }
   }
 
-  // Up to `seconds`; notices signals. False: not yet done.
+  // Waits up to `seconds` and handles signals. Returns whether the read is done.
   bool wait(double seconds) const {
     check_process();
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -211,7 +211,7 @@ class Reading {
     return out;
   }
 
-  // For the garbage collector: what is kept may lead back here, as a callback does that knows the read.
+  // For the garbage collector: the objects kept may refer back here, such as a callback that holds the read.
   PyObject* kept() const { return kept_.ptr(); }
   void clear() {
     if (!forked()) stop();
@@ -219,9 +219,9 @@ class Reading {
   }
 
  private:
-  // Nobody writes there any more, so its owner may do with it what he likes.
+  // Releases the targets, which nothing writes to any more.
   void let_go() {
-    // Whatever this destroys finds nothing here.
+    // Moved out first: destructors that run now must find this empty.
     const nb::object gone = std::move(kept_);
   }
   void stop() const {
@@ -229,7 +229,7 @@ class Reading {
     completion_.cancel();
     (void)completion_.wait();
   }
-  // In a fork()ed child the threads that read are missing.
+  // A fork()ed child lacks the threads that perform the read.
   bool forked() const { return process_ != getpid(); }
   void check_process() const {
     if (forked()) raise(Status(Code::kForked, Layer::kApi, "this read was started before fork()"));
@@ -261,7 +261,7 @@ PyType_Slot g_reading_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&trave
 std::unique_ptr<Reading> start_parts(const Array& array, const std::vector<ReadPart>& parts, const Device& device,
                                      const Options& options, nb::object kept) {
   auto started = without_gil([&] { return array.read_many_async(parts, device, options.read); });
-  // The callback goes with what is kept.
+  // The callback is kept alive together with the targets.
   return std::make_unique<Reading>(take(std::move(started)), nb::make_tuple(kept, options.progress), options.raised);
 }
 
@@ -303,7 +303,7 @@ std::vector<ReadPart> to_parts(const Array& array, nb::handle selections, int in
   return parts;
 }
 
-// An Array or a Group.
+// Returns an Array or a Group.
 nb::object open_node(const Store& store, const std::string& path, const OpenOptions& options) {
   auto node = take(without_gil([&] { return open(store, path, options); }));
   return std::visit([](auto& opened) { return nb::cast(std::move(opened)); }, node);
@@ -319,8 +319,8 @@ OpenOptions open_options(const std::string& lenient, bool consolidated, const st
   return options;
 }
 
-// Runs `body` in a thread of its own while this one looks for signals, and at the caller's token, which may be null;
-// asks `cancel` where one of them says to stop.
+// Runs `body` on another thread, and cancels it by `cancel` on a signal or if the caller's token (may be null) is
+// cancelled.
 void run_interruptibly(const Cancel& cancel, const Cancel* callers, const std::function<void()>& body) {
   const std::shared_future<void> running = std::async(std::launch::async, body).share();
   const auto ended = [running](std::chrono::nanoseconds timeout) {
@@ -364,13 +364,13 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
   options.progress = to_progress(progress, raised);
   std::optional<Result<VariableResult>> read;
   const auto body = [&] { read.emplace(array.read_variable(wanted, options)); };
-  // A thread costs more than a few strings do.
+  // For a few strings, starting a thread would cost more than the read.
   const ReadCost cost = cost_of(array, wanted);
   if (cost.chunks <= kShortStringChunks && cost.elements <= kItemsBetweenSignals) {
     if (callers != nullptr) options.cancel = *callers;
     without_gil(body);
   } else {
-    options.cancel.emplace();  // of its own: a signal asks nothing else that has the caller's to stop
+    options.cancel.emplace();  // a separate token, so that a signal does not cancel other reads with the caller's token
     if (callers != nullptr && callers->asked()) options.cancel->ask();
     run_interruptibly(*options.cancel, callers, body);
   }
@@ -380,7 +380,7 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
   return nb::make_tuple(to_list(got), got.stats);
 }
 
-// Every field, by name.
+// All fields, by name.
 #define HEADRACE_STATS(each)                                                                                          \
   each(chunks) each(missing_chunks) each(damaged_chunks) each(kept_chunks) each(kept_encoded_chunks) each(gpu_chunks) \
       each(cpu_chunks) each(skipped_bytes) each(returned_chunks) each(indexed_chunks) each(bad_indices) each(waves)   \
@@ -441,7 +441,7 @@ TensorView view_of(std::byte* first, const DataType& dtype, std::vector<std::uin
     wraps = __builtin_mul_overflow(shape[i] - 1, step, &reach) || __builtin_add_overflow(bytes, reach, &bytes) || wraps;
     if (stride < 0) before += reach;
   }
-  if (wraps) bytes = before = 0;  // which the read refuses
+  if (wraps) bytes = before = 0;  // the read rejects this
   return TensorView({first - before, static_cast<std::size_t>(bytes)}, dtype, std::move(shape), std::move(strides),
                     static_cast<std::size_t>(before));
 }
@@ -491,7 +491,7 @@ void bind_arrays(nb::module_& module) {
           [](const Array& array, nb::handle selection, int indexing) {
             const Selection wanted = to_selection(selection, static_cast<Indexing>(indexing), array.info().shape);
             const auto resolved = array.resolve(wanted);
-            // What is wrong with a selection is what an index is blamed for.
+            // Python reports an invalid selection as an IndexError.
             if (!resolved.ok() && resolved.status().code() == Code::kInvalidArgument) {
               throw nb::index_error(resolved.status().message().c_str());
             }

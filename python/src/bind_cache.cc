@@ -1,4 +1,4 @@
-// The disk cache of remote stores.
+// Bindings of the disk cache of remote stores.
 #include <headrace/disk_cache.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -28,7 +28,7 @@ nb::dict segment_fields(const DiskCacheSegment& segment) {
   return out;
 }
 
-// Fields by their names in C++; `segments` is a list of such dicts.
+// Returns the report's fields by their C++ names; `segments` is a list of such dicts.
 nb::dict inspect(const std::string& directory, bool verify) {
   const DiskCacheReport report = take(without_gil([&] { return inspect_disk_cache(directory, verify); }));
   nb::list segments;

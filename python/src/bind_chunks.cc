@@ -1,4 +1,4 @@
-// Reads of a single chunk that are over before anything could be waited for.
+// Fast reads of single chunks, which never wait.
 #include <headrace/array.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -30,7 +30,7 @@ std::string_view text_of(nb::handle object) {
   return {text, static_cast<std::size_t>(length)};
 }
 
-// Memory of a NumPy array: C order or any strides.
+// Memory of a NumPy array with any strides.
 class Memory {
  public:
   explicit Memory(nb::handle object) {
@@ -50,12 +50,12 @@ class Memory {
   bool ok_ = false;
 };
 
-// What zarr asks of one stored object of an array: integers and slices in the chunk, and slices of the output.
+// Reads what zarr requests of one stored object: integers and slices within the chunk, into slices of the output.
 //
 // Threads: any.
 class ChunkReader {
  public:
-  // `prefix`: what keys begin with, up to the grid position, as zarr has them; `native_prefix` the same in `store`.
+  // `prefix`: the part of zarr's keys before the grid position; `native_prefix`: the same for keys of `store`.
   ChunkReader(Array array, Store store, Device device, std::string prefix, std::string native_prefix,
               std::string separator, std::vector<std::uint64_t> extents, std::uint64_t limit_bytes)
       : array_(std::move(array)),
@@ -69,8 +69,9 @@ class ChunkReader {
 
   enum Outcome : int { kNotRead, kRead, kMissing };
 
-  // kMissing: not stored, and `out` is filled. kNotRead: it failed, is no such selection or, with `at_hand`, may have
-  // to wait for a disk: it is to be read in another way, and `out` may hold anything.
+  // kMissing: the chunk is not stored, and `out` holds the fill value. kNotRead: another path must read it, and `out`
+  // is
+  // undefined: the read failed, the selection is unsupported or, with `at_hand`, the data is not in the page cache.
   int read(nb::handle key, nb::handle inside, nb::handle places, nb::handle out, bool at_hand) const {
     const Memory memory(out);
     if (!memory.ok()) return kNotRead;
@@ -89,15 +90,15 @@ class ChunkReader {
     const bool done = without_gil([&] {
       return (!at_hand || store_.at_hand(native, limit_bytes_)) && array_.read_many(parts, device_, {}, &stats).ok();
     });
-    // Of a shard it is the chunks inside that are missing.
+    // For a shard, the count is of missing inner chunks, not of the object.
     if (!done || (stats.missing_chunks != 0 && !array_.info().shard_shape.empty())) return kNotRead;
     count(stats);
     return stats.missing_chunks == 0 ? kRead : kMissing;
   }
 
  private:
-  // The chunk's place in the grid and what is wanted of it, in coordinates of the array. False: no integers and slices,
-  // or not all of the output.
+  // Determines the chunk's grid position and the selection in array coordinates. Returns false unless the selection
+  // consists of integers and slices, and covers the whole output.
   bool select(std::string_view key, nb::handle inside, nb::handle places, const Py_buffer& out,
               Selection& selection) const {
     if (!key.starts_with(prefix_) || !PyTuple_Check(inside.ptr()) || !PyTuple_Check(places.ptr())) return false;
@@ -142,7 +143,7 @@ class ChunkReader {
     return key.empty() && kept == out.ndim;
   }
 
-  // A slice of the chunk that fills all of the output along its axis.
+  // Converts a slice of the chunk. It must fill the output along its axis.
   static bool along(PyObject* wanted, PyObject* place, std::uint64_t extent, Py_ssize_t length, SelectionItem& item) {
     Py_ssize_t start = 0, stop = 0, step = 0;
     if (!PySlice_Check(place) || PySlice_Unpack(place, &start, &stop, &step) != 0) return failed();

@@ -1,4 +1,4 @@
-// Context, Store, Device, and what describes the system.
+// Bindings of Context, Store, Device, and of functions that describe the system.
 #include <headrace/array.h>
 #include <headrace/cancel.h>
 #include <headrace/capabilities.h>

@@ -1,4 +1,4 @@
-// Plain files to and from memory: one queue a thread, one blocking request at a time on it.
+// Bindings of plain files: one queue per thread, with one blocking request at a time.
 #include <headrace/file.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -18,12 +18,13 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
-// A transfer in another thread that is to stop.
+// Tells a transfer on another thread to stop.
 struct Stop {
   std::atomic<bool> asked = false;
 };
 
-// Signals are looked for between pieces: each takes about so long, and the first one is of so many bytes.
+// Transfers are split into pieces, with a check for signals after each: the target duration of a piece, and the size of
+// the first one.
 constexpr auto kPieceTime = std::chrono::milliseconds(50);
 constexpr std::size_t kFirstPieceBytes = std::size_t{16} << 20;
 constexpr std::size_t kPieceUnitBytes = std::size_t{4} << 20;  // keeps direct I/O aligned
@@ -34,7 +35,7 @@ std::size_t next_piece(std::size_t piece, std::chrono::steady_clock::duration to
   return static_cast<std::size_t>(units) * kPieceUnitBytes;
 }
 
-// Blocks until the request has completed. The queue is this thread's, so nothing else is pending on it.
+// Blocks until the request completes. The queue belongs to this thread, so nothing else is in flight on it.
 void transfer_piece(FileQueue& queue, const File& file, bool write, const FileRange& range) {
   FileCompletion completion;
   Status status;
@@ -50,7 +51,7 @@ void transfer_piece(FileQueue& queue, const File& file, bool write, const FileRa
   check(completion.status);
 }
 
-// Gives the bytes transferred: all, or fewer where `stop` asked for it.
+// Returns the bytes transferred: fewer than requested only if `stop` was set.
 std::size_t transfer(FileQueue& queue, const File& file, bool write, std::uint64_t offset, std::uintptr_t memory,
                      std::size_t bytes, const Stop& stop) {
   std::size_t done = 0;

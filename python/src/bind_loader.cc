@@ -1,4 +1,4 @@
-// Loader and its batches.
+// Bindings of Loader and its batches.
 #include <headrace/loader.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -33,7 +33,7 @@ using namespace nb::literals;
 namespace headrace::python {
 namespace {
 
-// A batch, given back once no tensor of it is left, behind whatever streams use them.
+// A batch. It is returned to the loader once none of its tensors is left, after the work on the streams that use them.
 class HeldBatch {
  public:
   explicit HeldBatch(LoaderBatch batch) : batch_(std::move(batch)) {}
@@ -66,28 +66,27 @@ class BatchMemory final : public MemoryOnDevice {
   const std::size_t number_;
 };
 
-// Where the time of the last batches went: rows of _timing.py's columns, one behind the other, from `capacity` on over
-// the oldest.
+// Times of the last batches: a ring of `capacity` rows with the columns of _timing.py.
 class BatchTimes {
  public:
   static constexpr std::size_t kColumns = 16, kAsked = 6, kLeft = 15;
-  using Row = std::array<double, kColumns>;  // kLeft: once the next batch is asked for
+  using Row = std::array<double, kColumns>;  // kLeft is set when the next batch is requested
 
   explicit BatchTimes(std::size_t capacity) : rows_(std::max<std::size_t>(capacity, 1)) {}
-  std::uint64_t count() const noexcept { return count_; }  // of all batches ever
+  std::uint64_t count() const noexcept { return count_; }  // including overwritten rows
   void add(const Row& row) noexcept {
     leave(row[kAsked]);
     Row& own = rows_[count_++ % rows_.size()];
     own = row;
     own[kLeft] = std::numeric_limits<double>::quiet_NaN();
   }
-  // The last batch has been used: the next one was asked for, an epoch ended, or the loop was left.
+  // Marks the last batch as used: the next one was requested, an epoch ended, or the loop was left.
   void leave(double now) noexcept {
     if (count_ == 0) return;
     double& left = rows_[(count_ - 1) % rows_.size()][kLeft];
-    if (!(left <= now)) left = now;  // not yet a number, or a later one
+    if (!(left <= now)) left = now;  // unset (NaN), or later than `now`
   }
-  // Oldest first.
+  // Rows, oldest first.
   nb::bytes rows() const {
     const std::size_t size = rows_.size(), first = count_ > size ? count_ % size : 0;
     std::vector<Row> out(rows_.begin() + static_cast<std::ptrdiff_t>(first), rows_.end());
@@ -115,7 +114,7 @@ class PythonLoader {
   }
   Loader& loader() noexcept { return *loader_; }
 
-  // Of each dimension of array `array`: begin, count, step, wrapped begin, wrapped count, padding, flipped.
+  // For each dimension of array `array`: begin, count, step, wrapped begin, wrapped count, padding, flipped.
   nb::list where(std::size_t array, std::uint64_t sample, std::uint64_t epoch, std::uint64_t window,
                  std::size_t output) const {
     const auto& samples = samples_.at(array);
@@ -132,9 +131,9 @@ class PythonLoader {
     return out;
   }
 
-  // None at an epoch's end, else (memory of each tensor, numbers of the samples, valid, epoch, number). The numbers are
-  // bytes, of std::uint64_t: most loops look at none. Its times go to `into`. What can be is done here: a loop that has
-  // trained for a while finds none of Python's code in a cache.
+  // Returns None at the end of an epoch, else (memory of each tensor, sample numbers, valid, epoch, number). The sample
+  // numbers are bytes of std::uint64_t, since most loops do not use them. Adds the batch's times to `into`. Most of the
+  // work is done in C++ because during training the caches hold none of Python's code.
   nb::object next(BatchTimes& into) {
     const auto asked = std::chrono::steady_clock::now().time_since_epoch();
     std::optional<Result<std::optional<LoaderBatch>>> taken;
@@ -182,7 +181,7 @@ class PythonLoader {
 
   const Device device_;
   const std::uint64_t seed_;
-  const std::vector<Samples> samples_;  // of each array
+  const std::vector<Samples> samples_;  // one per array
   std::shared_ptr<Loader> loader_;
   StoppedAtExit stopped_at_exit_;
 };
@@ -204,7 +203,7 @@ ByDim<Boundary> to_boundaries(const ByDim<int>& numbers) {
   return out;
 }
 
-// `from`: what _loader.py gathers of one array, under the names of WindowOptions, CropOptions and ReadOptions.
+// `from`: _loader.py's description of an array, with the names of WindowOptions, CropOptions and ReadOptions as keys.
 LoaderArray to_array(const nb::dict& from) {
   WindowOptions windows;
   windows.input_dims = at<ByDim<std::uint64_t>>(from, "input_dims");
@@ -247,7 +246,8 @@ LoaderArray to_array(const nb::dict& from) {
   return array;
 }
 
-// ("sequential",), ("full",), ("block", groups in a buffer), ("list", numbers, shuffled), ("weighted", weights, draws).
+// `how`: ("sequential",), ("full",), ("block", groups in a buffer), ("list", numbers, shuffled), ("weighted", weights,
+// draws).
 Order to_order(const nb::tuple& how, const LoaderArray& first) {
   const auto kind = nb::cast<std::string>(how[0]);
   const std::uint64_t samples = std::visit([](const auto& some) { return some.sample_count(); }, first.samples);

@@ -1,4 +1,4 @@
-// Memory on a device that Python holds, and its way to other libraries.
+// Bindings of device memory, and its export to other libraries.
 #include <headrace/device.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -18,14 +18,14 @@ DeviceMemory::DeviceMemory(const Device& on, std::size_t bytes)
     : DeviceMemory(on, take(without_gil([&] { return Buffer::allocate(on, bytes); }))) {}
 
 DeviceMemory::~DeviceMemory() {
-  // Freeing waits for what the device still does with it, so nobody is kept waiting meanwhile.
+  // Freeing waits for the device, so other threads may run meanwhile.
   const ReleasedGil released;
   buffer_ = Buffer();
 }
 
 namespace {
 
-// "cuda:1" -> {2, 1}; the host, also when it simulates a GPU, is {1, 0}.
+// "cuda:1" -> {2, 1}; the host, including a simulated GPU, is {1, 0}.
 std::pair<int, int> dlpack_device(const Device& device) {
   const std::string& name = device.name();
   if (device.host_addressable() || name.rfind("cuda", 0) != 0) return {nb::device::cpu::value, 0};

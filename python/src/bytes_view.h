@@ -1,6 +1,6 @@
-// The memory of a Python object with the buffer protocol.
+// BytesView: the memory of a Python object with the buffer protocol.
 //
-// Threads: made and destroyed with the GIL held.
+// Threads: create and destroy it with the GIL held.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,7 +10,7 @@
 
 namespace headrace::python {
 
-// Read-only view, contiguous.
+// A read-only, contiguous view.
 class BytesView {
  public:
   explicit BytesView(nanobind::handle object) {

@@ -1,6 +1,6 @@
-// Values of the library as Python's.
+// Converts the library's values to Python objects.
 //
-// Threads: with the GIL held.
+// Threads: call with the GIL held.
 #pragma once
 
 #include <headrace/dtype.h>
@@ -18,7 +18,7 @@ nanobind::tuple to_tuple(const std::vector<T>& values) {
   return nanobind::tuple(list);
 }
 
-// (kind, item_bytes, name, unit, fields), fields being (name, type, shape).
+// Returns (kind, item_bytes, name, unit, fields), where fields are (name, type, shape).
 inline nanobind::tuple describe(const DataType& type) {
   static constexpr const char* kKinds[] = {"bool",    "int",      "uint",      "float",         "bfloat16",
                                            "complex", "datetime", "timedelta", "bytes",         "unicode",

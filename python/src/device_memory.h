@@ -1,4 +1,4 @@
-// Memory on a device that a Python object stands for, and its way to other libraries.
+// Device memory owned by a Python object, and its export to other libraries.
 #pragma once
 
 #include <headrace/device.h>
@@ -9,7 +9,7 @@
 
 namespace headrace::python {
 
-// Threads: with the GIL held.
+// Threads: call with the GIL held.
 class MemoryOnDevice {
  public:
   MemoryOnDevice(Device on, std::byte* first, std::size_t bytes)
@@ -21,9 +21,9 @@ class MemoryOnDevice {
   const Device& device() const noexcept { return device_; }
   std::byte* data() const noexcept { return data_; }
   std::size_t size_bytes() const noexcept { return bytes_; }
-  // Blocking; without the GIL.
+  // Blocks. Call without the GIL.
   virtual Status copy_to_host(std::size_t offset_bytes, std::byte* to, std::size_t bytes) const = 0;
-  // Work on a native stream uses the memory from now on.
+  // Notes that work queued on a native stream uses the memory; it must finish before the memory is reused.
   virtual void used_on(void* /*native_stream*/) {}
 
  private:
@@ -32,10 +32,10 @@ class MemoryOnDevice {
   const std::size_t bytes_;
 };
 
-// Owned by the Python object.
+// Device memory that the Python object owns.
 class DeviceMemory final : public MemoryOnDevice {
  public:
-  // The GIL is given up while the device works, here and on destruction.
+  // Constructor and destructor release the GIL while the device works.
   DeviceMemory(const Device& on, std::size_t bytes);
   ~DeviceMemory() override;
   Status copy_to_host(std::size_t offset_bytes, std::byte* to, std::size_t bytes) const override {

@@ -7,7 +7,7 @@ namespace nb = nanobind;
 namespace headrace::python {
 namespace {
 
-// Leaked on purpose: at exit the interpreter may be gone before static destructors run.
+// Leaked on purpose: static destructors may run after the interpreter is gone.
 nb::dict& classes() {
   static nb::dict* const held = new nb::dict();
   return *held;
@@ -27,7 +27,7 @@ void raise(const Status& status) {
   const nb::str key(name.data(), name.size());
   nb::object type = classes().contains(key) ? nb::object(classes()[key]) : nb::borrow(PyExc_RuntimeError);
   const std::string line = status.to_string();
-  // Keys are bytes that somebody stored: whatever is no UTF-8 is shown escaped.
+  // Keys are arbitrary stored bytes; invalid UTF-8 is escaped.
   nb::object text =
       nb::steal(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "backslashreplace"));
   if (!text.is_valid()) throw nb::python_error();

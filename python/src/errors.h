@@ -1,6 +1,6 @@
-// Failures as Python exceptions.
+// Converts failures to Python exceptions.
 //
-// Threads: with the GIL held.
+// Threads: call with the GIL held.
 #pragma once
 
 #include <headrace/status.h>
@@ -10,7 +10,7 @@
 
 namespace headrace::python {
 
-// Throws what `status` is in Python: the exception class of its code, with code, layer, key, offset, length and cause.
+// Throws the Python exception class of the status code, with code, layer, key, offset, length and cause.
 [[noreturn]] void raise(const Status& status);
 inline void check(const Status& status) {
   if (!status.ok()) raise(status);
@@ -21,7 +21,7 @@ T take(Result<T> result) {
   return std::move(result).value();
 }
 
-// `classes`: the exception class by code_name(); kept until the interpreter ends.
+// Sets the exception classes, by code_name(). They are kept until the interpreter exits.
 void set_exception_classes(nanobind::dict classes);
 
 }  // namespace headrace::python

@@ -16,14 +16,14 @@ namespace nb = nanobind;
 
 namespace headrace::python {
 
-// Never freed: threads sleep here when the process ends. All but the mutex and `changed` is guarded by `mutex`.
+// Never freed, because threads sleep on it until the process ends. `mutex` guards everything but itself and `changed`.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;
   bool closed = false;
   std::thread::id closer;
-  std::size_t outside = 0;  // threads that gave up the GIL
-  std::size_t inside = 0;   // threads that ask for it, or have it for a callback
+  std::size_t outside = 0;  // threads that have released the GIL
+  std::size_t inside = 0;   // threads that wait for the GIL or hold it for a callback
   std::list<StoppedAtExit::Calls> under_way;
 
   bool keeps_out() const { return closed && closer != std::this_thread::get_id(); }
@@ -32,8 +32,7 @@ struct Gate {
 namespace {
 
 constexpr auto kStopPeriod = std::chrono::milliseconds(50);
-// For calls that nobody can cancel, as one that waits for a file system that does not answer: they end with the
-// process.
+// Limit for calls that cannot be cancelled, such as waiting for an unresponsive file system: they end with the process.
 constexpr auto kPatience = std::chrono::seconds(5);
 
 std::atomic<Gate*> g_gate{nullptr};
@@ -44,7 +43,7 @@ Gate* gate() { return g_gate.load(std::memory_order_acquire); }
   for (;;) pause();
 }
 
-// Whether everything has ended; waits a little for it. Without the GIL.
+// Whether everything has ended; waits briefly for it. Call without the GIL.
 bool quiet(Gate& gate, const std::vector<StoppedAtExit::Calls>& under_way, bool patient) {
   const auto ended = [](const StoppedAtExit::Calls& calls) { return calls.wait_for(kStopPeriod); };
   if (!std::all_of(under_way.begin(), under_way.end(), ended)) return false;
@@ -107,7 +106,7 @@ StoppedAtExit::StoppedAtExit(std::function<void()> cancel, std::function<bool(st
 }
 
 StoppedAtExit::~StoppedAtExit() {
-  if (gate_ != gate()) return;  // of the parent, whose other threads may have held the mutex
+  if (gate_ != gate()) return;  // the parent's gate: another of its threads may have held the mutex during the fork
   std::list<Calls> gone;
   const std::lock_guard lock(gate_->mutex);
   gone.splice(gone.end(), gate_->under_way, at_);

@@ -1,12 +1,12 @@
-// The way between native threads and Python, which closes when the interpreter is about to end.
+// The gate between native threads and Python. It closes just before the interpreter exits.
 //
-// Python ends or holds a thread that asks for the GIL once finalization has begun; in the middle of C++ code that
-// terminates the process. So close_gate(), which atexit calls before that, cancels what is under way and waits until
-// nobody is on the way in. Whoever comes later stays outside: callbacks are left out, and other threads (daemons, as
-// the rest has been joined by then) sleep where they are until the process is gone. The thread that closed the gate is
-// the interpreter's own and goes on as before.
+// Once finalization has started, Python ends or blocks any thread that requests the GIL; inside C++ code this
+// terminates the process. So close_gate(), which atexit calls before finalization, cancels all running operations and
+// waits until no thread is entering Python. Threads that arrive later stay outside: callbacks are skipped, and other
+// threads (only daemon threads are left by then) sleep until the process exits. The thread that closed the gate is the
+// interpreter's main thread, which passes as before.
 //
-// Threads: any. A forked child has a gate of its own, open.
+// Threads: any. A forked child has its own gate, which is open.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@ namespace headrace::python {
 
 struct Gate;
 
-// Gives up the GIL for a scope, as nanobind::gil_scoped_release does; may not return where the gate is closed.
+// Releases the GIL for a scope, like nanobind::gil_scoped_release. Blocks forever if the gate is closed.
 class ReleasedGil {
  public:
   ReleasedGil();
@@ -33,7 +33,8 @@ class ReleasedGil {
   PyThreadState* thread_;
 };
 
-// Takes the GIL for a scope in a thread of the library's; false where the gate is closed, and Python may not be used.
+// Acquires the GIL for a scope in a library thread. Converts to false if the gate is closed: Python must not be used
+// then.
 class EnteredPython {
  public:
   EnteredPython();
@@ -47,10 +48,11 @@ class EnteredPython {
   std::optional<nanobind::gil_scoped_acquire> acquired_;
 };
 
-// Something under way that the interpreter's end stops. Both functions are also called after this object is gone.
+// A running operation that the interpreter's exit cancels. Both functions may still be called after this object is
+// gone.
 class StoppedAtExit {
  public:
-  // `cancel` returns at once; `wait_for` tells whether it has ended, after the given time at the latest.
+  // `cancel` must not block. `wait_for` waits at most the given time and returns whether the operation has ended.
   StoppedAtExit(std::function<void()> cancel, std::function<bool(std::chrono::nanoseconds)> wait_for);
   ~StoppedAtExit();
   StoppedAtExit(const StoppedAtExit&) = delete;
@@ -66,9 +68,9 @@ class StoppedAtExit {
   std::list<Calls>::iterator at_;
 };
 
-// REQUIRES: the GIL is held. Ctrl-C ends the waiting.
+// REQUIRES: the GIL is held. Ctrl-C ends the wait.
 void close_gate();
-// For a module that is imported: opens the gate, and has it closed at exit.
+// Called on import: opens the gate, and registers close_gate() with atexit.
 void bind_exit_gate(nanobind::module_& module);
 
 }  // namespace headrace::python

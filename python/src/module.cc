@@ -1,6 +1,6 @@
-// headrace._core: what headrace's Python package is written on. Nothing here is public; headrace/*.py is.
+// headrace._core: the native part of the Python package. It is private; the public interface is headrace/*.py.
 //
-// Every call that may block gives up the GIL.
+// Every call that may block releases the GIL.
 #include <nanobind/nanobind.h>
 
 #include "bind.h"
@@ -10,7 +10,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
 #ifdef NDEBUG
-  // Users keep arrays until the interpreter ends, which then may not take them apart.
+  // Users keep arrays until the interpreter exits, when they cannot be destroyed any more.
   nb::set_leak_warnings(false);
 #endif
   module.attr("version") = HEADRACE_PROJECT_VERSION;

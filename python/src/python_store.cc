@@ -20,10 +20,10 @@ namespace headrace::python {
 namespace {
 
 constexpr std::size_t kMostThreads = 16;
-constexpr std::size_t kMostRanges = 64;                    // of one call
-constexpr std::size_t kLongCopy = std::size_t{256} << 10;  // that others run Python during
+constexpr std::size_t kMostRanges = 64;                    // per call
+constexpr std::size_t kLongCopy = std::size_t{256} << 10;  // from this size on, copied without the GIL
 
-// Keys are bytes: what is no UTF-8 comes as os.fsdecode() has it.
+// Keys are bytes; invalid UTF-8 is decoded as by os.fsdecode().
 nb::object text(std::string_view bytes) {
   nb::object out =
       nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
@@ -48,7 +48,7 @@ Status status_of(nb::python_error& error) {
   try {
     const nb::str name(error.type().attr("__name__")), said(error.value());
     cause = std::string(name.c_str()) + ": " + said.c_str();
-  } catch (nb::python_error&) {  // its text cannot be had
+  } catch (nb::python_error&) {  // its text is unavailable
   }
   return Status(code, Layer::kStore, "the store raised an exception").with_cause(cause);
 }
@@ -67,7 +67,7 @@ RangeAdvice advice_of(nb::handle object) {
   return advice;
 }
 
-// What `call`, which uses Python, gives or raises.
+// Runs `call`, which uses Python; returns its status, or that of the exception it raised.
 template <class Call>
 Status in_python(Call&& call) {
   const EnteredPython python;
@@ -99,10 +99,10 @@ PythonStore::PythonStore(nb::object object, std::string url)
       process_(::getpid()),
       threads_(std::make_unique<Threads>()) {}
 
-// No read is left, and so no thread wants the GIL, which the caller may hold.
+// No read is left, so no thread wants the GIL, which the caller may hold.
 PythonStore::~PythonStore() {
   if (process_ != ::getpid()) {
-    (void)threads_.release();  // they are the parent's
+    (void)threads_.release();  // they exist in the parent only
   } else {
     {
       std::lock_guard lock(threads_->mutex);
@@ -126,7 +126,7 @@ Status PythonStore::start(std::span<RangeRead* const> reads) {
     try {
       while (threads.all.size() < kMostThreads && threads.idle < threads.waiting.size() + reads.size()) {
         threads.all.emplace_back([this] { run(); });
-        ++threads.idle;  // it will be
+        ++threads.idle;  // the new thread will be
       }
     } catch (const std::system_error& error) {
       if (threads.all.empty()) {
@@ -164,7 +164,7 @@ void PythonStore::run() {
   for (;;) {
     threads.wanted.wait(lock, [&] { return threads.stopping || !threads.waiting.empty(); });
     if (threads.waiting.empty()) return;
-    // Ranges of one object that came together go into one call.
+    // Requests for ranges of the same object go into one call.
     reads.clear();
     const std::string_view key = threads.waiting.front()->key;
     while (!threads.waiting.empty() && threads.waiting.front()->key == key && reads.size() < kMostRanges) {
@@ -197,14 +197,14 @@ void PythonStore::answer(std::span<RangeRead* const> reads) const {
       RangeRead& read = *reads[i];
       const BytesView view(parts[i]);
       read.bytes = view.bytes().size();
-      if (read.bytes > read.out.size() || read.bytes == 0) continue;  // too many are not taken
+      if (read.bytes > read.out.size() || read.bytes == 0) continue;  // more bytes than requested are rejected
       if (read.bytes < kLongCopy) {
         std::memcpy(read.out.data(), view.bytes().data(), static_cast<std::size_t>(read.bytes));
       } else {
         const nb::gil_scoped_release others;
         std::memcpy(read.out.data(), view.bytes().data(), static_cast<std::size_t>(read.bytes));
       }
-      // The size of a shard is needed beside its last bytes; of other objects nobody asks it.
+      // The size of a shard is needed together with its last bytes; for other objects it is never requested.
       if (read.from_end && nb::hasattr(object_, "get_size")) {
         read.object_bytes = nb::cast<std::uint64_t>(object_.attr("get_size")(text(read.key)));
       }

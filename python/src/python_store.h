@@ -1,7 +1,7 @@
-// PythonStore: an object of Python's with get_ranges() as a ByteStore. Python runs on a few threads of the store's own,
-// so that what blocks there keeps none of the library's waiting, and no listener is told with the GIL held.
+// PythonStore: adapts a Python object with get_ranges() to ByteStore. Python code runs on a few threads of the store,
+// so that blocking calls do not delay the library's threads, and listeners are never notified with the GIL held.
 //
-// Threads: as ByteStore has it; made with the GIL held.
+// Threads: as ByteStore; construct it with the GIL held.
 // Owns:    a reference to the object, and threads, which start with the first reads.
 #pragma once
 
@@ -32,8 +32,8 @@ class PythonStore final : public ByteStore {
 
   nanobind::object object_;
   const std::string url_;
-  const RangeAdvice advice_;  // as the object had it when it was opened
-  const int process_;         // whose threads they are
+  const RangeAdvice advice_;  // read from the object when it was opened
+  const int process_;         // the process that owns the threads
   std::unique_ptr<Threads> threads_;
 };
 

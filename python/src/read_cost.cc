@@ -6,7 +6,7 @@ namespace headrace::python {
 namespace {
 
 constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-// Finding, opening and reading a chunk takes as long as decoding so much.
+// Finding, opening and reading a chunk costs as much as decoding this many bytes.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{16} << 10;
 
 std::uint64_t times(std::uint64_t a, std::uint64_t b) {
@@ -14,7 +14,7 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return a > kMost / b ? kMost : a * b;
 }
 
-// Chunks that a selection along one axis touches, where chunks are alike.
+// Number of chunks that a selection along one axis touches, if all chunks have equal extents.
 std::uint64_t touched(const ResolvedSelection::Dim& dim, std::uint64_t extent, std::uint64_t chunk) {
   if (dim.count == 0) return 0;
   if (dim.list != nullptr) return std::min(dim.count, (extent - 1) / chunk + 1);
@@ -33,7 +33,7 @@ ReadCost cost_of(const Array& array, const Selection& selection) {
   for (std::size_t axis = 0; axis < resolved->dims.size(); ++axis) {
     const ResolvedSelection::Dim& dim = resolved->dims[axis];
     const std::uint64_t chunk = std::max<std::uint64_t>(info.chunk_shape[axis], 1);
-    // Chunks that differ in shape may hold one index each; and each point may lie in a chunk of its own.
+    // Chunks of varying shape may hold a single index each, and each point may lie in another chunk.
     const std::uint64_t along = regular ? touched(dim, info.shape[axis], chunk) : dim.count;
     chunks = resolved->points ? std::max(chunks, dim.count) : times(chunks, along);
     of_chunk = times(of_chunk, chunk);
@@ -41,7 +41,7 @@ ReadCost cost_of(const Array& array, const Selection& selection) {
   for (const std::uint64_t extent : resolved->shape) wanted = times(wanted, extent);
   ReadCost cost;
   cost.chunks = std::min(chunks, info.chunk_count);
-  // What is stored as it is can be read in parts.
+  // Uncompressed chunks can be read in parts.
   const bool in_parts =
       std::all_of(info.codecs.begin(), info.codecs.end(), [](const std::string& name) { return name == "bytes"; });
   cost.elements = in_parts ? wanted : std::max(wanted, times(cost.chunks, of_chunk));

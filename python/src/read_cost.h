@@ -1,4 +1,4 @@
-// How much a read has to do, as far as metadata tells: whether anybody may come to want it stopped.
+// Estimates the cost of a read from metadata, to decide whether a user may want to interrupt it.
 #pragma once
 
 #include <headrace/array.h>
@@ -8,16 +8,16 @@
 
 namespace headrace::python {
 
-// What a read that is over before anybody could press Ctrl-C costs at most.
+// Reads up to this cost finish before anyone could press Ctrl-C.
 inline constexpr std::uint64_t kShortReadBytes = std::uint64_t{16} << 20;
 
 struct ReadCost {
   std::uint64_t chunks = 0;
   std::uint64_t elements = 0;  // decoded or copied
-  std::uint64_t bytes = 0;     // of these, and something for each chunk's way from storage
+  std::uint64_t bytes = 0;     // of these elements, plus an overhead per chunk for fetching it
 };
 
-// At most this much; each saturates. Nothing for a selection that the array does not have: the read says so.
+// An upper bound; counters saturate. Zero for a selection outside the array: the read reports the error.
 ReadCost cost_of(const Array& array, const Selection& selection);
 
 }  // namespace headrace::python

@@ -21,7 +21,7 @@ using Kind = SelectionItem::Kind;
 
 std::string type_of(nb::handle object) { return nb::cast<std::string>(nb::str(object.type().attr("__name__"))); }
 
-// Anything with __index__; booleans are no indices here, they are masks.
+// Anything with __index__ except booleans, which are masks.
 bool is_integer(nb::handle object) { return PyIndex_Check(object.ptr()) != 0 && !PyBool_Check(object.ptr()); }
 
 std::int64_t to_integer(nb::handle object) {
@@ -34,7 +34,7 @@ std::int64_t to_integer(nb::handle object) {
   return value;
 }
 
-// A slice's bound; what is beyond 64 bits is as far as one can go.
+// A slice bound; values beyond 64 bits saturate.
 std::optional<std::int64_t> to_bound(nb::handle object) {
   if (object.is_none()) return std::nullopt;
   if (!is_integer(object)) {
@@ -90,7 +90,7 @@ std::vector<std::int64_t> integers_of(const nb::ndarray<nb::ro>& array) {
   return out;
 }
 
-// numpy.asarray of a list; leaves what is an array already, except that elements get the machine's byte order.
+// numpy.asarray() of a list. Existing arrays are returned unchanged, except for conversion to native byte order.
 nb::object as_array(nb::handle object) {
   const bool is_array = nb::hasattr(object, "__dlpack__") && nb::hasattr(object, "shape");
   const nb::object array = is_array ? nb::borrow(object) : nb::module_::import_("numpy").attr("asarray")(object);
@@ -105,7 +105,7 @@ SelectionItem list_item(nb::handle object, Indexing indexing, std::size_t axis) 
   }
   const nb::object held = as_array(object);
   nb::ndarray<nb::ro> array;
-  // An empty list is an array of floats to NumPy.
+  // NumPy makes an array of floats of an empty list.
   if (nb::cast<std::size_t>(held.attr("size")) == 0) {
     SelectionItem item = index_list({});
     if (indexing == Indexing::kPoints) item.kind = Kind::kPoints;
@@ -165,7 +165,7 @@ SelectionItem to_item(nb::handle object, Indexing indexing, std::size_t axis) {
     return item;
   }
   if (is_integer(object)) {
-    // A zero-dimensional array of integers is one as well; others are lists.
+    // A zero-dimensional integer array is an integer too; other arrays are lists.
     if (!nb::hasattr(object, "ndim") || nb::cast<int>(object.attr("ndim")) == 0) return integer_item(object, indexing);
   }
   if (object.is_none()) refuse(PyExc_IndexError, "None adds a dimension, which is not read: reshape the result");
@@ -175,7 +175,7 @@ SelectionItem to_item(nb::handle object, Indexing indexing, std::size_t axis) {
   return list_item(object, indexing, axis);
 }
 
-// One mask of the array's own shape, for points.
+// A single mask with the array's own shape, for points.
 std::optional<Selection> whole_mask(nb::handle object, std::span<const std::uint64_t> shape) {
   if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "ndim")) return std::nullopt;
   nb::ndarray<nb::ro> given;

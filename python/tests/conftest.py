@@ -1,4 +1,4 @@
-"""What all tests of the package share."""
+"""Fixtures shared by all tests of the package."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _in_own_folder(tmp_path, monkeypatch):
-    """Each test runs in a folder of its own, so that nothing is left behind."""
+    """Runs each test in its own folder, so that no files are left behind."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -18,7 +18,9 @@ def open_descriptors():
 
 @pytest.fixture(scope="session")
 def quick_moto():
-    """moto's server looks through the folder of its modules for each request: it takes most of its time."""
+    """Caches moto's list of module folders, which its server otherwise scans on each request and spends most of its
+    time on.
+    """
     backends = pytest.importorskip("moto.backends")
     found = tuple(backends.list_of_moto_modules())
     with pytest.MonkeyPatch.context() as changed:

@@ -1,10 +1,10 @@
 # headrace_fuzz(name SOURCES x_fuzz.cc SEEDS dir... [DEFINES ...] [LINK ...] [RUNS 2000] [DEVICE_CODE]
 #              [REPLAYED_BY program])
 #
-# One executable from sources that define LLVMFuzzerTestOneInput. With HEADRACE_FUZZ it is a libFuzzer target; else a
-# plain driver replays the seeds and RUNS mutations of them. Sanitizer builds build and run these; in other builds the target
-# fuzz_targets does. Either way ctest has an entry of that name with the label fuzz. Targets with the same REPLAYED_BY are one program there, without
-# DEFINES, which sees by its name which of them it is.
+# Builds an executable from sources that define LLVMFuzzerTestOneInput. With HEADRACE_FUZZ it is a libFuzzer target; otherwise
+# a plain driver replays the seeds and RUNS mutations of them. Sanitizer builds build and run these; in other builds the target
+# fuzz_targets builds them. In either case ctest has an entry of that name with the label fuzz. Targets with the same
+# REPLAYED_BY are joined to one program in builds without libFuzzer; it ignores DEFINES and selects the target by its own name.
 function(headrace_fuzz name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "DEVICE_CODE" "RUNS;REPLAYED_BY" "SOURCES;SEEDS;DEFINES;LINK")
   headrace_label_wanted(wanted fuzz)
@@ -52,7 +52,7 @@ function(headrace_fuzz name)
   add_dependencies(fuzz_targets ${name})
   if(HEADRACE_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    # Seeds are copied into a working corpus, since libFuzzer writes what it finds into its first folder.
+    # The seeds are copied to a working corpus, since libFuzzer writes new inputs to its first folder.
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz/corpus/${name})
     add_test(NAME ${name} COMMAND ${name} -runs=${arg_RUNS} -seed=1 -max_len=65536 -timeout=10 -rss_limit_mb=2048
              ${PROJECT_BINARY_DIR}/fuzz/corpus/${name} ${arg_SEEDS})

@@ -1,4 +1,4 @@
-# What `cmake --install` places: library, headers, package config, command line tool, plug-ins.
+# Rules for `cmake --install`: library, headers, package config, command line tool, plug-ins.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS headrace
@@ -6,14 +6,14 @@ install(TARGETS headrace
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/headrace DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-# Programs and libraries look for what they load beside themselves and below, never above: whatever is loaded lies in
-# lib/headrace, and links lead there. So the tree may be moved as a whole.
+# Programs and libraries look for the files that they load in their own folder and below, never above. These files lie in
+# lib/headrace, and links point there, so the tree can be moved as a whole.
 set(headrace_private_dir ${CMAKE_INSTALL_LIBDIR}/headrace)
 set(headrace_links ${PROJECT_BINARY_DIR}/generated/links)
 file(MAKE_DIRECTORY ${headrace_links}/bin ${headrace_links}/cufile)
 if(TARGET headrace_cli)
   if(BUILD_SHARED_LIBS)
-    # Not where there is none to find: CMake makes room for it in the build tree by colons, which mean the working directory.
+    # Only if it is needed: CMake pads the RPATH in the build tree with colons, which mean the working directory.
     set_target_properties(headrace_cli PROPERTIES INSTALL_RPATH "$ORIGIN/..")
   endif()
   install(TARGETS headrace_cli RUNTIME DESTINATION ${headrace_private_dir})
@@ -22,14 +22,14 @@ if(TARGET headrace_cli)
   install(FILES ${headrace_links}/bin/headrace DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Not where the loader finds it by itself: it has the name of another library.
+# In a folder that the loader does not search, because it has the name of another library.
 install(TARGETS headrace_cufile LIBRARY DESTINATION ${headrace_private_dir}/cufile)
 install(FILES ${PROJECT_SOURCE_DIR}/include/cufile/cufile.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cufile)
 install(FILES ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${headrace_private_dir}/cufile)
 file(CREATE_LINK ../libheadrace_cuda.so ${headrace_links}/cufile/libheadrace_cuda.so SYMBOLIC)
 install(FILES ${headrace_links}/cufile/libheadrace_cuda.so DESTINATION ${headrace_private_dir}/cufile)
 
-# Plug-ins are loaded at run time from here; a part that builds one appends its target to this property.
+# Plug-ins are loaded from here at run time. A part that builds one appends its target to this property.
 get_property(headrace_plugins GLOBAL PROPERTY HEADRACE_PLUGIN_TARGETS)
 foreach(plugin IN LISTS headrace_plugins)
   install(TARGETS ${plugin}
@@ -37,7 +37,7 @@ foreach(plugin IN LISTS headrace_plugins)
     RUNTIME DESTINATION ${headrace_private_dir})
 endforeach()
 
-# The config is written by hand rather than exported: an export would carry every internal target along.
+# The config is written by hand, because an export would include all internal targets.
 get_target_property(headrace_library_type headrace TYPE)
 if(headrace_library_type STREQUAL "SHARED_LIBRARY")
   set(HEADRACE_CONFIG_TYPE SHARED)
@@ -48,7 +48,7 @@ else()
   set(HEADRACE_CONFIG_FILE ${CMAKE_STATIC_LIBRARY_PREFIX}headrace${CMAKE_STATIC_LIBRARY_SUFFIX})
   set(HEADRACE_CONFIG_DEPS ${HEADRACE_INSTALLED_DEPS})
 endif()
-# What a C compiler has to be told to link where the library is static.
+# Libraries that a C compiler must link if headrace is static.
 set(HEADRACE_CONFIG_CXX_RUNTIME stdc++)
 if("c++" IN_LIST CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
   set(HEADRACE_CONFIG_CXX_RUNTIME c++)
@@ -66,7 +66,7 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/headrace-config.cmake
               ${PROJECT_BINARY_DIR}/generated/headrace-config-version.cmake
         DESTINATION ${headrace_config_dir})
 
-# pkg-config. A static library has no other form: what it needs is told with and without --static.
+# pkg-config. There is no separate file for a static library: its requirements are given with and without --static.
 file(RELATIVE_PATH HEADRACE_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(HEADRACE_PC_LIBS -lheadrace)
 if(HEADRACE_CONFIG_TYPE STREQUAL "STATIC")

@@ -1,4 +1,4 @@
-# Options, compile flags and dependencies. Nothing here touches CMAKE_CXX_FLAGS, so a parent project is unaffected.
+# Options, compile flags and dependencies. CMAKE_CXX_FLAGS is not changed, so a parent project is unaffected.
 include(GNUInstallDirs)
 
 option(HEADRACE_DEVELOPER_MODE "build tests, fuzz targets and benchmarks" ${PROJECT_IS_TOP_LEVEL})
@@ -32,8 +32,8 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   find_program(HEADRACE_CCACHE ccache)
   if(HEADRACE_CCACHE)
-    # Without them an object serves only the folder it was made in: not another clone, nor the tests that build anew.
-    # Paths are then as seen from the build folder, so that it must be as deep: build/dev, build/dev-shared.
+    # These settings let clones in other folders, and tests that build again, share cached objects. Paths become relative to the build
+    # folder, so all build folders must have the same depth: build/dev, build/dev-shared.
     set(launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
     set(CMAKE_C_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
     set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} ${HEADRACE_CCACHE})
@@ -42,37 +42,37 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 if(HEADRACE_STATIC_RUNTIME)
-  # Of the C++ library only what is used: its unused parts ask for the newest C library that it was made for, as a static
+  # Links only the used parts of the C++ library: its unused parts require the newest glibc that it was built for, as a static
   # libgcc does. libgcc_s.so.1 is part of every system.
   add_link_options(-static-libstdc++ LINKER:--gc-sections)
 endif()
 
 find_package(Threads REQUIRED)
 
-# Warnings and sanitizers for our own code only.
+# Warnings and sanitizers, for this project's code only.
 add_library(headrace_flags INTERFACE)
 target_compile_options(headrace_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor>
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra>
   $<$<AND:$<COMPILE_LANGUAGE:CXX,C>,$<BOOL:${HEADRACE_WERROR}>>:-Werror>)
-# Device code may use it without including it, in whatever order headers come.
+# Included in all device code, regardless of the order of headers.
 target_compile_options(headrace_flags INTERFACE
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-include ${PROJECT_SOURCE_DIR}/backends/dev_cuda/warp_reduce.cuh>")
 if(HEADRACE_QUICK_BUILD)
   target_compile_options(headrace_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xcicc -O1 -Xptxas -O1 -Xcompiler=-O0>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 at -O3 warns of overlaps in std::string's own operator+ that cannot be (GCC bug 105651).
+  # GCC 12 at -O3 warns about impossible overlaps in std::string's operator+ (GCC bug 105651).
   target_compile_options(headrace_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(HEADRACE_SANITIZE)
-  # What null, object-size and vptr look for is a fault or an error of AddressSanitizer's as well, and they look at every access
-  # or call: device code that runs on the CPU takes twice as long to compile with them.
+  # The errors found by null, object-size and vptr also cause a fault or an AddressSanitizer error, and these checks instrument every
+  # access or call: they double the compile time of device code for the CPU.
   string(REPLACE "undefined" "undefined -fno-sanitize=null,object-size,vptr" sanitizers "${HEADRACE_SANITIZE}")
   target_compile_options(headrace_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX,C>:SHELL:-fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all>"
-    # Arithmetic checks triple what compiling a test takes, marking where its temporaries end takes a fifth: they are for what it
-    # tests.
+    # Undefined-behaviour checks triple the compile time of tests, and use-after-scope adds a fifth: only the tested code has
+    # them.
     "$<$<BOOL:$<TARGET_PROPERTY:HEADRACE_TEST_CODE>>:SHELL:-fno-sanitize=undefined -fno-sanitize-address-use-after-scope>")
   target_link_options(headrace_flags INTERFACE -fsanitize=${HEADRACE_SANITIZE})
 endif()
@@ -83,9 +83,8 @@ if(HEADRACE_FAULT_POINTS)
   target_compile_definitions(headrace_flags INTERFACE HEADRACE_FAULT_POINTS)
 endif()
 
-# headrace_library(NAME header library apt-package): an imported target headrace_dep_NAME for a C library.
-# The name of each that the library itself needs is repeated by the installed package config, so that a static headrace links in
-# a consumer.
+# headrace_library(NAME header library apt-package): creates the imported target headrace_dep_NAME for a C library. The installed
+# package config repeats the names that the library itself needs, so that consumers can link a static headrace.
 set(HEADRACE_DEPS "" CACHE INTERNAL "")
 function(headrace_library name header library package)
   if(HEADRACE_STATIC_DEPS)
@@ -104,7 +103,7 @@ function(headrace_library name header library package)
                              $<BUILD_INTERFACE:${HEADRACE_${name}_INCLUDE}>)
   set(linked ${HEADRACE_${name}_LIBRARY})
   if(HEADRACE_STATIC_DEPS AND HEADRACE_${name}_SHARED)
-    # Archives of distributions are for programs: not all of their code may go into a shared library.
+    # Distributions' archives are for programs: part of their code cannot go into a shared library.
     set(linked $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,${linked},${HEADRACE_${name}_SHARED}>)
   endif()
   target_link_libraries(headrace_dep_${name} INTERFACE $<BUILD_INTERFACE:${linked}>)
@@ -119,7 +118,7 @@ headrace_library(lz4 lz4.h lz4 liblz4-dev)
 headrace_library(deflate libdeflate.h deflate libdeflate-dev)
 headrace_library(bz2 bzlib.h bz2 libbz2-dev)
 headrace_library(lzma lzma.h lzma liblzma-dev)
-# Optional: for arrays that few have, and packaged without a static form.
+# Optional: few arrays need it, and no static form is packaged.
 set(HEADRACE_ZFP_ENABLED OFF)
 if(HEADRACE_ZFP AND NOT HEADRACE_STATIC_DEPS)
   find_path(HEADRACE_zfp_INCLUDE zfp.h)
@@ -130,31 +129,31 @@ if(HEADRACE_ZFP AND NOT HEADRACE_STATIC_DEPS)
   endif()
 endif()
 set(HEADRACE_INSTALLED_DEPS ${HEADRACE_DEPS})
-# Optional: stores of HTTP servers and of S3. Its headers are enough: the library is loaded when such a store is opened.
+# Optional: for HTTP and S3 stores. Only the headers are needed: the library is loaded when such a store is opened.
 find_path(HEADRACE_curl_INCLUDE curl/curl.h)
 mark_as_advanced(HEADRACE_curl_INCLUDE)
 if(HEADRACE_DEVELOPER_MODE)
-  # Tests compare with c-blosc; the library decodes its containers without it.
+  # Tests compare with c-blosc; the library decodes its containers itself.
   headrace_library(blosc blosc.h blosc libblosc-dev)
-  # They also use what zlib writes, which libdeflate does not.
+  # Tests also need streams written by zlib, which differ from libdeflate's.
   headrace_library(zlib zlib.h z zlib1g-dev)
   if(HEADRACE_STATIC_DEPS)
-    # What a static c-blosc pulls in by itself, as well as zlib.
+    # Dependencies of a static c-blosc, besides zlib.
     headrace_library(snappy snappy.h snappy libsnappy-dev)
     target_link_libraries(headrace_dep_blosc INTERFACE headrace_dep_lz4 headrace_dep_zstd headrace_dep_zlib
                           headrace_dep_snappy)
-    # Once more, behind it: CMake names an archive once, and c-blosc needs parts of it that nothing before does.
+    # Repeated after it: CMake lists an archive once, and only c-blosc needs parts of this one.
     target_link_libraries(headrace_dep_blosc INTERFACE -Wl,${HEADRACE_lz4_LIBRARY})
   endif()
 endif()
 
 if(HEADRACE_DEVELOPER_MODE)
-  # Once for all folders: each search starts an interpreter.
+  # Searched once for all folders: each search starts an interpreter.
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  # The interpreter itself: what pyenv has on PATH is a script that takes several times as long to begin.
+  # The interpreter itself: pyenv puts a script on PATH that takes several times as long to start.
   execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE Python3_EXECUTABLE
                   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  # For tests' own HTTPS server. Archives, as the command line tool's parts have them: a test that links both gets one libcrypto.
+  # For the tests' own HTTPS server. An archive, as for the command line tool: a test that links both gets one libcrypto.
   find_path(HEADRACE_ssl_INCLUDE openssl/ssl.h)
   find_library(HEADRACE_ssl_LIBRARY NAMES libssl.a ssl)
   find_library(HEADRACE_ssl_crypto_LIBRARY NAMES libcrypto.a crypto)
@@ -167,13 +166,12 @@ if(HEADRACE_DEVELOPER_MODE)
   target_link_libraries(headrace_test_tls INTERFACE ${HEADRACE_ssl_LIBRARY} ${HEADRACE_ssl_crypto_LIBRARY} ${CMAKE_DL_LIBS})
 endif()
 
-# What the command line tool alone needs. headrace_cli_deps exists where all of it is there.
+# Dependencies of the command line tool alone. headrace_cli_deps exists if all of them are found.
 find_package(CLI11 2.1 QUIET)
 find_path(HEADRACE_crypto_INCLUDE openssl/sha.h)
-# The archive where there is one: a program takes 25 KB of it, and has no library of 4.7 MB to load and, in a wheel, to
-# carry.
+# Prefers the archive: it adds 25 KB to a program, which then need not load (or, in a wheel, contain) a 4.7 MB library.
 find_library(HEADRACE_crypto_LIBRARY NAMES libcrypto.a crypto)
-find_path(HEADRACE_xxhash_INCLUDE xxhash.h)  # compiled in
+find_path(HEADRACE_xxhash_INCLUDE xxhash.h)  # header-only
 mark_as_advanced(HEADRACE_crypto_INCLUDE HEADRACE_crypto_LIBRARY HEADRACE_xxhash_INCLUDE)
 if(CLI11_FOUND AND HEADRACE_crypto_INCLUDE AND HEADRACE_crypto_LIBRARY AND HEADRACE_xxhash_INCLUDE)
   add_library(headrace_cli_deps INTERFACE)
@@ -182,14 +180,14 @@ if(CLI11_FOUND AND HEADRACE_crypto_INCLUDE AND HEADRACE_crypto_LIBRARY AND HEADR
                         headrace_dep_lzma ${HEADRACE_crypto_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS})
 endif()
 
-# CUDA is optional: without nvcc the library is complete, less the plug-in.
+# CUDA is optional: without nvcc the library is complete except for the plug-in.
 set(HEADRACE_CUDA_ENABLED OFF)
 if(NOT HEADRACE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # Machine code for each GPU there is; code that the driver compiles only for those to come.
+      # Machine code for each existing GPU, and code that the driver compiles for future ones.
       set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90-real 100-real 120)
       execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE version ERROR_QUIET)
       if(version MATCHES "release ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_LESS 12.8)
@@ -197,7 +195,7 @@ if(NOT HEADRACE_CUDA STREQUAL "OFF")
       endif()
     endif()
     enable_language(CUDA)
-    # CMake 3.25 does not know nvcc's flag for C++20.
+    # CMake 3.25 lacks nvcc's flag for C++20.
     if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")

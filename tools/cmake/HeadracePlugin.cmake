@@ -1,4 +1,4 @@
-# How layers, parts and tests are declared. Adding a part is one folder and one add_subdirectory line.
+# Functions that declare layers, parts and tests. Adding a part takes one folder and one add_subdirectory line.
 #
 #   headrace_layer(io SOURCES queue.cc ... DEPENDS base)
 #   headrace_plugin(io_uring KIND io
@@ -6,11 +6,11 @@
 #     ROWS "\"io_uring\", &headrace::io::make_uring_engine"
 #     SOURCES uring_engine.cc LINK headrace_dep_uring TESTS uring_engine_test.cc)
 #
-# Every part's row goes into a table that src/<kind>/registry.cc includes, in the order of the add_subdirectory lines:
-# no static constructors, no forced references, and the list of parts is a file one can read in the build folder.
+# Each part adds a row to a table that src/<kind>/registry.cc includes, in the order of the add_subdirectory lines. This needs
+# no static constructors and no forced references, and the list of parts is a readable file in the build folder.
 set(HEADRACE_KINDS io device http store codec)
 
-# SINGLE_THREADED_TESTS are not run under ThreadSanitizer, which has nothing to see in them.
+# SINGLE_THREADED_TESTS are left out under ThreadSanitizer, which cannot find anything in them.
 function(headrace_layer name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK;TESTS;SINGLE_THREADED_TESTS" ${ARGN})
   add_library(headrace_${name} OBJECT ${arg_SOURCES})
@@ -23,13 +23,13 @@ function(headrace_layer name)
   headrace_collect_tests(SINGLE_THREADED ${arg_SINGLE_THREADED_TESTS})
 endfunction()
 
-# HEADRACE_BATCH sources are compiled as one: most of what compiling takes goes into headers that they share. CMake's own unity
-# builds name sources by absolute paths, so that the compiler's cache would serve no other clone.
+# Compiles HEADRACE_BATCH sources as one, since headers that they share take most of the compile time. CMake's own unity
+# builds refer to sources by absolute paths, which would prevent other clones from using the compiler's cache.
 function(headrace_batch_sources target)
   if(HEADRACE_BATCH)
-    # A class with members of the unnamed namespace looks like a header's to the compiler then.
+    # When included in a source, a class with members from an unnamed namespace looks to the compiler as if it were in a header.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
-    # Later: when the sources have their properties.
+    # Deferred until the sources have their properties.
     cmake_language(EVAL CODE "cmake_language(DEFER CALL headrace_join_sources ${target})")
   endif()
 endfunction()
@@ -72,13 +72,13 @@ function(headrace_target_defaults target)
   target_link_libraries(${target} PRIVATE headrace_flags nlohmann_json::nlohmann_json Threads::Threads)
 endfunction()
 
-# ROWS is the initialiser of the row after its MAKE functions, as the kind's row struct has them.
-# UNDER_TEST, of a store: a header x_under_test.h, whose x_under_test() tells suites how such a store is filled.
-# SEED_CONFIG, of a codec: a header x_seed_config.h, whose x_seed_config() gives the configuration of a seed, where {} is none.
-# DEVICE_CODE_TESTS are those that include tests/support/cuda_on_cpu.h. A codec's tests are single-threaded.
-# TEST_LINK names libraries that only tests need, such as a reference implementation to compare with.
+# ROWS: initialiser of the row after its MAKE functions, in the form of the kind's row struct.
+# UNDER_TEST, for a store: a header x_under_test.h, whose x_under_test() tells test suites how to fill such a store.
+# SEED_CONFIG, for a codec: a header x_seed_config.h, whose x_seed_config() returns a seed's configuration, if it is not {}.
+# DEVICE_CODE_TESTS: tests that include tests/support/cuda_on_cpu.h. A codec's tests are single-threaded.
+# TEST_LINK: libraries for tests only, such as a reference implementation to compare with.
 function(headrace_plugin name)
-  # PARSE_ARGV keeps the semicolons of a C++ declaration from splitting it into list elements.
+  # PARSE_ARGV keeps semicolons in C++ declarations from splitting them into list elements.
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "KIND;UNDER_TEST;SEED_CONFIG" "ROWS;DECLARE;SOURCES;LINK;TESTS;SINGLE_THREADED_TESTS;DEVICE_CODE_TESTS;TEST_LINK")
   if(NOT arg_KIND IN_LIST HEADRACE_KINDS)
     message(FATAL_ERROR "headrace_plugin(${name}): KIND must be one of ${HEADRACE_KINDS}")
@@ -94,7 +94,7 @@ function(headrace_plugin name)
   foreach(declaration IN LISTS arg_DECLARE)
     set_property(GLOBAL APPEND_STRING PROPERTY HEADRACE_DECLARE_${arg_KIND} "${declaration}\n")
   endforeach()
-  # For tests/support: a table of what the headers define.
+  # For tests/support: a table of the functions that the headers define.
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   get_filename_component(row ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   foreach(table IN ITEMS UNDER_TEST SEED_CONFIG)
@@ -116,14 +116,14 @@ function(headrace_plugin name)
   set_property(GLOBAL APPEND PROPERTY HEADRACE_PARTS "${arg_KIND}/${name}")
 endfunction()
 
-# A codec's device code, compiled into the CUDA plug-in: headrace_gpu_codec(lz4 SOURCES lz4_stage.cu
-#   MAKE headrace::codec::gpu::make_lz4_stage). Nothing happens in a build without CUDA.
+# Compiles a codec's device code into the CUDA plug-in: headrace_gpu_codec(lz4 SOURCES lz4_stage.cu
+#   MAKE headrace::codec::gpu::make_lz4_stage). Does nothing in a build without CUDA.
 function(headrace_gpu_codec name)
   cmake_parse_arguments(arg "" "MAKE" "SOURCES;TESTS" ${ARGN})
   if(NOT HEADRACE_CUDA_ENABLED)
     return()
   endif()
-  # Without SOURCES the code is another codec's.
+  # Without SOURCES, the code belongs to another codec.
   if(arg_SOURCES)
     list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
     target_sources(headrace_cuda PRIVATE ${arg_SOURCES})
@@ -142,7 +142,7 @@ function(headrace_collect_gpu_tests)
   endforeach()
 endfunction()
 
-# Once all codecs are declared.
+# Call after all codecs are declared.
 function(headrace_finish_gpu_codecs)
   if(NOT HEADRACE_CUDA_ENABLED)
     return()
@@ -155,7 +155,7 @@ function(headrace_finish_gpu_codecs)
   target_include_directories(headrace_cuda PRIVATE ${PROJECT_BINARY_DIR}/generated ${PROJECT_SOURCE_DIR})
 endfunction()
 
-# Tests of layers and parts are declared beside their sources, before the library is complete; they are created later.
+# Tests of layers and parts are declared beside their sources, before the library is complete, and are created later.
 function(headrace_collect_tests)
   cmake_parse_arguments(arg "SINGLE_THREADED" "" "" ${ARGN})
   set(list HEADRACE_COLLECTED_TESTS)
@@ -193,7 +193,7 @@ function(headrace_add_collected_tests)
   endforeach()
 endfunction()
 
-# Whether a test with these labels is to be built.
+# Whether tests with these labels are built.
 function(headrace_label_wanted out)
   set(wanted ON)
   if(HEADRACE_TEST_LABELS)
@@ -207,23 +207,23 @@ function(headrace_label_wanted out)
   set(${out} ${wanted} PARENT_SCOPE)
 endfunction()
 
-# For an executable that runs device code as coroutines (tests/support/cuda_on_cpu.h).
+# For executables that run device code as coroutines (tests/support/cuda_on_cpu.h).
 function(headrace_runs_device_code target)
-  # At -O3 GCC unrolls a warp's loops beyond their bounds and then warns of what it made.
+  # At -O3 GCC unrolls a warp's loops past their bounds and then warns about the result.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds>)
   if(HEADRACE_FUZZ)
     target_compile_options(${target} PRIVATE -O2)
   endif()
   if(HEADRACE_SANITIZE AND NOT HEADRACE_FUZZ)
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # it is most of what its tests take
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)  # device code takes most of its tests' time
   endif()
   if(HEADRACE_SANITIZE MATCHES address)
-    # Checking for use after return maps a second stack for every coroutine: forty times slower.
+    # Use-after-return detection maps a second stack per coroutine, which is forty times slower.
     target_compile_options(${target} PRIVATE $<IF:$<CXX_COMPILER_ID:GNU>,--param=asan-use-after-return=0,-fsanitize-address-use-after-return=never>)
   endif()
 endfunction()
 
-# For code that tests other code: it takes longer to compile than to run.
+# For test code, which takes longer to compile than to run.
 function(headrace_test_code target)
   if(HEADRACE_QUICK_BUILD)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
@@ -233,7 +233,7 @@ function(headrace_test_code target)
   endif()
 endfunction()
 
-# The steps of headrace_test, which has the arguments.
+# Part of headrace_test; uses its arguments.
 macro(headrace_test_program program source)
   add_executable(${program} ${source})
   headrace_target_defaults(${program})
@@ -254,14 +254,15 @@ macro(headrace_test_program program source)
   endif()
 endmacro()
 
-# Sets program: that of a folder's tests that are alike (tests/support/batch_main.cc). Its sources are compiled
-# HEADRACE_BATCH as one: most of what compiling a test takes goes into headers.
+# Sets `program` to the common program of a folder's similar tests (tests/support/batch_main.cc). Its sources are compiled
+# in batches of HEADRACE_BATCH, since shared headers take most of a test's compile time.
 macro(headrace_batched_program)
   get_filename_component(program ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   if(CMAKE_CURRENT_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
     set(program part)
   endif()
-  # A test gets no library that puts something in the place of the C library's, or starts something, that it did not ask for.
+  # Groups tests by the libraries they request, so that no test links a library that interposes C library functions, or starts
+  # something, without requesting it.
   set(own ${arg_LINK})
   list(FILTER own EXCLUDE REGEX "^headrace_(dep_|cli_parts)")
   foreach(trait IN ITEMS DEVICE_CODE SINGLE_THREADED UNSANITIZED)
@@ -276,7 +277,7 @@ macro(headrace_batched_program)
   if(NOT TARGET ${program})
     headrace_test_program(${program} ${PROJECT_SOURCE_DIR}/tests/support/batch_main.cc)
     target_compile_definitions(${program} PRIVATE HEADRACE_TEST_PROGRAM="${program}")
-    # A class in an unnamed namespace looks like a header's to the compiler there.
+    # In a batch, a class in an unnamed namespace looks to the compiler as if it were in a header.
     target_compile_options(${program} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
     cmake_language(EVAL CODE "cmake_language(DEFER CALL headrace_write_batches ${program})")
   endif()
@@ -299,21 +300,23 @@ function(headrace_write_batches program)
 endfunction()
 
 # headrace_test(file.cc LABELS unit [LINK ...] [SOURCES ...] [TIMEOUT 120] [DEVICE_CODE] [SINGLE_THREADED] [ALONE] [CUFILE] [WAITS]
-# [FIGURES] [BYTES]): one ctest entry, and <build>/tests/file to start by hand. DEVICE_CODE: it includes tests/support/cuda_on_cpu.h (`long`).
-# SINGLE_THREADED: nothing for ThreadSanitizer. BYTES: its threads do what those of other tests do, with other bytes: ThreadSanitizer's
-# build has not got it either. FIGURES: it counts and times, which a sanitizer changes: no sanitizer's build has it.
-# ALONE: a program of its own even where HEADRACE_BATCH joins tests, for one that has what a program has once: a main() or malloc()
-# of its own, include folders, a macro that headers look for, cases that stand in a header. CUFILE: the engine gds uses
-# libcufile.so.0 of this build. WAITS: it does little but wait, for the kernel or for time to pass; such a test takes one of
-# ctest's slots, all others take two, so that tests that work keep the processors meanwhile. A test that does not ask whether
-# AddressSanitizer is there has the label `sanitized` beside its own: every case of it runs there.
+# [FIGURES] [BYTES]): adds one ctest entry, and <build>/tests/file to run by hand.
+# DEVICE_CODE: includes tests/support/cuda_on_cpu.h (label `long`).
+# SINGLE_THREADED: ThreadSanitizer's build omits it.
+# BYTES: its threads do the same as those of other tests, on other bytes; ThreadSanitizer's build omits it.
+# FIGURES: counts and times, which sanitizers distort; all sanitizer builds omit it.
+# ALONE: a separate program even if HEADRACE_BATCH joins tests. For tests with things that exist once per program: main(), malloc(),
+# include folders, a macro that headers check, test cases in a header.
+# CUFILE: the engine gds uses this build's libcufile.so.0.
+# WAITS: mostly waits for the kernel or for time to pass. It takes one ctest slot; all others take two, to keep the processors busy.
+# A test that does not check for AddressSanitizer has the additional label `sanitized`: all its cases run there.
 function(headrace_test source)
   cmake_parse_arguments(arg "DEVICE_CODE;SINGLE_THREADED;ALONE;CUFILE;WAITS;FIGURES;BYTES" "TIMEOUT" "LABELS;LINK;SOURCES" ${ARGN})
   headrace_label_wanted(wanted ${arg_LABELS})
   if(NOT wanted)
     return()
   endif()
-  # Coroutines switch stacks behind ThreadSanitizer's back, and without threads it has nothing to see.
+  # Coroutines switch stacks unknown to ThreadSanitizer, and without threads it cannot find anything.
   if((arg_DEVICE_CODE OR arg_SINGLE_THREADED OR arg_BYTES) AND HEADRACE_SANITIZE MATCHES thread)
     return()
   endif()
@@ -352,7 +355,7 @@ function(headrace_test source)
   target_sources(${program} PRIVATE ${arg_SOURCES})
   target_link_libraries(${program} PRIVATE ${arg_LINK})
   add_test(NAME ${name} COMMAND ${executable})
-  # Many times what they take: the machine may have other work.
+  # Many times the usual duration, because the machine may have other load.
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 200)
     if(arg_DEVICE_CODE)
@@ -365,14 +368,14 @@ function(headrace_test source)
   set(slots 2)
   set(cost ${arg_TIMEOUT})
   if(arg_FIGURES)
-    # Less beside it. Four slots are free together when ctest begins, then not before all others have ended.
+    # Less runs beside it. Four slots are free together when ctest starts, and then only after all other tests have ended.
     set(slots 4)
     math(EXPR cost "100 * ${cost}")
   elseif(arg_WAITS)
     set(slots 1)
     math(EXPR cost "10 * ${cost}")
   endif()
-  # COST: those that are given most time begin first, so that none of them is alone at the end.
+  # COST: tests with long timeouts start first, so that none of them runs alone at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} COST ${cost} PROCESSORS ${slots} SKIP_RETURN_CODE 77
     ENVIRONMENT "HEADRACE_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib;HEADRACE_BIN_DIR=${PROJECT_BINARY_DIR}/bin;HEADRACE_SOURCE_DIR=${PROJECT_SOURCE_DIR};HEADRACE_PLACEMENT_FILE=off")
   if(arg_FIGURES)
@@ -384,7 +387,7 @@ function(headrace_test source)
   endif()
 endfunction()
 
-# HEADER in the build's folder `generated`: what headers of parts say by headrace_plugin(... TABLE header).
+# Writes HEADER to the folder `generated`: the contributions of parts by headrace_plugin(... TABLE header).
 function(headrace_write_test_table table header)
   get_property(includes GLOBAL PROPERTY HEADRACE_${table}_INCLUDES)
   get_property(rows GLOBAL PROPERTY HEADRACE_${table}_ROWS)
@@ -396,7 +399,7 @@ function(headrace_finish_library)
   foreach(kind IN LISTS HEADRACE_KINDS)
     get_property(rows GLOBAL PROPERTY HEADRACE_ROWS_${kind})
     get_property(declarations GLOBAL PROPERTY HEADRACE_DECLARE_${kind})
-    # The rows become one macro body: continuation lines.
+    # All rows form one macro body, so newlines become continuation lines.
     string(REPLACE "\n" " \\\n" body "${rows}")
     file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/builtin_${kind}.inc
          CONTENT "// Generated: the parts enabled in this build, in order of preference.\n@declarations@#define HEADRACE_BUILTIN_ROWS \\\n@body@\n" @ONLY)
@@ -417,28 +420,28 @@ function(headrace_finish_library)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(headrace PRIVATE ${link} headrace_flags Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(headrace PUBLIC cxx_std_20)
-  # Programs built against one minor version run with that one only, as long as the major version is 0.
+  # While the major version is 0, programs require the minor version they were built against.
   set(so_version ${PROJECT_VERSION_MAJOR})
   if(so_version EQUAL 0)
     set(so_version 0.${PROJECT_VERSION_MINOR})
   endif()
   set_target_properties(headrace PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${so_version})
   if(BUILD_SHARED_LIBS)
-    # Tests reach into the layers, which a shared library hides: shared builds are for users, without developer mode.
+    # Tests use the layers, which a shared library hides: shared builds are for users, without developer mode.
     target_link_options(headrace PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map
                         -Wl,--exclude-libs,ALL)
     set_property(TARGET headrace PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cmake/headrace.map)
   endif()
 endfunction()
 
-# libcufile.so.0. In a folder of its own: a program gets it by being pointed there, never by chance.
+# libcufile.so.0. In its own folder, so that programs use it only if they are directed to it.
 function(headrace_finish_cufile)
   add_library(headrace_cufile SHARED $<TARGET_OBJECTS:headrace_cufile_objects>)
-  add_library(headrace::cufile ALIAS headrace_cufile)  # as the installed package calls it
+  add_library(headrace::cufile ALIAS headrace_cufile)  # the name in the installed package
   target_include_directories(headrace_cufile INTERFACE ${PROJECT_SOURCE_DIR}/include/cufile)
   set(map ${PROJECT_SOURCE_DIR}/src/cufile/cufile.map)
   if(BUILD_SHARED_LIBS)
-    # The shared headrace hides what is needed.
+    # The shared headrace library hides the symbols it needs.
     get_property(objects GLOBAL PROPERTY HEADRACE_OBJECTS)
     foreach(object IN LISTS objects)
       target_sources(headrace_cufile PRIVATE $<TARGET_OBJECTS:${object}>)
@@ -447,7 +450,7 @@ function(headrace_finish_cufile)
     target_link_libraries(headrace_cufile PRIVATE headrace)
   endif()
   target_link_libraries(headrace_cufile PRIVATE headrace_deps headrace_flags)
-  # Stays loaded: its threads and the ends of a program's threads run its code after a dlclose().
+  # Never unloaded: its threads, and thread exits of the program, run its code after a dlclose().
   target_link_options(headrace_cufile PRIVATE -Wl,--version-script=${map} -Wl,--exclude-libs,ALL -Wl,-z,nodelete
                       -Wl,--gc-sections)
   if(NOT HEADRACE_SANITIZE AND NOT HEADRACE_FUZZ)
@@ -457,7 +460,7 @@ function(headrace_finish_cufile)
                         LINKER_LANGUAGE CXX)
   if(PROJECT_IS_TOP_LEVEL)
     set_target_properties(headrace_cufile PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/cufile)
-    # As installed: beside the library, and below the folder of the command line tool.
+    # The installed layout: beside the library, and below the folder of the command line tool.
     file(COPY ${PROJECT_SOURCE_DIR}/src/cufile/cufile.json DESTINATION ${PROJECT_BINARY_DIR}/lib/cufile)
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
     file(CREATE_LINK ../lib/cufile ${PROJECT_BINARY_DIR}/bin/cufile SYMBOLIC)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes one C++ source that holds several tests, so that what they include is compiled once.
+"""Writes one C++ source that includes several tests, so that shared headers are compiled once.
 
   batch_sources.py OUTPUT SOURCE...
 
-Each source's unnamed namespaces lie in a namespace with the source's name: names that two tests share do not meet.
-Messages, debuggers and googletest still name the source and its line. Paths are as seen from the working directory, the
-build folder, so that the compiler's cache serves other clones."""
+Each source's unnamed namespaces are placed in a namespace named after the source, so that equal names do not conflict.
+Messages, debuggers and googletest still show the original file and line. Paths are relative to the working directory, which is the
+build folder, so that other clones can use the compiler's cache.
+"""
 import os
 import pathlib
 import re

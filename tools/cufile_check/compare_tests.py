@@ -1,7 +1,7 @@
-"""Which tests pass with NVIDIA's library and not with ours: compare_tests.py OURS.xml THEIRS.xml
+"""Lists tests that pass with NVIDIA's library but not with headrace's: compare_tests.py OURS.xml THEIRS.xml
 
-Reads what pytest --junitxml wrote. One line a test that differs, then a line of counts. Ends with 0 if tests pass with
-ours and among them all that pass with theirs, with 1 if not, with 2 if theirs could not be read.
+Reads the output of pytest --junitxml. Prints one line per differing test, then a line of counts. Exits with 0 if tests
+pass with ours, including all that pass with theirs; 1 if not; 2 if theirs could not be read.
 """
 
 import collections
@@ -16,10 +16,10 @@ def outcomes(path):
         for child in case:
             if child.tag in ("failure", "error"):
                 outcome = "failed"
-            elif child.tag == "skipped":  # expected failures, too
+            elif child.tag == "skipped":  # includes expected failures
                 outcome = child.get("type", "").rpartition(".")[2] or "skipped"
         name = case.get("classname", "") + "::" + case.get("name", "")
-        # A test may be listed twice, when what comes after it fails.
+        # pytest lists a test twice if its teardown fails.
         found[name] = outcome if found.get(name, "passed") == "passed" else found[name]
     return found
 

@@ -1,6 +1,6 @@
-"""What loading one storage through torch.cuda.gds takes, the file cached: torch_load.py FILE NAME [BYTES]
+"""Measures loading one storage through torch.cuda.gds from the page cache: torch_load.py FILE NAME [BYTES]
 
-Prints one JSON object a line: the first load, which starts the library, and the median of the later ones.
+Prints one JSON object per line: the first load, which initialises the library, and the median of later loads.
 """
 
 import json
@@ -15,7 +15,7 @@ from torch.cuda import gds
 LOADS = 5
 path, name = sys.argv[1:3]
 size = min(int(sys.argv[3]) if len(sys.argv) > 3 else 1 << 30, os.path.getsize(path))
-with open(path, "rb") as plain:  # into the page cache
+with open(path, "rb") as plain:  # fills the page cache
     while plain.read(64 << 20):
         pass
 storage = torch.empty(size, dtype=torch.uint8, device="cuda").untyped_storage()

@@ -1,4 +1,4 @@
-"""Storages of several sizes to a file and back through torch.cuda.gds: torch_round_trip.py FOLDER"""
+"""Writes storages of several sizes to a file and reads them back through torch.cuda.gds: torch_round_trip.py FOLDER"""
 
 import os
 import sys
@@ -10,7 +10,7 @@ path = os.path.join(sys.argv[1], "torch.bin")
 SIZES = (4096, 4 << 20, 256 << 20)
 for size in SIZES:
     source = torch.randint(0, 255, (size,), dtype=torch.uint8, device="cuda")
-    torch.cuda.synchronize()  # calls are not ordered behind streams
+    torch.cuda.synchronize()  # calls are not ordered after work on streams
     file = gds.GdsFile(path, os.O_CREAT | os.O_RDWR)
     gds.gds_register_buffer(source.untyped_storage())
     file.save_storage(source.untyped_storage(), 0)

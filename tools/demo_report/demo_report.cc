@@ -1,9 +1,9 @@
-// headrace_demo: reads every array of the given stores and compares each with a manifest of SHA-256 sums.
+// headrace_demo: reads every array of the given stores and compares it with a manifest of SHA-256 sums.
 //
 //   headrace_demo [--device NAME] [--engine NAME] --manifest FILE STORE...
 //
-// The manifest was written from bytes on which two other Zarr implementations agree. Exit status: 0 all arrays equal,
-// 1 an array differs or cannot be read, 2 wrong usage.
+// The manifest holds sums on which two other Zarr implementations agree. Exit status: 0 all arrays are equal, 1 an
+// array differs or cannot be read, 2 wrong usage.
 #include <headrace/array.h>
 
 #include <chrono>
@@ -76,7 +76,7 @@ Manifest load_manifest(const std::string& file, std::string& readers) {
   return manifest;
 }
 
-// Reads the whole array onto the device and back to host memory.
+// Reads the whole array onto the device, and copies it to host memory.
 Status read_all(const headrace::Array& array, const headrace::Device& device, std::vector<std::byte>& bytes,
                 headrace::Stats& stats) {
   const headrace::ArrayInfo& info = array.info();
@@ -220,7 +220,7 @@ int main_checked(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return main_checked(argc, argv);
-  } catch (const std::exception& exception) {  // the manifest is not what it should be
+  } catch (const std::exception& exception) {  // the manifest is malformed
     std::fprintf(stderr, "headrace_demo: %s\n", exception.what());
     return 1;
   }

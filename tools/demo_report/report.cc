@@ -15,7 +15,7 @@ std::string three_digits(double value, const char* unit) {
   return text.data();
 }
 
-// A rate says of what; for a few bytes it would only say how long a call takes, so there is none.
+// The rate names the bytes it counts. It is omitted for a few bytes, where it would only reflect call overhead.
 std::string stage(const char* name, double seconds, std::uint64_t bytes, const char* of_what) {
   std::string text = std::string(name) + " " + human_seconds(seconds);
   if (bytes >= 65536 && seconds > 0) {

@@ -1,4 +1,4 @@
-// Text of the demo report: numbers with their units and names, and the stages of a read.
+// Formats the demo report: numbers with units and names, and the stages of a read.
 #pragma once
 
 #include <headrace/array.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes codecs/*/seeds: one small file for each shape of stream a codec may meet.
+"""Writes codecs/*/seeds: one small file for each form of stream that a codec may encounter.
 
-Layout of a file: tests/support/codec_seed.h. Files named ok* decode, bad* do not, which the conformance test
-checks.
-Needs numpy and numcodecs. The output is committed, so that no build needs Python: run this again only to add seeds.
+tests/support/codec_seed.h describes the layout of a file. Files named ok* decode, bad* do not; the conformance test
+checks this. Needs numpy and numcodecs. The output is committed so that builds need no Python: run this only to add
+seeds.
 """
 import gzip
 import pathlib
@@ -52,10 +52,11 @@ def blosc():
         codec = numcodecs.Blosc(cname=cname, clevel=level, shuffle=shuffle, blocksize=block, typesize=item)
         return bytes(codec.encode(array)), array.nbytes
 
-    for cname in ("blosclz", "lz4", "lz4hc", "zlib", "zstd"):  # published numcodecs has no snappy
+    for cname in ("blosclz", "lz4", "lz4hc", "zlib", "zstd"):  # numcodecs releases lack snappy
         for shuffle in (0, 1, 2):
             seed("blosc", f"ok_{cname}_{shuffle}", *container(SMOOTH + TEXT, cname, shuffle, 4))
-    # By hand: a literal of 12, copies of each length of offset, a literal whose length is in the next byte.
+    # Written by hand: a literal of 12 bytes, copies with each size of offset, and a literal whose length is in the next
+    # byte.
     snappy = (b"\xa0\x01" + b"\x2chello snappy" + b"\x01\x06" + b"\xee\x0c\x00" + b"\x6f\x0c\0\0\0" +
               b"\xf0\x37" + TEXT[:56])
     body = struct.pack("<II", 20, len(snappy)) + snappy
@@ -89,7 +90,7 @@ def zstd():
     seed("zstd", "ok_two_frames", frame(TEXT) + frame(SMOOTH, 1, True), len(TEXT + SMOOTH))
     seed("zstd", "ok_skippable", skippable + frame(TEXT) + skippable, len(TEXT))
     seed("zstd", "ok_limit", frame(TEXT), len(TEXT) + 10, at_most=True)
-    # One raw block, window instead of content size.
+    # One raw block, with a window size instead of a content size.
     unknown = struct.pack("<IBB", 0xFD2FB528, 0x00, 0x58) + struct.pack("<I", 1 | 5 << 3)[:3] + b"hello"
     seed("zstd", "ok_unknown_size", unknown, 5)
     seed("zstd", "bad_trailing", frame(TEXT) + b"\0", len(TEXT))

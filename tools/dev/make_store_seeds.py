@@ -10,7 +10,7 @@ STAMP = (2020, 1, 1, 0, 0, 0)
 
 
 class Stream(io.RawIOBase):
-    """Cannot seek: zipfile then writes data descriptors."""
+    """Not seekable, so zipfile writes data descriptors."""
 
     def __init__(self):
         self.data = bytearray()

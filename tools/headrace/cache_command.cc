@@ -1,4 +1,4 @@
-// headrace cache: what the directory holds in which remote stores keep what was read, and emptying it.
+// headrace cache: shows and clears the directory in which remote stores cache what they read.
 #include <headrace/disk_cache.h>
 
 #include <CLI/CLI.hpp>

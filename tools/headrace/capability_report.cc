@@ -1,4 +1,4 @@
-// What this build can read, for `headrace info --capabilities`.
+// `headrace info --capabilities`: what this build can read.
 #include <headrace/capabilities.h>
 
 #include <cstdio>
@@ -16,7 +16,7 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 Json capabilities_json(const Capabilities& found) {
-  // Types' names are JSON: a string, or in v3 an object.
+  // Names of types are JSON: a string, or in v3 possibly an object.
   const auto type_name = [](const std::string& text) { return text.empty() ? Json() : Json::parse(text); };
   Json codecs = Json::array(), types = Json::array(), rows = Json::array();
   for (const CodecCapability& codec : found.codecs) {

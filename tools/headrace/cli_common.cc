@@ -16,7 +16,7 @@
 namespace headrace::cli {
 namespace {
 
-// Of metadata documents and of the directory of an archive: what is damaged is not a chunk.
+// Whether the key names a metadata document or an archive's directory, as opposed to a chunk.
 bool is_metadata(const Status& status) {
   const std::string_view key = status.key();
   const std::string_view name = key.substr(key.rfind('/') + 1);
@@ -26,7 +26,7 @@ bool is_metadata(const Status& status) {
   return status.layer() == Layer::kStore;
 }
 
-// What failed was no system call of this machine's.
+// Whether the failure did not come from a local system call.
 bool is_remote(const Status& status) { return status.layer() == Layer::kStore && status.system_error() == 0; }
 
 std::string_view default_advice(const Status& status) {
@@ -74,7 +74,7 @@ std::string format_unit(double value, const char* unit) {
 
 std::string scaled(double bytes, const char* const* units, int count) {
   int i = 0;
-  // 999.5 would print as "1000".
+  // 999.5 would be printed as "1000".
   while (i + 1 < count && bytes >= 999.5) {
     bytes /= 1000;
     ++i;
@@ -150,7 +150,7 @@ Placement placement_of(std::string_view name) {
 
 namespace {
 
-// "auto" and what the parts call themselves.
+// "auto" and the names of the available parts.
 std::vector<std::string> choices(std::vector<std::string> Capabilities::*names) {
   std::vector<std::string> out = {"auto"};
   if (const auto found = capabilities(); found.ok())
@@ -196,7 +196,7 @@ std::optional<Array> open_array(const Store& store, const CommonOptions& options
 }
 
 void print_error(std::string_view what, std::string_view where, std::string_view advice) {
-  // A semicolon separates the three parts, so none stands inside the first two.
+  // Semicolons separate the three parts, so the first two must not contain any.
   const auto part = [](std::string_view text) {
     std::string out = one_line(text);
     std::replace(out.begin(), out.end(), ';', ',');
@@ -275,7 +275,7 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 
 std::string dtype_text(const DataType& dtype) {
   std::string out = dtype.name;
-  // Names of format 2 have the unit in them: "<M8[ns]".
+  // In format 2 the name contains the unit: "<M8[ns]".
   if (!dtype.unit.empty() && out.find('[') == std::string::npos) out += " [" + dtype.unit + "]";
   if (dtype.kind == TypeKind::kStruct) {
     out += " {";
@@ -295,7 +295,7 @@ std::string shown_path(std::string_view path) {
   const std::string_view scheme = path.substr(0, mark);
   const std::string_view rest = path.substr(mark + 3, path.find_first_of("?#") - mark - 3);
   const std::string_view host = rest.substr(0, rest.find('/'));
-  // Of Azure a container stands before the '@'.
+  // In Azure URLs the part before the '@' is a container.
   const bool azure = scheme.starts_with("a");
   const std::size_t at = azure ? std::string_view::npos : host.rfind('@');
   return std::string(scheme) + "://" + std::string(rest.substr(at == std::string_view::npos ? 0 : at + 1));
@@ -314,7 +314,7 @@ std::uint64_t host_memory_bytes() {
   if (pages > 0 && page_bytes > 0) bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::uint64_t limit = 0;
-    if (std::ifstream file(path); file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is no number
+    if (std::ifstream file(path); file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is not a number
   }
   return bytes;
 }
@@ -395,7 +395,7 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
   const auto bytes = [&](const std::string& name, std::uint64_t count) {
     row(name, human_bytes(count) + (count >= 1000 ? " (" + human_count(count) + ")" : ""));
   };
-  // Seconds are summed, so a rate here is that of one thread or, reading, of one request.
+  // Stage times are sums, so a rate here is per thread or, for reading, per request.
   const auto stage = [&](const char* name, double seconds, std::uint64_t count, const char* of) {
     std::string text = human_seconds(seconds);
     if (of != nullptr && count > 0 && seconds > 0) text += ", " + human_rate(count, seconds) + " " + of;
@@ -443,10 +443,10 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
   out += "time by stage (summed over threads, of read over requests in flight)\n";
   stage("plan", stats.plan_seconds, 0, nullptr);
   stage("open", stats.open_seconds, 0, nullptr);
-  // What is mapped or in memory is taken, not read.
+  // Mapped bytes and bytes in memory are not read.
   stage("read", stats.read_seconds, stats.read_bytes - stats.mapped_bytes - stats.memory_bytes, "read by each");
   stage("decode by the CPU", stats.decode_seconds, stats.cpu_decoded_bytes, "decoded per thread");
-  // On a device of its own this is the time for queueing.
+  // On a device, this is only the time for queueing.
   stage("assemble", stats.assemble_seconds, decoder.empty() ? stats.decoded_bytes : 0, "placed per thread");
   if (!decoder.empty()) stage("wait for the device", stats.copy_seconds, 0, nullptr);
   row("wall", human_seconds(stats.wall_seconds) + ", " + human_rate(stats.stored_bytes, stats.wall_seconds) +

@@ -1,4 +1,4 @@
-// What main does: the verbs, the words of an error, the exit code.
+// The main program: verbs, explanations of errors, exit codes.
 #include <headrace/headrace.h>
 
 #include <CLI/CLI.hpp>
@@ -24,8 +24,8 @@ constexpr struct {
               {"index", add_index_command},   {"stats", add_stats_command},
               {"cache", add_cache_command},   {"cufile-run", add_cufile_run_command}};
 
-// The verb that the first word names, or else all of them: to declare the options of all, those of `bench` before all,
-// takes as long as starting the program.
+// Adds only the verb named by the first word if there is one, else all: declaring all options, above all those of
+// `bench`, takes as long as starting the program.
 std::vector<Verb> add_verbs(CLI::App& app, std::string_view word) {
   const auto named = std::ranges::find(kVerbs, word, [](const auto& row) { return row.name; });
   if (named != std::end(kVerbs)) return {named->add(app)};
@@ -34,7 +34,7 @@ std::vector<Verb> add_verbs(CLI::App& app, std::string_view word) {
   return all;
 }
 
-// What is wrong with the command line; of a word that is not known also which one may have been meant.
+// Explains a command-line error; suggests a similar word for an unknown one.
 std::string explain(const CLI::ParseError& error, const CLI::App& app, std::span<const Verb> verbs, int argc,
                     char** argv) {
   const CLI::App* chosen = nullptr;
@@ -48,7 +48,7 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, std::span
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
   const CLI::App& where = chosen != nullptr ? *chosen : app;
-  // In the order they were given; the first that looks like an option is why the others are not understood.
+  // In command-line order. The first word that looks like an option causes the others to be unknown.
   const std::vector<std::string> unknown = where.remaining();
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
@@ -105,7 +105,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const std::exception& error) {
     print_error(error.what(), "headrace", "this is a bug in headrace: please report it with this line");
   }
-  // A report that could not be written is a failure too: `headrace info x > /dev/full`.
+  // An output error is a failure too: `headrace info x > /dev/full`.
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && code == kExitOk) {
     print_error("cannot write the report", "standard output", "free some space or write it elsewhere");
     code = kExitFailed;

@@ -1,4 +1,4 @@
-// headrace cufile-run: runs a program written for cuFile with headrace's libcufile.so.0 in front of any other.
+// headrace cufile-run: runs a cuFile program with headrace's libcufile.so.0 preloaded.
 #include <dirent.h>
 #include <fcntl.h>
 #include <headrace/system.h>
@@ -35,12 +35,13 @@ std::string own_directory() {
   return program.substr(0, program.rfind('/'));
 }
 
-// In the folder cufile below this program's, or beside it: installed, in the build tree and in a Python package alike.
+// Looks in the folder cufile below this program's folder, then beside it. This covers the installed tree, the build
+// tree and the Python package.
 Result<std::string> find_own(const std::string& name) {
   auto found = trusted_path(own_directory() + "/cufile/" + name);
   if (!found.ok() && found.status().code() == Code::kNotFound) found = trusted_path(own_directory() + "/" + name);
   if (!found.ok()) return found;
-  // The name without its version number's last parts: it is what the loader compares.
+  // The loader compares names, so the name without the full version is returned.
   return found->substr(0, found->rfind('/') + 1) + name;
 }
 
@@ -58,9 +59,9 @@ void prepend(const char* name, const std::string& value) {
 [[noreturn]] void exec_program(const CufileRunOptions& options, const std::string& library, const std::string& config,
                                const std::string& reports) {
   prepend("LD_PRELOAD", library);
-  prepend("LD_LIBRARY_PATH", library.substr(0, library.rfind('/')));  // for those who open it by another name
+  prepend("LD_LIBRARY_PATH", library.substr(0, library.rfind('/')));  // for programs that open it by another name
   ::setenv("HEADRACE_CUFILE_REPORT", reports.c_str(), 1);
-  // Some programs use parts of cuFile only where there is a configuration.
+  // Some programs use parts of cuFile only if there is a configuration.
   if (!config.empty() && ::access("/etc/cufile.json", R_OK) != 0) ::setenv("CUFILE_ENV_PATH_JSON", config.c_str(), 0);
   std::vector<char*> arguments;
   for (const std::string& argument : options.command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -81,7 +82,7 @@ struct Report {
   }
 };
 
-// What processes left behind: `loaded` counts those that had the library, whether or not they came to their end.
+// Reads the processes' reports. `loaded` counts processes that loaded the library, even if they did not exit normally.
 std::vector<Report> collect(const std::string& folder, std::size_t& loaded) {
   std::vector<Report> out;
   loaded = 0;
@@ -173,7 +174,7 @@ int run_cufile(const CufileRunOptions& options) {
     return kExitFailed;
   }
   if (!options.quiet) std::fprintf(stderr, "headrace: cufile-run: preloading %s\n", library->c_str());
-  // The program decides what an interrupt from the terminal means.
+  // The program itself handles interrupts from the terminal.
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   struct sigaction interrupt {
@@ -212,7 +213,7 @@ int run_cufile(const CufileRunOptions& options) {
     const auto other = report.values.find("other_library");
     if (other == report.values.end()) continue;
     const std::string what = "process " + report.process + ": " + one_line(other->second);
-    // PyTorch's wheels load every CUDA library of theirs by its path, and are then linked with the one that was there.
+    // PyTorch's wheels load all their CUDA libraries by path, but are linked with the one that was loaded before.
     if (has_calls(report)) {
       std::fprintf(stderr,
                    "headrace: cufile-run: another libcufile was loaded beside headrace's, which got the calls (%s)\n",
@@ -228,7 +229,7 @@ int run_cufile(const CufileRunOptions& options) {
                 "a static or set-user-id program takes no LD_PRELOAD: link it with this library instead");
     return code != 0 ? code : kExitFailed;
   }
-  // Of processes that left no report nobody knows.
+  // Processes without a report may have made calls.
   if (code == 0 && !used && all.size() == loaded) {
     print_error("the program called no cuFile function", options.command[0],
                 "if it should have, check its own settings: many programs use cuFile only where they are told to");

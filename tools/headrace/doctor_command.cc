@@ -1,4 +1,4 @@
-// headrace doctor: what this machine, its limits and its file systems offer to reads, and what will be used.
+// headrace doctor: what this machine, its limits and its file systems offer for reads, and what will be used.
 #include <headrace/system.h>
 
 #include <CLI/CLI.hpp>
@@ -44,7 +44,7 @@ int run_doctor(const DoctorCommandOptions& options) {
   } else {
     std::fputs(doctor_text(*report).c_str(), stdout);
   }
-  // One line, though several paths may be bad: the report has them all.
+  // Prints one error even if several paths are bad: the report lists them all.
   for (const PathReport& path : report->paths) {
     if (path.status.ok()) continue;
     std::fflush(stdout);

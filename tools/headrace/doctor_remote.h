@@ -1,4 +1,4 @@
-// A RemoteReport in words and as JSON.
+// Formats a RemoteReport as text and as JSON.
 #pragma once
 
 #include <headrace/remote_report.h>

@@ -118,7 +118,7 @@ std::string disk_text(const PathReport& path) {
   if (!path.block_model.empty()) out += ", " + path.block_model;
   if (path.queue_depth != 0) out += ", queue of " + human_count(path.queue_depth);
   if (!path.scheduler.empty()) out += ", scheduler " + path.scheduler;
-  // Virtual disks say that they rotate whatever is behind them.
+  // Virtual disks claim to rotate whatever their backing storage is.
   if (path.rotational && path.block_driver != "virtio") out += *path.rotational ? ", rotational" : ", not rotational";
   return out;
 }
@@ -166,7 +166,7 @@ void print_path(DoctorRows& text, const PathReport& path) {
   for (const std::string& warning : path.warnings) text.warning(warning);
 }
 
-// JSON: what is not known is null.
+// JSON with null for unknown values.
 template <class T>
 Json positive(T value) {
   return value > 0 ? Json(value) : Json();

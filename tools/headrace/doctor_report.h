@@ -1,4 +1,4 @@
-// A SystemReport in words and as JSON.
+// Formats a SystemReport as text and as JSON.
 #pragma once
 
 #include <headrace/system.h>
@@ -8,10 +8,10 @@
 
 namespace headrace::cli {
 
-// Aligned rows; lines that tell of something wrong begin with "!".
+// Aligned rows; lines that report a problem start with "!".
 std::string doctor_text(const SystemReport& report);
 
-// One object; what is not known is null. Names end in their unit.
+// One object; unknown values are null. Names end in their unit.
 nlohmann::ordered_json doctor_json(const SystemReport& report);
 
 }  // namespace headrace::cli

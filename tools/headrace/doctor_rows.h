@@ -1,4 +1,4 @@
-// Aligned rows of a report in words.
+// Aligned rows of a text report.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// headrace gen: data for benchmarks and tests, the same for the same seed.
+// headrace gen: generates data for benchmarks and tests, reproducibly from a seed.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -54,7 +54,7 @@ int fail_output(const Status& status, const std::string& place, bool overwrite) 
   return kExitFailed;
 }
 
-// "1,721,1440" -> its numbers; empty where it is no such list.
+// "1,721,1440" -> its numbers; empty if the text is malformed.
 std::vector<std::uint64_t> parse_shape(const std::string& text) {
   std::vector<std::uint64_t> shape;
   for (const std::string& part : CLI::detail::split(text, ',')) {
@@ -67,7 +67,7 @@ std::vector<std::uint64_t> parse_shape(const std::string& text) {
   return shape;
 }
 
-// Only what is a Zarr store may be removed by --overwrite.
+// --overwrite may remove only Zarr stores.
 std::string refuse_to_replace_store(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -78,7 +78,7 @@ std::string refuse_to_replace_store(const std::string& path) {
   return fs::is_empty(path, ignored) ? "" : "it is no Zarr store";
 }
 
-// Only files of a former run.
+// May replace only files of an earlier run.
 std::string refuse_to_replace_files(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -171,7 +171,7 @@ int run_store(GenOptions options) {
   return kExitOk;
 }
 
-// One raw file or many.
+// Writes one raw file or many.
 int run_bytes(const GenOptions& options) {
   const bool many = !options.files.empty();
   const std::string& place = many ? options.files : options.raw;

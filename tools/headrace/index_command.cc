@@ -1,4 +1,4 @@
-// headrace index: makes the decode indices of an array, beside its store.
+// headrace index: builds the decode indices of an array and writes them beside its store.
 #include <headrace/decode_index.h>
 
 #include <CLI/CLI.hpp>
@@ -20,8 +20,8 @@ struct IndexCommandOptions : CommonOptions {
   bool check = false;
 };
 
-// Beside the store, not in it: above the outermost group, "era5.zarr.hrindex/t2m" for "era5.zarr/t2m". Empty for stores
-// that are no directories.
+// Beside the store, not in it: above the outermost group, "era5.zarr.hrindex/t2m" for "era5.zarr/t2m". Empty if the
+// store is not a directory.
 std::string default_directory(const std::string& path) {
   const auto local = local_directory(path);
   if (!local) return "";

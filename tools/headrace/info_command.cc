@@ -1,4 +1,4 @@
-// headrace info: what a store holds, from its metadata.
+// headrace info: shows the content of a store, from its metadata.
 #include <headrace/capabilities.h>
 #include <sys/stat.h>
 
@@ -15,15 +15,15 @@
 namespace headrace::cli {
 namespace {
 
-// Sizes of the objects under a directory, metadata documents left out.
+// Total size of the objects under a directory, excluding metadata documents.
 struct StoredSize {
   std::uint64_t bytes = 0, objects = 0;
   bool known = false;
   std::string why_not;
 };
 
-// Where the relative paths of a reference file begin, from "reference:///folder/file.json/node?root=...": its own
-// folder, whatever the root. Empty: it is none.
+// The folder that relative paths in a reference file refer to: for "reference:///folder/file.json/node?root=...", the
+// file's own folder, whatever the root. Empty for other stores.
 std::string folder_of_references(const std::string& path) {
   constexpr std::string_view kScheme = "reference://";
   if (path.compare(0, kScheme.size(), kScheme) != 0) return {};
@@ -75,7 +75,7 @@ StoredSize stored_size(const std::string& path) {
   return size;
 }
 
-// Names of the codecs that cost no pass over the bytes.
+// Names of the codecs that need no pass over the bytes.
 std::vector<std::string> codecs_without_pass() {
   std::vector<std::string> out;
   if (const auto found = capabilities(); found.ok()) {
@@ -105,7 +105,7 @@ std::string joined(const std::vector<std::string>& names) {
   return one_line(out);
 }
 
-// Into the object of the array's node.
+// Adds to the JSON object of the array's node.
 void add_array(Json& json, const ArrayInfo& info) {
   const bool variable = info.dtype.is_variable_length();
   Json names, codecs = Json::array();
@@ -129,7 +129,7 @@ void add_array(Json& json, const ArrayInfo& info) {
                {"lenient", info.lenient_uses}});
 }
 
-// `attributes`: as the library gives them, which parsed them itself.
+// `attributes`: valid JSON from the library, or empty.
 Json attributes_of(const std::string& attributes) {
   return attributes.empty() ? Json::object() : Json::parse(attributes);
 }
@@ -220,7 +220,7 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
   }
 }
 
-// How many of the shown nodes lie above `path`.
+// Number of shown nodes that are ancestors of `path`.
 std::size_t parents_among(const std::set<std::string_view>& shown, std::string_view path) {
   std::size_t parents = 0;
   for (std::size_t at = path.find('/'); at != std::string_view::npos; at = path.find('/', at + 1)) {

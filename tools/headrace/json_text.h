@@ -1,4 +1,4 @@
-// The JSON that the tool writes is nlohmann's; members keep the order in which they were given.
+// JSON output by nlohmann::json; members keep their insertion order.
 #pragma once
 
 #include <cstdio>
@@ -10,12 +10,12 @@ namespace headrace::cli {
 
 using Json = nlohmann::ordered_json;
 
-// In one line, without a newline. Bytes that are not UTF-8 become U+FFFD, numbers that are not finite null.
+// On one line, without a newline. Invalid UTF-8 becomes U+FFFD, non-finite numbers become null.
 inline std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 inline void print_json(const Json& json, FILE* to = stdout) { std::fputs((json_text(json) + "\n").c_str(), to); }
 
-// Null for what is not known.
+// Null for an unknown value.
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();

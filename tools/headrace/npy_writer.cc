@@ -69,7 +69,7 @@ std::string npy_descr(const DataType& dtype) {
       return number('|', 'V', bytes);
     case TypeKind::kString:
     case TypeKind::kVariableBytes:
-      return "'|O'";  // not written: NumPy would want pickles
+      return "'|O'";  // never written, because NumPy would expect pickles
     case TypeKind::kStruct:
       break;
   }

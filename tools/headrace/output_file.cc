@@ -18,12 +18,12 @@
 namespace headrace::cli {
 namespace {
 
-// What the signal handler removes: fixed buffers, since nothing may be allocated or freed there.
+// A file that the signal handler removes. Fixed buffers, because the handler must not allocate or free.
 struct Guard {
   char path[4096];
   volatile std::sig_atomic_t set = 0;
 };
-Guard g_guards[4];  // -o, --report and --trace at once
+Guard g_guards[4];  // -o, --report and --trace may be open at the same time
 
 void remove_temporary(int signal) {
   for (const Guard& guard : g_guards) {
@@ -33,7 +33,7 @@ void remove_temporary(int signal) {
   std::raise(signal);
 }
 
-// The number of the guard, -1 where there is none left.
+// Returns the guard's index; -1 if none is free.
 int guard_temporary(const std::string& path) {
   Guard* guard = std::find_if(std::begin(g_guards), std::end(g_guards), [](const Guard& g) { return g.set == 0; });
   if (guard == std::end(g_guards) || path.size() >= sizeof(guard->path)) return -1;
@@ -45,9 +45,9 @@ int guard_temporary(const std::string& path) {
   return static_cast<int>(guard - g_guards);
 }
 
-// What `path` names once no symbolic link is left; the file itself need not exist.
+// The path with all symbolic links resolved; the file itself need not exist.
 Result<std::string> behind_links(std::string path) {
-  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  constexpr int kMostLinks = 40;  // the kernel's limit
   for (int i = 0; i < kMostLinks; ++i) {
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
@@ -90,7 +90,7 @@ Status OutputFile::open(const std::string& path) {
   struct stat info {};
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) return failure("cannot write the output", EISDIR);
-  // What an open descriptor's name stands for is written to as it is; /dev/shm is a file system like others.
+  // Paths of open descriptors are written directly, not replaced; /dev/shm is an ordinary file system.
   const bool descriptor =
       (path.rfind("/dev/", 0) == 0 && path.rfind("/dev/shm/", 0) != 0) || path.rfind("/proc/", 0) == 0;
   if (exists && (!S_ISREG(info.st_mode) || descriptor)) {
@@ -100,10 +100,10 @@ Status OutputFile::open(const std::string& path) {
     return {};
   }
   if (exists) {
-    // A file that may not be written is not replaced either, although the directory would allow it.
+    // A read-only file is not replaced, even if the directory's permissions allow it.
     if (::access(path.c_str(), W_OK) != 0) return failure("cannot write the output", errno);
   }
-  // Through a symbolic link, the file it names is replaced or made, not the link.
+  // For a symbolic link, replaces or creates its target, not the link.
   HEADRACE_TRY_ASSIGN(path_, behind_links(path));
   const std::string candidate = path_ + ".headrace-" + std::to_string(::getpid()) + ".tmp";
   fd_ = ::open(candidate.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -111,7 +111,7 @@ Status OutputFile::open(const std::string& path) {
   owns_fd_ = true;
   temporary_ = candidate;
   guard_ = guard_temporary(temporary_);
-  // Best effort: a file system without modes is no reason to fail.
+  // Best effort: some file systems have no modes.
   if (exists && ::fchmod(fd_, info.st_mode & 07777) != 0) errno = 0;
   return {};
 }
@@ -155,7 +155,7 @@ Status OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> byt
 
 Status OutputFile::commit() {
   if (owns_fd_) {
-    // Network file systems report a full disk here.
+    // Network file systems report a full disk on close().
     const int fd = std::exchange(fd_, -1);
     if (::close(fd) != 0) return failure("cannot write the output", errno);
   }

@@ -1,8 +1,7 @@
-// OutputFile: where `headrace read -o` writes.
+// OutputFile: the output of `headrace read -o`.
 //
-// A regular file appears under its name only when complete: the bytes go to a temporary file beside it, which is
-// removed on any failure, including an interrupt. "-", devices, pipes and everything else that is not a regular file
-// are written directly.
+// A regular file appears under its name only when it is complete: bytes go to a temporary file in the same folder,
+// which is removed on failure or interrupt. "-", devices, pipes and other non-regular files are written directly.
 #pragma once
 
 #include <headrace/status.h>
@@ -23,13 +22,13 @@ class OutputFile {
 
   Status open(const std::string& path);
   Status write(std::span<const std::byte> bytes);
-  // Whether write_at() may be used: a regular file is written.
+  // Whether write_at() may be used: true for a regular file.
   bool any_order() const noexcept { return !temporary_.empty(); }
-  // Fails where a regular file of that size cannot fit the file system as it is now.
+  // Fails if a regular file of that size does not fit the file system's free space.
   Status check_room(std::uint64_t bytes) const;
-  // At an offset of the file, which write() knows nothing of.
+  // Writes at an offset of the file, independently of write().
   Status write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Makes the file visible under its name. Without it, destruction leaves nothing behind.
+  // Makes the file visible under its name. Without commit(), destruction removes it.
   Status commit();
 
  private:
@@ -37,7 +36,7 @@ class OutputFile {
 
   int fd_ = -1;
   bool owns_fd_ = false;
-  int guard_ = -1;                // which of those that an interrupt removes
+  int guard_ = -1;                // index among the files that an interrupt removes
   std::string path_, temporary_;  // temporary_ is empty when written directly
 };
 

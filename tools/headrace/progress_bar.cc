@@ -31,7 +31,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total, const std::str
   }
   char percent[16];
   std::snprintf(percent, sizeof(percent), "%3.0f %%", share * 100);
-  // A line that the terminal wraps could not be written over. What does not fit is left out, the bar first.
+  // A wrapped line could not be overwritten, so parts that do not fit are left out, the bar first.
   const std::size_t columns = terminal_columns(STDERR_FILENO) - 1;
   std::string line = label_ + " " + percent;
   constexpr std::size_t kWidth = 30, kLeast = 8, kFrame = 3;

@@ -1,4 +1,4 @@
-// ProgressBar: one line on stderr, only on a terminal and only for work that takes longer than half a second.
+// ProgressBar: one line on stderr, shown only on a terminal and only for work that takes longer than half a second.
 //
 // Threads: update() from any thread.
 #pragma once
@@ -12,16 +12,16 @@ namespace headrace::cli {
 
 class ProgressBar {
  public:
-  // `always`: not only on a terminal.
+  // `always`: show it even if stderr is no terminal.
   explicit ProgressBar(std::string label, bool always = false);
   ~ProgressBar() { clear(); }
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   bool shows() const noexcept { return shows_; }
-  // `detail` follows the share, where the line has room.
+  // `detail` follows the percentage if the line has room.
   void update(std::uint64_t done, std::uint64_t total, const std::string& detail = {});
-  // Wipes the line, so that what is printed next starts clean.
+  // Erases the line, so that later output starts on a clean line.
   void clear();
 
  private:

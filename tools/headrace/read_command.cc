@@ -1,4 +1,4 @@
-// headrace read: an array, or a part of one, into device memory; from there into a file or a hash.
+// headrace read: reads an array, or part of one, into device memory, and from there to a file or a hash.
 #include <headrace/device.h>
 #include <headrace/selection.h>
 
@@ -40,7 +40,7 @@ struct ReadCommandOptions : CommonOptions {
 
 constexpr std::size_t kMaxPointAxes = 64;
 
-// Points of a file: one a line, a coordinate for each dimension, with commas or blanks between them; '#' begins a
+// Reads points from a file: one per line, with a coordinate per dimension separated by commas or blanks; '#' starts a
 // comment.
 Result<Selection> read_points(const std::string& path) {
   const auto wrong = [](std::string message) {
@@ -83,7 +83,7 @@ Result<Selection> read_points(const std::string& path) {
 Result<Selection> chosen_selection(const ReadCommandOptions& options) {
   if (!options.blocks.empty()) return parse_blocks(options.blocks);
   if (options.points.empty()) return parse_selection(options.select);
-  // What has nothing but numbers and their punctuation is no name of a file.
+  // A text that contains only numbers and punctuation is not a file name.
   const bool text = options.points.find_first_not_of("0123456789-, []\t\n\r") == std::string::npos;
   return text ? parse_points(options.points) : read_points(options.points);
 }
@@ -172,7 +172,7 @@ int run_read(const ReadCommandOptions& options) {
                                    options.output.compare(options.output.size() - 4, 4, ".npy") == 0);
   OutputFile output;
   if (!options.output.empty()) {
-    // Opened before the read: an output that cannot be written is not worth reading for.
+    // Opened before the read, so that an unwritable output is reported first.
     if (Status status = output.open(options.output); !status.ok())
       return fail(status, "output", output_advice(status, "-o"));
   }
@@ -185,8 +185,7 @@ int run_read(const ReadCommandOptions& options) {
   ReadDelivery::To to;
   if (!options.output.empty()) to.output = &output;
   if (options.sha256) to.hash = &hash;
-  // What goes on into a file or a hash is read in parts; without that, all of it lies in the device's memory at the
-  // end.
+  // With a file or a hash, the array is read in parts; without, all of it is held in device memory at the end.
   ReadSlabs slabs(info, *selection, *resolved, dtype->item_bytes, to.any() ? options.slab_bytes : UINT64_MAX,
                   to.hash != nullptr || !output.any_order());
   if (device->host_addressable() && slabs.most_bytes() > host_memory_bytes())
@@ -215,7 +214,7 @@ int run_read(const ReadCommandOptions& options) {
   if (status.ok() && to.output != nullptr) status = output.commit();
   if (!status.ok()) return fail(status, "output", output_advice(status, "-o"));
   const Stats& stats = delivery.stats();
-  // Of the whole run. Without an output it is the read's, which has its own clock.
+  // Time of the whole run. Without an output it is the time of the read, which is measured separately.
   const double run_seconds = to.any() ? static_cast<double>(RunReport::now_ns() - begin_ns) * 1e-9 : stats.wall_seconds;
   run_report.end(run_seconds);
   const double seconds = stats.wall_seconds;

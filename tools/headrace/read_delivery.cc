@@ -10,7 +10,7 @@
 namespace headrace::cli {
 namespace {
 
-// Hands the first `bytes` of a buffer to `sink` in order, from wherever it lies.
+// Passes the first `bytes` of a buffer to `sink` in order, copying them from the device if necessary.
 template <class Sink>
 Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t bytes, Sink&& sink) {
   constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
@@ -28,13 +28,13 @@ Status for_each_piece(const Buffer& buffer, const Device& device, std::uint64_t 
   return {};
 }
 
-// Where the runs of consecutive elements of a part lie among those of the whole.
+// Offsets, in the whole result, of the contiguous runs of elements of a part.
 class Runs {
  public:
   Runs(const ReadSlab& slab, std::span<const std::uint64_t> shape, std::uint64_t item_bytes) : slab_(slab) {
     strides_.resize(shape.size());
     std::uint64_t stride = item_bytes;
-    std::size_t within = shape.size();  // the axes from here on are one run
+    std::size_t within = shape.size();  // the axes from here on form one run
     bool whole = true;
     for (std::size_t d = shape.size(); d-- > 0;) {
       strides_[d] = stride;
@@ -61,7 +61,7 @@ class Runs {
  private:
   const ReadSlab& slab_;
   std::vector<std::uint64_t> strides_;
-  std::size_t axes_ = 0;  // that number the runs
+  std::size_t axes_ = 0;  // number of leading axes that index the runs
   std::uint64_t run_bytes_ = 0;
 };
 
@@ -142,7 +142,7 @@ Status ReadDelivery::run(ReadSlabs& slabs, const To& to, std::span<const std::ui
       Status delivered = deliver(slab, buffers_[buffer], slabs.in_order(), shape);
       report_.wrote(begin_ns, slab.bytes);
       if (!delivered.ok()) {
-        if (more && reading.ok()) {  // it still writes into its buffer
+        if (more && reading.ok()) {  // it still writes to its buffer
           reading->cancel();
           (void)reading->wait();
         }

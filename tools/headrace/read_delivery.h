@@ -1,5 +1,5 @@
-// ReadDelivery: an array's elements, part by part, through two buffers into a file and a hash: while one part is
-// written the next is read.
+// ReadDelivery: delivers an array's elements in parts to a file and a hash. It uses two buffers: while one part is
+// written, the next is read.
 #pragma once
 
 #include <headrace/array.h>
@@ -21,18 +21,18 @@ namespace headrace::cli {
 class ReadDelivery {
  public:
   struct To {
-    OutputFile* output = nullptr;  // null: not wanted
-    std::uint64_t offset = 0;      // of the first element in it
+    OutputFile* output = nullptr;  // null: no output
+    std::uint64_t offset = 0;      // of the first element in the output
     Sha256* hash = nullptr;
     bool any() const { return output != nullptr || hash != nullptr; }
   };
   ReadDelivery(const Array& array, const Device& device, DataType dtype, ReadOptions options, RunReport& report);
 
-  // Memory for the parts, before anything is read.
+  // Allocates memory for the parts before anything is read.
   Status allocate(const ReadSlabs& slabs);
-  // All of it. `shape` is the result's.
+  // Delivers all parts. `shape`: of the result.
   Status run(ReadSlabs& slabs, const To& to, std::span<const std::uint64_t> shape, ProgressBar& bar);
-  bool output_failed() const noexcept { return output_failed_; }  // of a run() that failed: else the read did
+  bool output_failed() const noexcept { return output_failed_; }  // why run() failed: true: the output, false: the read
   const Stats& stats() const noexcept { return stats_; }
 
  private:

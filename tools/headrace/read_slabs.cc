@@ -25,14 +25,15 @@ ReadSlabs::ReadSlabs(const ArrayInfo& info, Selection selection, ResolvedSelecti
       item_bytes_(std::max<std::uint64_t>(1, item_bytes)) {
   const std::uint64_t total = decoded_bytes(resolved_.shape, 1).value_or(UINT64_MAX);
   most_bytes_ = product(total, item_bytes_);
-  // What elements of variable length take is not known yet: they may turn out to be too large for one part.
+  // The size of variable-length elements is not known yet and may exceed one part.
   one_ = resolved_.shape.empty() || total == 0 || budget_bytes == UINT64_MAX ||
          (most_bytes_ <= budget_bytes && !variable_);
   if (one_) return;
   if (resolved_.points) {
     axes_.push_back({.count = resolved_.shape[0], .row = 1});
   } else {
-    // Chunks of a shard that is too large are read by themselves. Where they differ in shape, some are decoded twice.
+    // If a shard exceeds the budget, its inner chunks are read individually. If they vary in shape, some are decoded
+    // twice.
     const bool shards = !variable_ && !info.shard_shape.empty() &&
                         decoded_bytes(info.shard_shape, info.dtype.item_bytes).value_or(UINT64_MAX) <= budget_bytes;
     const std::vector<std::uint64_t>& cell = shards ? info.shard_shape : info.chunk_shape;
@@ -85,7 +86,7 @@ void ReadSlabs::choose_parts() {
     axis.most = in_order_ ? 1 : axis.row;
     before = product(before, axis.most);
   }
-  // Lists may name the indices of one chunk any number of times.
+  // Lists may repeat indices of the same chunk any number of times.
   while (product(before, behind(cut_axis_)) > budget) {
     const auto largest = std::max_element(axes_.begin(), axes_.begin() + static_cast<std::ptrdiff_t>(cut_axis_),
                                           [](const Axis& a, const Axis& b) { return a.most < b.most; });
@@ -100,7 +101,7 @@ void ReadSlabs::choose_parts() {
   most_bytes_ = product(cut.most, row_bytes);
 }
 
-// Behind the last element in the cell of element `at`.
+// Returns the position after the last element in the same cell as element `at`.
 std::uint64_t ReadSlabs::end_of_row(const Axis& axis) const {
   if (axis.cell == 0) return axis.count;
   const ResolvedSelection::Dim& dim = resolved_.dims[axis.dim];
@@ -113,7 +114,7 @@ std::uint64_t ReadSlabs::end_of_row(const Axis& axis) const {
   return end;
 }
 
-// The last place up to `to` where a cell begins; `to` where there is none behind `at`.
+// The last start of a cell at or before `to`; `to` itself if there is none after `at`.
 std::uint64_t ReadSlabs::last_boundary(const Axis& axis, std::uint64_t to) const {
   if (axis.cell == 0 || to >= axis.count) return to;
   const ResolvedSelection::Dim& dim = resolved_.dims[axis.dim];
@@ -177,7 +178,7 @@ bool ReadSlabs::next(ReadSlab& slab) {
     slab = {selection_, std::vector<std::uint64_t>(resolved_.shape.size(), 0), resolved_.shape, most_bytes_};
     return true;
   }
-  std::size_t first = 0;  // of the axes that begin again
+  std::size_t first = 0;  // first of the axes that start over
   if (std::exchange(begun_, true)) {
     std::size_t moved = axes_.size();
     while (moved > 0 && axes_[moved - 1].to == axes_[moved - 1].count) --moved;
@@ -220,7 +221,7 @@ bool ReadSlabs::narrow(ReadSlab& slab) {
   };
   const std::uint64_t before = elements();
   for (;;) {
-    const bool least = chunk_bytes() >= budget_bytes_;  // larger elements would make no smaller parts
+    const bool least = chunk_bytes() >= budget_bytes_;  // larger elements would not make the parts smaller
     if (!least) item_bytes_ = product(item_bytes_, 2);
     choose_parts();
     for (std::size_t a = 0; a < axes_.size(); ++a) begin_part(a);

@@ -1,12 +1,12 @@
-// ReadSlabs: a selection in parts that fit a budget of memory, for `headrace read` into a file or a hash.
+// ReadSlabs: splits a selection into parts that fit a memory budget, for `headrace read` to a file or a hash.
 //
-// A part takes whole rows of chunks along the result's first axis, or, where one such row is larger than the budget,
-// a part of it along the later axes, so that each chunk is decoded once. Where the parts have to follow one another in
-// C order, as a pipe wants them, a row of chunks that does not fit is read in thinner parts and its chunks are decoded
-// for each of them.
+// A part takes whole rows of chunks along the result's first axis. If one such row exceeds the budget, it is split
+// along the later axes, so that each chunk is still decoded once. If the parts must follow each other in C order, as
+// for a pipe, a row that exceeds the budget is instead read in thinner parts, and its chunks are decoded for each of
+// them.
 //
-// Elements of variable length follow one another in C order, and what they take is a guess until they have been read:
-// expect() and narrow() correct it, and the parts that follow are chosen by what is known then.
+// Elements of variable length are delivered in C order. Their size is a guess until they have been read: expect() and
+// narrow() correct it, and later parts are chosen accordingly.
 #pragma once
 
 #include <headrace/array.h>
@@ -19,39 +19,39 @@ namespace headrace::cli {
 
 struct ReadSlab {
   Selection selection;
-  std::vector<std::uint64_t> start, shape;  // of the result
+  std::vector<std::uint64_t> start, shape;  // within the result
   std::uint64_t bytes = 0;
 };
 
 class ReadSlabs {
  public:
-  // `item_bytes`: of the result's elements; of variable length: a guess. A part is larger than the budget only where a
-  // single chunk is.
+  // `item_bytes`: size of the result's elements; for variable length, a guess. A part exceeds the budget only if a
+  // single chunk does.
   ReadSlabs(const ArrayInfo& info, Selection selection, ResolvedSelection resolved, std::uint64_t item_bytes,
             std::uint64_t budget_bytes, bool in_order);
 
-  // The next part; false behind the last. There is at least one.
+  // Returns the next part; false after the last. There is at least one.
   bool next(ReadSlab& slab);
-  // Of variable length only. Elements take about so many bytes: the parts from the next one on are chosen by it.
+  // Variable length only: sets the expected element size, from which the next parts are chosen.
   void expect(std::uint64_t item_bytes);
-  // Likewise: `slab`, which next() gave last, takes more than the budget. It becomes a smaller part that begins where
-  // it begins; false where it has no more elements than a chunk, which no part has to be smaller than.
+  // Variable length only: `slab`, the last part returned by next(), exceeds the budget. Shrinks it, keeping its start;
+  // returns false if it has no more elements than a chunk, the smallest size of a part.
   bool narrow(ReadSlab& slab);
   std::uint64_t item_bytes() const noexcept { return item_bytes_; }
   std::uint64_t most_bytes() const noexcept { return most_bytes_; }
   bool one() const noexcept { return one_; }
-  // Whether the parts' elements follow one another in C order.
+  // Whether the elements of consecutive parts are in C order.
   bool in_order() const noexcept { return cut_axis_ == 0 || in_order_; }
 
  private:
   // An axis of the result.
   struct Axis {
-    std::size_t dim = 0;  // of the array
+    std::size_t dim = 0;  // dimension of the array
     std::uint64_t count = 0;
-    std::uint64_t cell = 0;        // length of a chunk, or of a shard; 0: the parts need not end where one ends
-    std::uint64_t row = 0;         // elements of one cell, at most
-    std::uint64_t most = 0;        // elements of a part
-    std::uint64_t at = 0, to = 0;  // of the part
+    std::uint64_t cell = 0;        // extent of a chunk or shard; 0: parts need not end at its boundaries
+    std::uint64_t row = 0;         // most elements in one cell
+    std::uint64_t most = 0;        // elements in a part
+    std::uint64_t at = 0, to = 0;  // range of the current part
   };
   void measure(Axis& axis) const;
   void choose_parts();
@@ -69,7 +69,7 @@ class ReadSlabs {
   const bool variable_, in_order_;
   std::uint64_t item_bytes_;
   std::vector<Axis> axes_;
-  std::size_t cut_axis_ = 0;  // before it parts have one row of cells, behind it everything
+  std::size_t cut_axis_ = 0;  // parts have one row of cells along earlier axes, and the full extent of later ones
   std::uint64_t most_bytes_ = 0;
   bool one_ = false, begun_ = false;
 };

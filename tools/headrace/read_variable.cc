@@ -105,7 +105,7 @@ int read_variable_array(const VariableReadRequest& request, const Context& conte
     return fail(status, "report", output_advice(status, "--report and --trace"));
 
   ProgressBar bar("read");
-  // Without a file or a hash that the elements go on into, they are held whole.
+  // Without a file or a hash, all elements are kept in memory.
   const bool delivered = !writers.empty();
   ReadSlabs slabs(info, selection, resolved, VariableDelivery::kGuessedItemBytes,
                   delivered ? request.slab_bytes : UINT64_MAX, true);

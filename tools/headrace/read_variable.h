@@ -1,4 +1,4 @@
-// headrace read for arrays of strings and byte strings of variable length.
+// `headrace read` for arrays of variable-length strings and byte strings.
 #pragma once
 
 #include <headrace/array.h>
@@ -16,10 +16,10 @@ struct VariableReadRequest {
   std::string path, select, output;
   bool raw = false, npy = false, sha256 = false, stats = false, json = false;
   ReportOptions report;
-  std::uint64_t slab_bytes = 0;  // of a part, with an output or a hash
+  std::uint64_t slab_bytes = 0;  // size of a part, with an output or a hash
 };
 
-// Reads, writes and reports like `headrace read` of numbers. Gives the exit code.
+// Reads, writes and reports like `headrace read` of numbers. Returns the exit code.
 int read_variable_array(const VariableReadRequest& request, const Context& context, const Array& array,
                         const Selection& selection, const ResolvedSelection& resolved);
 

@@ -16,7 +16,7 @@ void add_storage_option(CLI::App& verb, std::vector<StorageOption>& storage) {
   const auto take = [&storage](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const std::size_t equal = text.find('=');
-      // Never the text itself, which may be a secret.
+      // The message omits the text, which may be a secret.
       if (equal == std::string::npos || equal == 0) {
         throw CLI::ValidationError(std::string(kStorageOption), "it is NAME=VALUE, such as anon=true");
       }
@@ -82,7 +82,7 @@ std::string shown_urls(std::string_view text) {
 }
 
 std::string shown_word(std::string_view word, std::string_view before) {
-  std::string_view option;  // with its '='
+  std::string_view option;  // including the '='
   if (word.starts_with("--")) option = word.substr(0, word.find('=') + 1);
   const std::string_view value = word.substr(option.size());
   if (before == kStorageOption || option == "--storage-option=") {

@@ -1,4 +1,4 @@
-// headrace stats: what the numbers of arrays are like, in one pass, for people and for normalising them.
+// headrace stats: one-pass statistics of arrays, for people and for normalisation.
 #include <headrace/array.h>
 
 #include <CLI/CLI.hpp>
@@ -25,14 +25,14 @@ struct StatsCommandOptions : CommonOptions {
   std::string output;
 };
 
-// Empty where an array's dimensions have none.
+// Names are empty for unnamed dimensions.
 std::vector<std::string> dimension_names(const ArrayInfo& info) {
   std::vector<std::string> names;
   for (const auto& name : info.dimension_names) names.push_back(name.value_or(""));
   return names;
 }
 
-// A dimension by its name or number; those that an array does not have are left out.
+// Finds dimensions by name or number; ignores those that the array does not have.
 std::vector<std::size_t> dimensions_of(const ArrayInfo& info, const std::vector<std::string>& wanted) {
   const std::vector<std::string> names = dimension_names(info);
   std::vector<std::size_t> out;
@@ -129,7 +129,7 @@ Json json_of(const StatsCommandOptions& options, const std::vector<Row>& rows) {
   return {{"path", options.path}, {"scale", options.scale}, {"offset", options.offset}, {"arrays", arrays}};
 }
 
-// What is asked for and in no array: a word that is misspelt.
+// A requested name that no array has is a typing error.
 int check_words(const StatsCommandOptions& options, const std::vector<Node>& nodes) {
   for (const std::string& word : options.by) {
     const bool known = std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
@@ -192,7 +192,7 @@ int run_stats(const StatsCommandOptions& options) {
     auto computed = array_statistics(*node.array, how);
     bar.clear();
     if (!computed.ok()) {
-      // A group also has strings and dates.
+      // Other arrays of a group may hold strings or dates; these are skipped.
       if (computed.status().code() == Code::kUnsupported && !asked && nodes->size() > 1) {
         std::fprintf(stderr, "headrace: note: %s: left out, %s\n", one_line(row.name).c_str(),
                      one_line(computed.status().message()).c_str());

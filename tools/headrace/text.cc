@@ -12,10 +12,10 @@ namespace {
 
 struct CodePoint {
   char32_t value = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8
+  std::size_t bytes = 0;  // 0: invalid UTF-8
 };
 
-// The first code point of a text that is not empty, by RFC 3629.
+// The first code point of a non-empty text (RFC 3629).
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
@@ -42,7 +42,7 @@ bool is_harmless(char32_t c) {
   return c != 0x2028 && c != 0x2029;                                               // line and paragraph separators
 }
 
-// Insertions, deletions, replacements and swaps of neighbours that make one word of the other; no letter is moved
+// Optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours; no letter moves
 // twice.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);

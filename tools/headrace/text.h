@@ -1,4 +1,4 @@
-// Text for people: what is safe to print, and which word may have been meant.
+// Text for people: makes text safe to print, and suggests words for misspelt ones.
 #pragma once
 
 #include <cstddef>
@@ -8,33 +8,33 @@
 
 namespace headrace::cli {
 
-// One line that a terminal shows as it is: control characters, characters that change the direction of text, and what
-// is no UTF-8 become '?', line breaks become blanks.
+// One line that a terminal displays literally: control characters, bidirectional control characters and invalid UTF-8
+// become '?', line breaks become blanks.
 std::string one_line(std::string_view text);
 
 // "a, b, c"
 std::string comma_list(std::span<const std::string> words);
 
-// Bytes of the character that `text` (not empty) begins with, 0 where that is no UTF-8.
+// Length in bytes of the first character of `text` (not empty); 0 if it is invalid UTF-8.
 std::size_t utf8_length(std::string_view text);
 
-// Columns of the terminal that `fd` is; 80 where it does not tell.
+// Width of the terminal `fd` in columns; 80 if unknown.
 std::size_t terminal_columns(int fd);
 
-// Finds the word that a misspelt one is nearest to.
+// Finds the word most similar to a misspelt one.
 class NearestWord {
  public:
-  // No word is near one of more than 40 bytes.
+  // A word of more than 40 bytes matches none.
   explicit NearestWord(std::string_view word);
   void consider(std::string_view candidate);
-  // Empty where none is near.
+  // Empty if no word is similar.
   const std::string& best() const noexcept { return best_; }
   // ", did you mean 'best'?", or nothing.
   std::string question(std::string_view dashes = "") const;
 
  private:
   std::string_view word_;
-  std::size_t least_ = 0;  // more edits than this make another word
+  std::size_t least_ = 0;  // words with more edits than this do not match
   std::string best_;
 };
 

@@ -6,8 +6,8 @@
 namespace headrace::cli {
 namespace {
 
-constexpr std::size_t kPreviewBytes = 60;    // of one element
-constexpr std::uint64_t kOwnItemBytes = 24;  // of an element, whatever its length: see VariableReadOptions
+constexpr std::size_t kPreviewBytes = 60;    // per element
+constexpr std::uint64_t kOwnItemBytes = 24;  // overhead per element: see VariableReadOptions
 
 std::uint64_t count_of(const ReadSlab& slab) {
   std::uint64_t count = 1;
@@ -25,14 +25,15 @@ void VariableDelivery::preview(const VariableResult& part) {
     std::string text = element_text(part, i);
     if (text.size() > kPreviewBytes) {
       std::size_t cut = kPreviewBytes;
-      while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not within a character
+      while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
+        --cut;  // avoids cutting within a character
       text = text.substr(0, cut) + "...";
     }
     preview_.push_back(std::move(text));
   }
 }
 
-// A part that turns out to be larger than the budget is read again as a smaller one.
+// Reads a part again in smaller size if it turns out to exceed the budget.
 Result<VariableResult> VariableDelivery::read(ReadSlabs& slabs, ReadSlab& slab) {
   VariableReadOptions options;
   options.max_bytes = part_bytes_;
@@ -70,7 +71,7 @@ Status VariableDelivery::run(ReadSlabs& slabs, std::uint64_t elements, std::span
     bytes_ += part.data().size();
     done_ += part.size();
     preview(part);
-    // A little more than these took, so that parts alike do not fail; elements that get shorter are trusted slowly.
+    // Adds a margin, so that similar parts do not fail; adapts slowly to shorter elements.
     if (part.size() > 0) {
       const std::uint64_t taken = kOwnItemBytes + part.data().size() / part.size();
       slabs.expect(std::max(taken + taken / 8, slabs.item_bytes() / 2));

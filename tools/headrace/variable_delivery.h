@@ -1,4 +1,4 @@
-// VariableDelivery: an array's elements of variable length, part by part, into files and hashes.
+// VariableDelivery: delivers variable-length elements in parts to files and hashes.
 #pragma once
 
 #include <headrace/array.h>
@@ -19,19 +19,19 @@ namespace headrace::cli {
 
 class VariableDelivery {
  public:
-  // Bytes that an element is taken to need before any has been read.
+  // Assumed element size before any has been read.
   static constexpr std::uint64_t kGuessedItemBytes = 64;
-  // What a read of all may take that is not made in parts, and a part that cannot be smaller.
+  // Limit for a read that is not split, and for a part that cannot be smaller.
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
-  // `part_bytes`: the budget that the parts were chosen by.
+  // `part_bytes`: the budget by which the parts were chosen.
   VariableDelivery(const Array& array, std::uint64_t part_bytes, RunReport& report, ProgressBar& bar);
 
-  // All of it. `elements`: of the selection.
+  // Delivers all parts. `elements`: their number in the selection.
   Status run(ReadSlabs& slabs, std::uint64_t elements, std::span<VariableWriter* const> writers);
 
-  bool output_failed() const noexcept { return output_failed_; }  // of a run() that failed: else the read did
-  const Stats& stats() const noexcept { return stats_; }          // of the parts that were read whole
+  bool output_failed() const noexcept { return output_failed_; }  // why run() failed: true: the output, false: the read
+  const Stats& stats() const noexcept { return stats_; }          // of the parts that were delivered
   std::uint64_t elements() const noexcept { return done_; }
   std::uint64_t bytes() const noexcept { return bytes_; }                        // of the elements
   const std::vector<std::string>& preview() const noexcept { return preview_; }  // the first elements, shortened

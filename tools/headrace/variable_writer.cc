@@ -69,7 +69,7 @@ Status VariableWriter::add_json(const VariableResult& part, std::uint64_t i) {
   if (written_ == 0) {
     HEADRACE_TRY(put(std::string(rank, '[')));
   } else {
-    // Dimensions in which a new row begins here.
+    // Number of dimensions in which a new row starts here.
     std::size_t closed = 0;
     for (std::uint64_t rest = written_; closed + 1 < rank && rest % shape_[rank - 1 - closed] == 0; ++closed) {
       rest /= shape_[rank - 1 - closed];

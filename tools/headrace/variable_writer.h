@@ -1,4 +1,4 @@
-// VariableWriter: elements of variable length as bytes of an output format, one part after the other in C order.
+// VariableWriter: encodes variable-length elements in an output format, part by part in C order.
 #pragma once
 
 #include <headrace/status.h>
@@ -14,21 +14,21 @@
 
 namespace headrace::cli {
 
-// An element as text: a string as it is, bytes in base64.
+// An element as text: strings unchanged, bytes as base64.
 std::string element_text(const VariableResult& result, std::uint64_t i);
 
 class VariableWriter {
  public:
   enum class Format {
-    kRaw,   // each element behind its length, uint32 little-endian
-    kJson,  // lists nested as the shape has it, one innermost list a line; a string where there are no dimensions
+    kRaw,   // each element after its length, uint32 little-endian
+    kJson,  // nested lists by shape, one innermost list per line; a string if there are no dimensions
   };
   using Sink = std::function<Status(std::span<const std::byte>)>;
   // `shape`: of all parts together.
   VariableWriter(Format format, std::vector<std::uint64_t> shape, Sink sink);
 
   Status add(const VariableResult& part);
-  // After the last part.
+  // Call it after the last part.
   Status finish();
 
  private:
@@ -40,8 +40,8 @@ class VariableWriter {
   const Format format_;
   const std::vector<std::uint64_t> shape_;
   const Sink sink_;
-  std::uint64_t written_ = 0;  // elements
-  std::string piece_;          // small writes, collected
+  std::uint64_t written_ = 0;  // number of elements
+  std::string piece_;          // buffer for small writes
 };
 
 }  // namespace headrace::cli

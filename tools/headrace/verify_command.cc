@@ -1,4 +1,4 @@
-// headrace verify: reads everything and lists each chunk that is damaged or could not be checked.
+// headrace verify: reads everything, and lists each chunk that is damaged or could not be checked.
 #include <headrace/device.h>
 #include <headrace/selection.h>
 
@@ -28,8 +28,8 @@ struct BadArray {
   Status status;
 };
 
-// Stored bytes are damaged where they are wrong or too few. Every other failure says nothing of them: no permission,
-// too many open files, a codec that is not here.
+// Stored bytes are damaged if they are wrong or too few. Other failures say nothing about them: missing permission, too
+// many open files, an unavailable codec.
 bool is_damage(const Status& status) { return status.code() == Code::kCorrupt || status.code() == Code::kShort; }
 const char* verdict_of(const Status& status) { return is_damage(status) ? "damaged" : "unchecked"; }
 
@@ -67,10 +67,10 @@ struct Report {
   }
 };
 
-// Called for each bad chunk as it is found, so that a long run shows them at once.
+// Called for each bad chunk as soon as it is found, so that a long run shows it immediately.
 using BadChunkSink = std::function<void(const BadChunk&)>;
 
-// What the arrays of one run share.
+// State shared by the arrays of one run.
 struct Verifier {
   const Device& device;
   Placement placement;
@@ -167,7 +167,7 @@ void print_bad_chunk(const BadChunk& bad) {
   std::fflush(stdout);
 }
 
-// The chunks or arrays of one verdict.
+// The chunks or arrays with one verdict.
 Json bad_chunks(const Report& report, bool damaged) {
   Json list = Json::array();
   for (const BadChunk& bad : report.bad_chunks) {
@@ -220,7 +220,7 @@ std::string counted(const Counts& counts) {
   return counted(counts.chunks, "chunk") + " and " + counted(counts.arrays, "array");
 }
 
-// A store that cannot be looked at is not damaged, as far as anybody knows.
+// A store that cannot be read is unchecked, not damaged.
 int fail_unchecked(const Status& status, std::string_view where, std::string_view advice = {}) {
   fail(status, where, advice);
   return is_damage(status) ? kExitFailed : kExitUnchecked;

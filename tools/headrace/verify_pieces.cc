@@ -7,7 +7,7 @@
 namespace headrace::cli {
 namespace {
 
-constexpr std::uint64_t kVerifiedBytes = std::uint64_t{256} << 20;  // decoded, at a time
+constexpr std::uint64_t kVerifiedBytes = std::uint64_t{256} << 20;  // decoded bytes at a time
 constexpr std::size_t kMostBoxes = 256;
 
 std::uint64_t saturating_product(std::span<const std::uint64_t> factors, std::uint64_t bytes) {
@@ -55,8 +55,8 @@ VerifyPieces::VerifyPieces(const Array& array)
 
 std::uint64_t VerifyPieces::bytes_of(const ArrayBox& box) const { return saturating_product(box.count, item_bytes_); }
 
-// Shape of the pieces that a box of whole cells is read in: whole cells (shards, or chunks where a shard is too large),
-// whole rows of the grid as long as they fit.
+// Shape of the pieces of a box of whole cells: whole cells (shards, or chunks if a shard is too large), and whole rows
+// of the grid as far as they fit.
 std::vector<std::uint64_t> VerifyPieces::piece_of(const ArrayBox& box) const {
   const std::vector<std::uint64_t>& cell =
       saturating_product(cell_, item_bytes_) > kVerifiedBytes ? info_.chunk_shape : cell_;
@@ -72,7 +72,7 @@ std::vector<std::uint64_t> VerifyPieces::piece_of(const ArrayBox& box) const {
   return piece;
 }
 
-// The next box of cells that lie beside one another along the last axis.
+// Takes the next box: stored cells adjacent along the last axis.
 bool VerifyPieces::take_box(ArrayBox& box) {
   if (waiting_) {
     box = std::move(*waiting_);
@@ -118,7 +118,7 @@ bool VerifyPieces::take_piece(ArrayBox& piece) {
     piece.start[d] = inside_->box.start[d] + inside_->at[d];
     piece.count[d] = std::min(inside_->piece[d], inside_->box.count[d] - inside_->at[d]);
   }
-  for (std::size_t d = rank; d-- > 0;) {  // to the next one, in C order
+  for (std::size_t d = rank; d-- > 0;) {  // advance to the next piece, in C order
     if (inside_->box.count[d] - inside_->at[d] > inside_->piece[d]) {
       inside_->at[d] += inside_->piece[d];
       return true;

@@ -1,7 +1,7 @@
-// VerifyPieces: what `headrace verify` reads of an array, some of it at a time.
+// VerifyPieces: splits an array into the boxes that `headrace verify` reads.
 //
-// Where the store can be listed only what is stored is read, so that a sparse array takes as long as its chunks; else
-// all of the grid.
+// If the store can be listed, only stored chunks are read, so that the time for a sparse array depends on its chunks;
+// otherwise the whole grid is read.
 #pragma once
 
 #include <headrace/array.h>
@@ -14,25 +14,25 @@
 namespace headrace::cli {
 
 struct ArrayBox {
-  std::vector<std::uint64_t> start, count;  // elements
+  std::vector<std::uint64_t> start, count;  // in elements
   Selection selection() const;
 };
 
 class VerifyPieces {
  public:
-  // Neither of them is empty.
+  // REQUIRES: no axis of the array has length 0.
   explicit VerifyPieces(const Array& array);
 
-  // The next boxes, to be read together; false behind the last.
+  // Returns the next boxes, to be read together; false after the last.
   bool next(std::vector<ArrayBox>& boxes);
-  // Decoded, of the boxes that next() gives at a time, at most. Saturates.
+  // Most decoded bytes of the boxes that one next() returns. Saturates.
   std::uint64_t most_bytes() const noexcept { return most_bytes_; }
   std::uint64_t bytes_of(const ArrayBox& box) const;
-  // Chunks, or shards, that are not stored and in no box.
+  // Chunks or shards that are not stored and so not part of any box.
   std::uint64_t passed_over() const noexcept { return passed_over_; }
 
  private:
-  struct Inside {  // of a box that is read in parts
+  struct Inside {  // state of a box that is read in parts
     ArrayBox box;
     std::vector<std::uint64_t> piece, at;
   };
@@ -42,10 +42,10 @@ class VerifyPieces {
 
   const ArrayInfo& info_;
   const std::uint64_t item_bytes_;
-  std::vector<std::uint64_t> cell_;     // what is stored as one object
-  std::optional<StoredChunks> stored_;  // nothing: all of the array is one box
-  std::uint64_t cursor_ = 0;            // of stored_, or 1 once that box is taken
-  std::optional<ArrayBox> waiting_;     // did not fit the boxes before
+  std::vector<std::uint64_t> cell_;     // extent of one stored object
+  std::optional<StoredChunks> stored_;  // nullopt: the whole array is one box
+  std::uint64_t cursor_ = 0;            // index into stored_, or 1 once the single box is taken
+  std::optional<ArrayBox> waiting_;     // a box that did not fit the previous group
   std::optional<Inside> inside_;
   std::uint64_t most_bytes_ = 0, passed_over_ = 0;
 };

@@ -1,8 +1,9 @@
-"""Servers that other people wrote, started on the loopback with a folder of files to serve, and ended again.
+"""Third-party servers that are started on the loopback interface with a folder to serve, and stopped again.
 
-Each class: `name`; `obtain(tools)` gives None, or a text that says why the server is not to be had; `start(folder, work)` serves the
-folder; then `url` is where, `environment` says who may ask, `version` which release it is; `stop()`. `checks_keys`: whether wrong
-credentials are refused. Nothing is left behind but what lies in the folder of tools."""
+Each class has: `name`; `obtain(tools)`, which returns None or the reason why the server is unavailable; `start(folder, work)`, which
+serves the folder; then `url`, `environment` with credentials, and `version`; `stop()`. `checks_keys`: whether wrong credentials are
+rejected. Servers leave no files outside the folder of tools.
+"""
 from __future__ import annotations
 
 import concurrent.futures
@@ -29,15 +30,15 @@ def free_port() -> int:
 
 
 class Tools:
-    """Programs and packages, installed into a folder where this machine has none."""
+    """Programs and packages, installed into a folder if this machine lacks them."""
 
     def __init__(self, folder: Path, install: bool):
         self.folder, self.install = folder, install
         self.failed: dict[str, str] = {}
 
     def program(self, name: str, package: str = "", apt: str = "") -> str | None:
-        """Its path: of a package of PyPI in the folder first, which is the newer one."""
-        place = self.folder / (package or name)   # one each: pip replaces folders that are there
+        """Path of a program; prefers the PyPI package in the folder, which is newer."""
+        place = self.folder / (package or name)   # one per package: pip replaces existing folders
         own = place / "bin" / name
         if own.exists():
             return str(own)
@@ -113,7 +114,7 @@ class Server:
                 "AWS_REGION": "us-east-1"}
 
     def upload(self, folder: Path) -> None:
-        """All regular files below the folder, by boto3."""
+        """Uploads all regular files below the folder with boto3."""
         import boto3
         from botocore.config import Config
         client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id=KEY, aws_secret_access_key=SECRET,
@@ -179,7 +180,7 @@ class SeaweedFS(Server):
                      f"-volume.port.grpc={free_port()}", f"-filer.port={filer}", f"-filer.port.grpc={free_port()}",
                      f"-s3.port.grpc={free_port()}", "-volume.max=100", "-master.volumeSizeLimitMB=64"], work)
         self.wait_for(f"http://127.0.0.1:{self.port}/")
-        for attempt in range(60):   # the port is open before there are volumes
+        for attempt in range(60):   # the port opens before volumes are ready
             try:
                 self.upload(folder)
                 break
@@ -289,7 +290,7 @@ class Nginx(Server):
 
 
 def make_certificates(home: Path) -> None:
-    """ca.pem, which has signed server.pem for 127.0.0.1, and other.pem, which has not."""
+    """Creates ca.pem, server.pem for 127.0.0.1 signed by it, and other.pem, a CA that did not sign it."""
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=home, check=True, capture_output=True)
     for name in ("ca", "other"):

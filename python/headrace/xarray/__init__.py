@@ -1,7 +1,7 @@
-"""xarray engine "headrace": Zarr groups as datasets whose variables are read by headrace, on the host or a GPU.
+"""xarray engine "headrace": opens Zarr groups as datasets whose variables are read by headrace, on the host or a GPU.
 
-Installed packages register it, so that `xarray.open_dataset(path, engine="headrace", device="cuda")` works without an
-import of this module. Opening reads metadata; variables are read when they are needed.
+The installed package registers the engine: `xarray.open_dataset(path, engine="headrace", device="cuda")` works without
+importing this module. Opening reads metadata only; variables are read when they are used.
 """
 
 try:

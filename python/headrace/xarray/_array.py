@@ -1,4 +1,4 @@
-"""HeadraceArray: one Zarr array as xarray's lazy indexing wants it."""
+"""HeadraceArray: one Zarr array behind xarray's lazy indexing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """An array that another process had open, pickled.
+    """A pickled array of another process.
 
-    It is opened again where it is read, not wherever it passes through: dask's scheduler may not see the store.
+    It is reopened when it is read, not when it is unpickled: dask's scheduler may have no access to the store.
     """
 
     pickled: bytes
@@ -69,7 +69,7 @@ class HeadraceArray(BackendArray):
 
     @property
     def device(self) -> str | None:
-        """The device that reads go to; None: the host."""
+        """The device that reads go to; None is the host."""
         return self._device
 
     @property
@@ -77,11 +77,11 @@ class HeadraceArray(BackendArray):
         return self._conversion
 
     def converted(self, conversion: Conversion) -> HeadraceArray:
-        """The same array, decoded by `conversion`."""
+        """The same array with decoding by `conversion`."""
         return HeadraceArray(self._array, self.dtype, self._device, conversion)
 
     def leave_device(self) -> None:
-        """Reads go to the host from now on. For arrays that nobody else has seen yet."""
+        """Switches reads to the host. Only for arrays that have not been handed out yet."""
         self._device = None
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
@@ -90,7 +90,7 @@ class HeadraceArray(BackendArray):
         return self._read(plan_orthogonal(key.tuple, self.shape))
 
     async def async_getitem(self, key: indexing.ExplicitIndexer) -> Any:
-        # A read releases the interpreter, so that many of them overlap.
+        # Reads release the GIL, so reads in several threads overlap.
         return await asyncio.to_thread(self.__getitem__, key)
 
     def _read(self, plan: Plan) -> Any:
@@ -102,7 +102,7 @@ class HeadraceArray(BackendArray):
             array = array.open()
         if self._device is None:
             result = array.read(plan.selection, indexing=plan.indexing, **options)
-            # A single element may come as a scalar, a string among them.
+            # A single element may be returned as a scalar, including strings.
             result = np.asarray(result, dtype=self.dtype if self.dtype.kind in "OT" else None)
         else:
             cupy = import_cupy()
@@ -124,7 +124,7 @@ class HeadraceArray(BackendArray):
         self._array, self._device, self._conversion, self.shape, self.dtype = state
 
     def __dask_tokenize__(self) -> Any:
-        # Where the data lies, not what it is: what xarray's own Zarr arrays come down to.
+        # Identifies the data by location, not by content, as xarray's own Zarr arrays do.
         return (type(self).__name__, *_identity(self._array), self._device, repr(self._conversion))
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ def import_cupy() -> Any:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about drivers that are missing: reading says so better
+            warnings.simplefilter("ignore")  # about missing drivers: reads report them better
             import cupy
     except ImportError as error:
         raise ImportError(

@@ -1,10 +1,10 @@
-"""Decoding of packed numbers in the pass that reads them.
+"""Moves the decoding of packed numbers into the read.
 
-xarray decodes a variable by wrapping its data in functions that run, one after another, when values are asked for:
-mask, scale and offset, bool. After xarray has decided everything (types, attributes, encoding, warnings), `absorb`
-looks at that chain. What headrace computes with the same result, bit for bit, becomes options of the read. What it
-does not is left to xarray on the host; on a device, where xarray's own functions would need NumPy arrays, the same
-steps run on the device by the array's own operators.
+xarray decodes a variable by wrapping its data in functions that run one after another when values are needed: mask,
+scale and offset, bool. After xarray has decided everything (types, attributes, encoding, warnings), `_dataset._absorb`
+inspects that chain. Steps that headrace computes with bit-identical results become options of the read. On the host,
+other steps are left to xarray. On a device, where xarray's functions would need NumPy arrays, the same steps run with
+the operators of the device array.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from xarray.core import indexing
 
 @dataclass(frozen=True)
 class Mask:
-    """Elements equal to one of `values`, compared as `dtype`, become `becomes`."""
+    """Replaces elements equal to one of `values`, compared as `dtype`, by `becomes`."""
 
     values: tuple[Any, ...]
     becomes: Any
     dtype: np.dtype[Any]
 
     def __call__(self, data: Any) -> Any:
-        # A copy always: data may be a view of what was read.
+        # Always copies: data may be a view of the array that was read.
         data = data.astype(self.dtype, copy=True)
         masked = None
         for value in self.values:
@@ -41,7 +41,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Scale:
-    """x * factor + offset in arithmetic of `dtype`; None leaves an operation out."""
+    """x * factor + offset, computed in `dtype`; None skips an operation."""
 
     factor: Any
     offset: Any
@@ -58,7 +58,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Cast:
-    """Conversion to `dtype` as NumPy's astype: reinterpretation of signs, and bool from 0 and 1."""
+    """Conversion to `dtype` by NumPy's astype: reinterprets signedness, makes bool of 0 and 1."""
 
     dtype: np.dtype[Any]
 
@@ -71,12 +71,12 @@ Step = Mask | Scale | Cast
 
 @dataclass(frozen=True)
 class Conversion:
-    """From stored elements to those that xarray shows.
+    """Decoding from stored elements to the elements that xarray shows.
 
     Attributes:
         dtype: Type of the result.
-        options: Keyword arguments of :meth:`headrace.Array.read` that convert on the way; empty: none.
-        steps: What is left to be done to what was read, first to last.
+        options: Keyword arguments of :meth:`headrace.Array.read` that convert during the read; may be empty.
+        steps: Steps to apply after the read, first to last.
     """
 
     dtype: np.dtype[Any]
@@ -90,10 +90,9 @@ class Conversion:
 
 
 def steps_of(data: Any, is_base: Callable[[Any], bool]) -> tuple[Any, list[Step]] | None:
-    """The array below xarray's lazy functions, and what they do, first to last.
+    """The array below xarray's lazy functions, and the steps they perform, first to last.
 
-    `is_base` recognises that array. None where a layer is not one of those that are understood, or where a part was
-    already selected.
+    `is_base` recognises that array. Returns None if a layer is unknown, or if a selection has already been applied.
     """
     steps: list[Step] = []
     while True:
@@ -102,7 +101,7 @@ def steps_of(data: Any, is_base: Callable[[Any], bool]) -> tuple[Any, list[Step]
                 return None
             if is_base(data.array):
                 return data.array, steps[::-1]
-            data = data.array  # earlier xarrays make the decoded array lazy once more
+            data = data.array  # earlier xarray versions wrap the decoded array in a second lazy layer
             continue
         layer = _step_of(data)
         if layer is None:
@@ -112,7 +111,9 @@ def steps_of(data: Any, is_base: Callable[[Any], bool]) -> tuple[Any, list[Step]
 
 
 def _step_of(data: Any) -> Step | None:
-    """The outermost layer. Known by name: xarray offers no other way to ask, and a name that it drops is not matched."""
+    """The step of the outermost layer. Layers are recognised by class name, as xarray offers no public way; unknown
+    names give None.
+    """
     kind = type(data).__name__
     if kind == "BoolTypeArray":
         return Cast(np.dtype(bool))
@@ -135,12 +136,12 @@ def _step_of(data: Any) -> Step | None:
 
 
 def read_options(stored: np.dtype[Any], steps: list[Step]) -> dict[str, Any] | None:
-    """The options of a read that do `steps` with the same result, bit for bit; None where none do."""
+    """Read options with the same result as `steps`, bit for bit; None if there are none."""
     if not steps or stored.kind not in "iuf":
         return None
     rest = list(steps)
     if rest[0] == Cast(stored.newbyteorder("=")):
-        rest.pop(0)  # of the byte order: what is read has the machine's
+        rest.pop(0)  # a byte order conversion: reads return native byte order
         if not rest:
             return {}
     missing: Any = None
@@ -156,7 +157,7 @@ def read_options(stored: np.dtype[Any], steps: list[Step]) -> dict[str, Any] | N
     if rest and isinstance(rest[0], Scale):
         scale = rest.pop(0)
         assert isinstance(scale, Scale)
-        # A second type between the two steps would be a second rounding.
+        # A different type for the second step would round twice.
         if (dtype is not None and scale.dtype != dtype) or not _scales_alike(scale, stored):
             return None
         dtype, factor, offset = scale.dtype, scale.factor, scale.offset
@@ -173,13 +174,13 @@ def read_options(stored: np.dtype[Any], steps: list[Step]) -> dict[str, Any] | N
 
 
 def _exact(stored: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether every stored number has the same value as `wanted`."""
-    # NumPy calls int64 to float64 safe; it rounds.
+    """Whether `wanted` represents every stored number exactly."""
+    # NumPy considers int64 to float64 safe although it rounds.
     return bool(wanted.kind == "f" and np.can_cast(stored, wanted, "safe") and (stored.kind == "f" or stored.itemsize < 8))
 
 
 def _masks_one_element(mask: Mask, stored: np.dtype[Any]) -> bool:
-    """Whether `mask` turns exactly the elements of one stored value into NaN."""
+    """Whether `mask` turns the elements of exactly one stored value into NaN."""
     if len(mask.values) != 1 or not _exact(stored, mask.dtype):
         return False
     (value,) = mask.values
@@ -189,23 +190,23 @@ def _masks_one_element(mask: Mask, stored: np.dtype[Any]) -> bool:
     limits = np.iinfo(stored) if stored.kind in "iu" else np.finfo(stored)
     if not becomes_nan or not limits.min <= value <= limits.max:
         return False
-    # As xarray compares: elements of mask.dtype with a value of its own type.
+    # Same comparison as xarray: elements as mask.dtype against the value in its own type.
     element = np.asarray(value).astype(stored)
     return bool(element == value and element.astype(mask.dtype) == value)
 
 
 def _scales_alike(scale: Scale, stored: np.dtype[Any]) -> bool:
-    """Whether headrace multiplies and adds in the arithmetic of `scale.dtype`, as NumPy does."""
+    """Whether headrace multiplies and adds in `scale.dtype`, as NumPy does."""
     if not _exact(stored, scale.dtype) or scale.dtype.itemsize < 4:
         return False
     for operand in (scale.factor, scale.offset):
-        # A NumPy scalar of another width would make NumPy compute in that width.
+        # With a NumPy scalar of another width, NumPy would compute in that width.
         if operand is not None and (type(operand) not in (int, float) or not math.isfinite(operand)):
             return False
         if isinstance(operand, int) and abs(operand) > 1 << 53:
             return False
-    # -0.0 + 0.0 is 0.0. headrace adds the offset, 0 where there is none, unless there is nothing to scale; NumPy adds an
-    # offset that is there, whatever it is.
+    # -0.0 + 0.0 is 0.0. headrace always adds the offset (default 0) if it scales at all; NumPy adds an offset only if
+    # there is one.
     adds = (scale.factor not in (None, 1)) or (scale.offset not in (None, 0))
     negative_zero = stored.kind == "f" or (scale.factor is not None and scale.factor < 0)
     return not negative_zero or adds == (scale.offset is not None)

@@ -1,4 +1,4 @@
-"""From a group to a decoded dataset: which variables lie where, and who decodes them."""
+"""Builds a decoded dataset from a group: which variables go to which device, and who decodes them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from headrace.xarray._nodes import ArrayNode, Location, attributes_of, child_arr
 
 _XARRAY_MAKES_INDEXES = "create_default_indexes" in inspect.signature(xr.open_dataset).parameters
 
-Option = Any  # True, False, None, a coder, or a mapping of names to such
+Option = Any  # True, False, None, a coder, or a mapping of names to these
 
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """The decoding options of :func:`xarray.open_dataset`, by their names there."""
+    """The decoding options of :func:`xarray.open_dataset`, with the same names."""
 
     mask_and_scale: bool | Mapping[str, bool] = True
     decode_times: Option = True
@@ -47,8 +47,8 @@ class Placement:
     """Where variables are read to.
 
     Attributes:
-        device: None for the host, "cuda", "cuda:1"; or a mapping of names of variables to those. Without a mapping,
-            what xarray and pandas need on the host stays there.
+        device: None for the host, "cuda", "cuda:1"; or a mapping of variable names to these. If it is no mapping,
+            variables that xarray and pandas need on the host stay there.
     """
 
     device: str | None | Mapping[str, str | None] = None
@@ -71,7 +71,7 @@ def read_dataset(
     *,
     fill_value_is_mask: bool | None,
 ) -> xr.Dataset:
-    """The arrays of `group` as a dataset, lazy but for nothing: xarray makes the indexes."""
+    """The arrays of `group` as a dataset, all lazy; xarray creates the indexes."""
     nodes = list(child_arrays(group, store, options.dropped))
     is_mask = group.zarr_format == 2 if fill_value_is_mask is None else fill_value_is_mask
     attributes = attributes_of(group)
@@ -98,7 +98,7 @@ def read_dataset(
         variable = _absorb(variable)
         is_coordinate = name in coordinate_names or variable.dims == (name,)
         (coordinates if is_coordinate else data_variables)[name] = variable
-    # Indexes are xarray's business; before it had a say in them, the backend's, by Dataset's defaults.
+    # Newer xarray versions create the indexes; with older ones the backend does, by Dataset's defaults.
     coords: Any = xr.Coordinates(coordinates, indexes={}) if _XARRAY_MAKES_INDEXES else coordinates
     dataset = xr.Dataset(data_variables, coords=coords, attrs=attrs)
     dataset.set_close(_nothing_to_close)
@@ -106,13 +106,13 @@ def read_dataset(
 
 
 def _nothing_to_close() -> None:
-    """Files are opened by the reads that need them. A function of the module: datasets are pickled."""
+    """Reads open and close the files they need. At module level because datasets are pickled."""
 
 
 def _variable(node: ArrayNode, device: str | None, *, fill_value_is_mask: bool) -> xr.Variable:
     attrs = dict(node.attrs)
     if fill_value_is_mask:
-        # In v2 the array's fill value means what netCDF's _FillValue does.
+        # In v2 the fill value has the meaning of netCDF's _FillValue.
         if node.fill_value is not None:
             attrs["_FillValue"] = node.fill_value
     elif "_FillValue" in attrs:
@@ -122,13 +122,13 @@ def _variable(node: ArrayNode, device: str | None, *, fill_value_is_mask: bool) 
 
 
 def _absorb(variable: xr.Variable) -> xr.Variable:
-    """`variable` with its decoding done by the read, as far as that gives the same values and is needed."""
+    """Moves the decoding of `variable` into the read where that gives the same values and is needed."""
     found = steps_of(variable._data, lambda base: isinstance(base, HeadraceArray) and base.conversion is None)
     if found is None:
         return variable
     base, steps = found
     if base.device is not None and variable.dtype.kind not in "biufc":
-        base.leave_device()  # decoded to objects: missing values of bools
+        base.leave_device()  # xarray decodes it to objects: bools with missing values
         return variable
     if not steps:
         return _on_its_device(variable, base)
@@ -152,13 +152,13 @@ def _on_its_device(variable: xr.Variable, array: HeadraceArray) -> xr.Variable:
 
 
 def _names_on_host(nodes: list[ArrayNode], attrs: Mapping[str, Any], options: DecodeOptions) -> set[str]:
-    """Variables that xarray or pandas handle with NumPy: coordinates, times, text, single values."""
+    """Names of variables that xarray or pandas handle with NumPy: coordinates, times, text, single values."""
     names: set[str] = set()
     for node in nodes:
         if node.dims == (node.name,) or not node.shape or node.dtype.kind not in "biufc" or _is_time(node, options):
             names.add(node.name)
             if options.decode_times and isinstance(node.attrs.get("bounds"), str):
-                names.add(node.attrs["bounds"])  # takes over the units of its variable
+                names.add(node.attrs["bounds"])  # bounds take over the units of their variable
     for holder in [attrs, *(node.attrs for node in nodes)]:
         coordinates = holder.get("coordinates")
         if isinstance(coordinates, str):
@@ -191,7 +191,7 @@ def _for_variable(option: Any, name: str, default: Any) -> Any:
 
 
 def is_fused(variable: xr.Variable) -> bool:
-    """Whether `variable`, of a dataset that was just opened, is decoded by the read itself."""
+    """Whether the read itself decodes `variable`, which belongs to a newly opened dataset."""
     data: Any = variable._data
     while not isinstance(data, HeadraceArray):
         data = getattr(data, "array", None)

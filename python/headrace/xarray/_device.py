@@ -1,7 +1,7 @@
-"""DeviceVariable: a variable whose values lie on a device, also in the chunks of dask.
+"""DeviceVariable: a variable whose values lie on a device, including in dask chunks.
 
-xarray takes what a backend reads for NumPy arrays once dask is asked for: it wraps the data so that each task copies it
-to the host. This variable hands dask an array of its own kind instead. Everything else is xarray's Variable.
+When dask is requested, xarray assumes that a backend returns NumPy arrays, and wraps the data so that each task copies
+it to the host. This variable passes dask a wrapper that keeps arrays on the device. All else is xarray's Variable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xarray.core import indexing
 
 
 class DeviceVariable(xr.Variable):
-    """A variable that :meth:`chunk` leaves on its device."""
+    """A variable that stays on its device when chunked."""
 
     __slots__ = ()
 
@@ -27,7 +27,7 @@ class DeviceVariable(xr.Variable):
         from_array_kwargs: Any = None,
         **chunks_kwargs: Any,
     ) -> Self:
-        """As xarray's, whose chunks then are CuPy arrays."""
+        """As xarray's chunk(), but with CuPy arrays as chunks."""
         variable: Any = self
         if isinstance(self._data, indexing.ExplicitlyIndexed):
             source = LazyDeviceArray(self._data)
@@ -46,9 +46,9 @@ class DeviceVariable(xr.Variable):
 
 
 class LazyDeviceArray:
-    """Slices of xarray's lazy array as arrays of the device: what dask's `from_array` takes.
+    """Slices of xarray's lazy array as device arrays, in the form dask's `from_array` accepts.
 
-    Threads: any. Picklable, as the array below is.
+    Threads: any. Picklable if the underlying array is.
     """
 
     def __init__(self, array: Any) -> None:
@@ -62,7 +62,7 @@ class LazyDeviceArray:
         return self._array.oindex[indexer].get_duck_array()
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        # That it is here tells dask not to convert; nothing calls it.
+        # Its presence tells dask not to convert the array; it is never called.
         return NotImplemented
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:

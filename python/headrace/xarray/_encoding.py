@@ -1,4 +1,4 @@
-"""What xarray's writer needs to write a variable as it was stored: `Variable.encoding`."""
+"""`Variable.encoding`: what xarray's writer needs to write a variable as it was stored."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headrace.xarray._nodes import ArrayNode
 
 
 def encoding_of(node: ArrayNode, *, fill_value_is_mask: bool) -> dict[str, Any]:
-    """The encoding of the variable made of `node`, equal to that of xarray's own Zarr engine.
+    """The encoding of the variable made from `node`, equal to that of xarray's own Zarr engine.
 
-    `compressors`, `filters` and `serializer` are zarr-python's codec objects, as its `create_array` takes them; they
-    are there where zarr-python is installed and knows the codecs. Writing a dataset needs it anyway.
+    `compressors`, `filters` and `serializer` are zarr-python codec objects, as its `create_array` takes them. They are
+    present only if zarr-python is installed, which writing requires anyway, and knows the codecs.
     """
     chunks = node.grid
     encoding: dict[str, Any] = {
@@ -27,7 +27,7 @@ def encoding_of(node: ArrayNode, *, fill_value_is_mask: bool) -> dict[str, Any]:
         "preferred_chunks": dict(zip(node.dims, chunks, strict=True)),
     }
     if node.dtype.kind == "T" and hasattr(reference.ZarrArrayWrapper, "_preserve_string_dtype"):
-        # Newer xarrays keep the type where the encoding has it; earlier ones make objects of it.
+        # Newer xarray versions keep the type if the encoding has it; earlier ones convert to objects.
         encoding["dtype"] = node.dtype
     encoding.update(_codecs(node))
     encoding["shards"] = node.shards
@@ -36,8 +36,8 @@ def encoding_of(node: ArrayNode, *, fill_value_is_mask: bool) -> dict[str, Any]:
     return encoding
 
 
-# What says which codecs an array has, and what else zarr-python wants to see of an array. Many variables of a dataset
-# have the same.
+# Metadata entries that determine the codecs, and those that zarr-python requires. Many variables of a dataset share
+# them, so they serve as a cache key.
 _SAID_OF_CODECS = frozenset(
     ("zarr_format", "node_type", "shape", "data_type", "dtype", "chunk_grid", "chunk_key_encoding", "chunks")
     + ("codecs", "storage_transformers", "compressor", "filters", "order", "dimension_separator", "fill_value")
@@ -50,7 +50,7 @@ def _codecs(node: ArrayNode) -> dict[str, Any]:
     try:
         said = {key: value for key, value in node.metadata.items() if key in _SAID_OF_CODECS}
         return dict(_codecs_of(json.dumps(said, sort_keys=True)))
-    except Exception:  # of many kinds: no zarr-python, or a codec or data type that it does not know
+    except Exception:  # several kinds: zarr-python is missing, or does not know a codec or data type
         return {}
 
 
@@ -68,10 +68,10 @@ def _codecs_of(document: str) -> dict[str, Any]:
 
 
 def decode_fill_value(value: Any, dtype: np.dtype[Any]) -> Any:
-    """An attribute `_FillValue` of an array in Zarr v3, in which xarray writes floats and bytes as base64.
+    """Decodes the attribute `_FillValue` of a Zarr v3 array, where xarray writes floats and bytes as base64.
 
     Raises:
-        ValueError: It is none that `dtype` may have.
+        ValueError: The value is invalid for `dtype`.
     """
     try:
         if dtype.kind in "OTU":

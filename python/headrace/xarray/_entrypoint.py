@@ -1,4 +1,4 @@
-"""HeadraceBackendEntrypoint: `engine="headrace"` of xarray."""
+"""HeadraceBackendEntrypoint: the xarray engine "headrace"."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Device = str | None | Mapping[str, str | None]
 
 
 class HeadraceBackendEntrypoint(BackendEntrypoint):
-    """Opens Zarr groups, v2 and v3, with their data read by headrace: to the host, or straight to a GPU.
+    """Opens Zarr v2 and v3 groups, with data read by headrace to the host or directly to a GPU.
 
-    Values, types, attributes and encodings are those of `engine="zarr"`; see `docs/guide/xarray.md`.
+    Values, types, attributes and encodings equal those of `engine="zarr"`; see `docs/guide/xarray.md`.
     """
 
     description: ClassVar[str] = "Open Zarr groups with headrace, on the host or on a GPU"
@@ -31,7 +31,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
     supports_groups: ClassVar[bool] = True
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """True for a path that ends in .zarr where zarr-python, whose engine opens it otherwise, is not installed."""
+        """True for a path ending in .zarr if zarr-python is not installed; otherwise xarray's own engine opens it."""
         if isinstance(filename_or_obj, headrace.Group):
             return True
         if not isinstance(filename_or_obj, str | os.PathLike):
@@ -59,29 +59,29 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         device: Device = None,
         lenient: str = "",
     ) -> xr.Dataset:
-        """The group as a dataset whose variables are read when they are needed.
+        """Opens the group as a dataset whose variables are read when they are used.
 
         Args:
             filename_or_obj: A path or URL, as :func:`headrace.open` takes it; an open :class:`headrace.Group`, a
-                :class:`headrace.MemoryStore`; or a store of zarr-python or mapper of fsspec over local files, HTTP, S3,
-                GCS or Azure.
+                :class:`headrace.MemoryStore`; or a zarr-python store or fsspec mapper over local files, HTTP, S3, GCS
+                or Azure.
             group: Path of the group below that.
-            mode: "r": this engine does not write.
-            consolidated: None: by consolidated metadata where there is any. True: only so. False: never.
-            storage_options: Passed on to :func:`headrace.open`; not beside a store that has options of its own.
-            zarr_format: 2 or 3: nothing else is opened. None: whatever there is.
-            use_zarr_fill_value_as_mask: Whether elements equal to the array's fill value are missing values. None: in
-                Zarr v2, and not in v3, which says so by the attribute `_FillValue`.
+            mode: "r"; this engine cannot write.
+            consolidated: None: use consolidated metadata if present. True: require it. False: ignore it.
+            storage_options: Passed to :func:`headrace.open`; not allowed with a store that has its own options.
+            zarr_format: 2 or 3: only this format is opened. None: either.
+            use_zarr_fill_value_as_mask: Whether elements equal to the array's fill value are missing values. None: yes
+                in Zarr v2, no in v3, which marks them by the attribute `_FillValue`.
             device: "cuda" or "cuda:1": variables become CuPy arrays there, except coordinates, times, text and single
                 values, which are NumPy arrays. A mapping gives the device of each variable it names. None: the host.
-            lenient: Habits of writers that the specifications forbid, to let pass: as in :func:`headrace.open`.
+            lenient: Spec violations to accept, as in :func:`headrace.open`.
             mask_and_scale, decode_times, concat_characters, decode_coords, drop_variables, use_cftime,
                 decode_timedelta: As in :func:`xarray.open_dataset`.
 
         Raises:
-            FileNotFoundError: Nothing there, or no group.
-            ValueError: An option that makes no sense; consolidated metadata that is missing.
-            KeyError: An array does not say how its dimensions are called.
+            FileNotFoundError: The path does not exist or is not a group.
+            ValueError: An invalid option, or required consolidated metadata is missing.
+            KeyError: An array has no dimension names.
             ImportError: A device was named and CuPy is not installed.
         """
         options = DecodeOptions(
@@ -117,7 +117,7 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         device: Device = None,
         lenient: str = "",
     ) -> dict[str, xr.Dataset]:
-        """The group and every group below it as datasets, by path: "/" is the group itself.
+        """Opens the group and all groups below it as datasets, by path: "/" is the group itself.
 
         Arguments and errors: as for `open_dataset`.
         """
@@ -158,10 +158,10 @@ class HeadraceBackendEntrypoint(BackendEntrypoint):
         device: Device = None,
         lenient: str = "",
     ) -> xr.DataTree:
-        """The group and every group below it as a tree.
+        """Opens the group and all groups below it as a tree.
 
-        Arguments and errors: as for `open_dataset`; and ValueError where a group's dimensions or coordinates do not
-        agree with its parent's, which :func:`xarray.open_groups` does not ask for.
+        Arguments and errors: as for `open_dataset`. Also raises ValueError if a group's dimensions or coordinates
+        conflict with its parent's; :func:`xarray.open_groups` does not require that they agree.
         """
         datasets = self.open_groups_as_dict(
             filename_or_obj,
@@ -206,15 +206,15 @@ def _open(
 
 
 def _key(path: str, group: str | None) -> str:
-    """How `open_groups` calls the group at `path`: absolute below the root, relative below a group that was asked for."""
+    """The name that `open_groups` gives the group at `path`: absolute, or relative to the group that was requested."""
     return (path or ".") if group else f"/{path}"
 
 
 def _location(source: Any, storage_options: dict[str, Any] | None, lenient: str) -> tuple[Location, str]:
-    """The store, and a path in it."""
+    """The store's location, and a path in it."""
     address, prefix = _address_and_path(source)
     if lenient != "all":
-        # xarray gives such names to arrays without one, and so reads them.
+        # xarray gives arrays without a name a reserved one and expects to read them.
         lenient = f"{lenient},reserved-names" if lenient else "reserved-names"
     if isinstance(address, Address):
         if storage_options and not isinstance(source, headrace.Group):
@@ -224,11 +224,11 @@ def _location(source: Any, storage_options: dict[str, Any] | None, lenient: str)
 
 
 def _address_and_path(source: Any) -> tuple[str | Address, str]:
-    """URL, with its options where there are any, and path below it.
+    """The URL (with options if there are any) and the path below it.
 
     Raises:
-        TypeError: Neither a path nor a store whose objects headrace can ask for itself.
-        ValueError: A ZIP file that is still written to.
+        TypeError: Neither a path nor a store that headrace can access itself.
+        ValueError: A ZIP file that is open for writing.
     """
     if isinstance(source, headrace.Group):
         kept = source._reopen[0]
@@ -240,7 +240,7 @@ def _address_and_path(source: Any) -> tuple[str | Address, str]:
         if isinstance(url, bytes):
             url = os.fsdecode(url)
         return (url if "://" in url else os.path.abspath(os.path.expanduser(url))), ""
-    # zarr-python's, known by what it is called so that zarr is not imported for it.
+    # zarr-python objects are recognised by class name, to avoid importing zarr.
     kind = type(source).__name__
     if kind == "StorePath" and hasattr(source, "store"):
         address, prefix = _address_and_path(source.store)
@@ -255,7 +255,7 @@ def _address_and_path(source: Any) -> tuple[str | Address, str]:
 
 
 def _placement(device: Device) -> Placement:
-    """Checked now: at the first read it would be late."""
+    """Checks devices when opening, rather than at the first read."""
     named = device.values() if isinstance(device, Mapping) else [device]
     for one in named:
         if one is not None and one != "host":

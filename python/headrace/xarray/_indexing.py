@@ -1,9 +1,9 @@
-"""What xarray asks of an array, in the terms of :meth:`headrace.Array.read`.
+"""Translates xarray's indexers to selections of :meth:`headrace.Array.read`.
 
-xarray hands a backend three kinds of indexers: basic (integers and slices), outer (also one-dimensional integer
-arrays, each of its own dimension) and vectorized (integer arrays that are broadcast against each other). headrace
-reads orthogonal selections with slices of positive step, and lists of points. This module translates, and says what
-has to be done to the result: flips for negative steps, a transposition, a shape.
+xarray passes three kinds of indexers: basic (integers and slices), outer (also one-dimensional integer arrays, each
+along its own dimension) and vectorized (integer arrays broadcast against each other). headrace reads orthogonal
+selections with slices of positive step, and lists of points. This module translates, and determines how the result must
+be changed: flips for negative steps, a transposition, a reshape.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ NativeKey = int | slice | npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Plan:
-    """A native selection, and how its result becomes the one that was asked for.
+    """A native selection, and how to turn its result into the requested one.
 
     Attributes:
         selection: One entry per dimension of the array.
-        indexing: How headrace is to understand `selection`.
-        shape: Shape of what headrace returns.
-        flips: Applied to the result as an index; empty where no step was negative.
-        axes: Order of the result's axes; None: as they are.
-        reshape: Shape of the final result; None: as it is.
+        indexing: How headrace interprets `selection`.
+        shape: Shape of the native result.
+        flips: Index applied to the result; empty if no step was negative.
+        axes: Permutation of the result's axes; None: unchanged.
+        reshape: Final shape; None: unchanged.
     """
 
     selection: tuple[NativeKey, ...]
@@ -40,7 +40,7 @@ class Plan:
     reshape: tuple[int, ...] | None = None
 
     def finish(self, result: Any) -> Any:
-        """`result`, an array of `shape` of whatever library, as it was asked for."""
+        """Turns the native `result`, an array of `shape` of any library, into the requested one."""
         if self.flips:
             result = result[self.flips]
         if self.axes is not None:
@@ -51,10 +51,10 @@ class Plan:
 
 
 def plan_orthogonal(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
-    """The plan for a basic or outer indexer: an integer, a slice or a 1-D integer array for each dimension.
+    """Plans a basic or outer indexer: an integer, a slice or a 1-D integer array per dimension.
 
     Raises:
-        IndexError: An integer is out of range, or there is not one entry per dimension.
+        IndexError: An integer is out of range, or the number of entries differs from the number of dimensions.
     """
     _one_entry_per_dimension(key, shape)
     selection: list[NativeKey] = []
@@ -78,11 +78,10 @@ def plan_orthogonal(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
 
 
 def plan_vectorized(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
-    """The plan for a vectorized indexer: slices, and integer arrays that are broadcast against each other.
+    """Plans a vectorized indexer: slices, and integer arrays that are broadcast against each other.
 
-    Dimensions that are sliced come behind the broadcast ones, as xarray defines it. Where every array varies along
-    axes that no other array varies along, the selection is orthogonal and is read as one: xarray expands slices that
-    were taken earlier into such arrays.
+    Sliced dimensions come after the broadcast ones, as xarray defines. If each array varies along axes along which no
+    other array varies, the selection is orthogonal and read as such: xarray expands earlier slices into such arrays.
 
     Raises:
         IndexError: An integer is out of range, or the arrays cannot be broadcast.
@@ -105,7 +104,7 @@ def plan_vectorized(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
     plan = _plan_as_orthogonal(arrays, slices, broadcast, shape)
     if plan is not None:
         return plan
-    # Points: slices become arrays along axes of their own, behind the broadcast ones.
+    # Points: slices become arrays along their own axes, after the broadcast ones.
     trailing = [np.arange(*item.indices(shape[axis]), dtype=np.int64) for axis, item in slices.items()]
     full_shape = broadcast + tuple(indices.size for indices in trailing)
     points: list[NativeKey] = [0] * len(shape)
@@ -122,11 +121,11 @@ def plan_vectorized(key: tuple[Any, ...], shape: tuple[int, ...]) -> Plan:
 def _plan_as_orthogonal(
     arrays: dict[int, npt.NDArray[np.int64]], slices: dict[int, slice], broadcast: tuple[int, ...], shape: tuple[int, ...]
 ) -> Plan | None:
-    """The plan where each array varies along at most one axis of the result, all of them different; None elsewhere."""
+    """The orthogonal plan if each array varies along at most one axis, and no two along the same; else None."""
     varying: dict[int, int] = {}  # axis of the result: dimension of the array
     key: list[Any] = [slice(None)] * len(shape)
     for axis, indices in arrays.items():
-        # Counted from the right, where broadcasting aligns them.
+        # Axes are counted from the right, where broadcasting aligns them.
         wide = [d - indices.ndim + len(broadcast) for d, size in enumerate(indices.shape) if size != 1]
         if len(wide) > 1 or (wide and wide[0] in varying):
             return None
@@ -138,7 +137,7 @@ def _plan_as_orthogonal(
     for axis, item in slices.items():
         key[axis] = item
     inner = plan_orthogonal(tuple(key), shape)
-    # Dimensions that are left, in the array's order; then in the order of the result.
+    # The remaining dimensions, in the array's order; then in the result's order.
     left = [axis for axis in range(len(shape)) if not isinstance(key[axis], int)]
     wanted = [varying[position] for position in sorted(varying)] + list(slices)
     axes = tuple(left.index(axis) for axis in wanted)
@@ -159,7 +158,7 @@ def _one_entry_per_dimension(key: tuple[Any, ...], shape: tuple[int, ...]) -> No
 
 
 def _forwards(item: slice, size: int) -> tuple[slice, int, bool]:
-    """`item` with a positive step, the number of elements, and whether they come in reverse order."""
+    """`item` with a positive step, the number of elements, and whether the order is reversed."""
     start, stop, step = item.indices(size)
     elements = range(start, stop, step)
     count = len(elements)
@@ -171,12 +170,12 @@ def _forwards(item: slice, size: int) -> tuple[slice, int, bool]:
 
 
 def _checked(indices: npt.NDArray[Any], size: int, axis: int) -> npt.NDArray[np.int64]:
-    """`indices`, counted from the front."""
+    """`indices` as non-negative int64. Raises IndexError if one is out of range."""
     if indices.dtype == np.bool_:
         indices = np.flatnonzero(indices)
     elif indices.size and indices.dtype.kind not in "iu":
         raise IndexError(f"indices along axis {axis} must be integers, not {indices.dtype}")
-    # A copy: what xarray and pandas hand out is often read-only, which headrace does not take.
+    # Copied if read-only, as arrays of xarray and pandas often are; headrace rejects read-only indices.
     indices = indices.astype(np.int64, copy=not indices.flags.writeable)
     if indices.size == 0:
         return indices
@@ -188,7 +187,7 @@ def _checked(indices: npt.NDArray[Any], size: int, axis: int) -> npt.NDArray[np.
 
 
 def _as_slice(indices: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
-    """`indices` as a slice, where they are evenly spaced and ascending: a box is cheaper to plan than a list."""
+    """`indices` as a slice if they are ascending and evenly spaced, since a box is cheaper to plan than a list."""
     if indices.size == 0:
         return slice(0, 0, 1)
     first, last = int(indices[0]), int(indices[-1])

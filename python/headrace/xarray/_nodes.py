@@ -1,4 +1,4 @@
-"""Groups and arrays as the engine needs them: what headrace tells of a store, in the terms of xarray."""
+"""Groups and arrays of a store, described in xarray's terms."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import headrace
 DIMENSIONS_ATTRIBUTE = "_ARRAY_DIMENSIONS"
 NAME_OF_NONE = "__values__"  # how xarray stores a variable called None
 
-# Sizes of chunks along one dimension: one number where all are alike, else each of them.
+# Chunk sizes along one dimension: one number if all are equal, otherwise a tuple of all sizes.
 Grid = tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Location:
-    """A store, and how it is opened.
+    """A store, and the options to open it with.
 
     Attributes:
         url: As :func:`headrace.open` takes it.
         storage_options: Its options for remote stores.
-        lenient: Its habits of writers to let pass, by name.
+        lenient: Spec violations to accept, by name.
     """
 
     url: str
@@ -40,10 +40,10 @@ class Location:
 
 @dataclass(frozen=True)
 class Unopened:
-    """An array that headrace cannot read. What its metadata tells is known.
+    """An array that headrace cannot read; only its metadata is known.
 
     Attributes:
-        store: Where it lies.
+        store: The store that contains it.
         path: Its path there.
         shape: Shape of the array.
     """
@@ -57,10 +57,10 @@ class Unopened:
         return self.store.url
 
     def open(self) -> headrace.Array:
-        """Opens it after all.
+        """Tries to open the array.
 
         Raises:
-            headrace.HeadraceError: Why it cannot be read: a codec or a data type, as a rule.
+            headrace.HeadraceError: Why it cannot be read: usually a codec or a data type.
         """
         opened = self.store.open(self.path)
         if isinstance(opened, headrace.Array):
@@ -70,18 +70,18 @@ class Unopened:
 
 @dataclass(frozen=True)
 class ArrayNode:
-    """An array below a group.
+    """An array in a group.
 
     Attributes:
         name: Its name in the group.
-        dtype: Type of its elements as xarray sees them; object where headrace does not know the type.
-        grid: Chunks, for each dimension.
-        shards: Shards, for each dimension; None where the array is not sharded.
-        fill_value: A NumPy scalar, or a str; None where there is none.
-        attrs: Attributes, without those that say how dimensions are called.
+        dtype: Type of its elements as xarray sees them; object if headrace does not know the type.
+        grid: Chunk sizes, per dimension.
+        shards: Shard sizes, per dimension; None if the array is not sharded.
+        fill_value: A NumPy scalar, or a str; None if there is none.
+        attrs: Attributes, except those that hold dimension names.
         dims: Names of the dimensions.
-        metadata: The metadata document; None where it is not known.
-        source: What reads it.
+        metadata: The metadata document; None if unknown.
+        source: The object that reads the array.
     """
 
     name: str
@@ -98,12 +98,12 @@ class ArrayNode:
 
     @property
     def key(self) -> str | None:
-        """How the variable is called."""
+        """The variable's name in the dataset."""
         return None if self.name == NAME_OF_NONE else self.name
 
 
 def string_dtype() -> np.dtype[Any]:
-    """The type that strings of variable length have in zarr-python: NumPy's own where NumPy has one."""
+    """The type of variable-length strings in zarr-python: NumPy's StringDType if NumPy has it."""
     if hasattr(np.dtypes, "StringDType"):
         return np.dtype(np.dtypes.StringDType())
     from xarray.coding import strings
@@ -114,11 +114,11 @@ def string_dtype() -> np.dtype[Any]:
 
 
 def open_group(store: Location, path: str, *, consolidated: bool | None, zarr_format: int | None) -> headrace.Group:
-    """The group at `path` in `store`, found through the root's consolidated metadata unless `consolidated` is False.
+    """Opens the group at `path` in `store` through the root's consolidated metadata, unless `consolidated` is False.
 
     Raises:
-        headrace.NotFoundError: There is no group; a KeyError and a FileNotFoundError.
-        ValueError: `consolidated` is True and the root has none; or an array lies there.
+        headrace.NotFoundError: The group does not exist; also a KeyError and a FileNotFoundError.
+        ValueError: `consolidated` is True and the root has no consolidated metadata, or the node is an array.
     """
     if consolidated is False:
         found = _open(store, path, consolidated=False)
@@ -137,7 +137,7 @@ def open_group(store: Location, path: str, *, consolidated: bool | None, zarr_fo
 
 
 def _open_root(store: Location, path: str, *, required: bool) -> headrace.Group | headrace.Array | None:
-    """The root of the store; None where there is no group at the root, but there may be one at `path`."""
+    """The root of the store; None if the root is no group, but `path` may still be one."""
     try:
         root = _open(store, "", consolidated=True)
     except headrace.NotFoundError:
@@ -169,9 +169,9 @@ def _below(root: headrace.Group | headrace.Array, path: str, url: str) -> headra
 
 
 def attributes_of(group: headrace.Group) -> dict[str, Any]:
-    """The attributes of `group` as stored: in their order, with numbers that JSON does not have."""
+    """The attributes of `group` as stored: in order, including numbers that are not valid JSON."""
     documents, prefix = group._documents or ({}, "")
-    if prefix:  # below a root with consolidated metadata
+    if prefix:  # a group below a root with consolidated metadata
         if group.zarr_format == 3:
             return dict(documents.get(prefix.rstrip("/"), {}).get("attributes") or {})
         return dict(documents.get(f"{prefix}.zattrs") or {})
@@ -182,7 +182,7 @@ def attributes_of(group: headrace.Group) -> dict[str, Any]:
 
 
 def child_groups(group: headrace.Group) -> Iterator[tuple[str, headrace.Group]]:
-    """`group` and every group below it, parents first: paths relative to `group`, "" for itself."""
+    """Yields `group` and all groups below it, parents first. Paths are relative to `group`, "" for itself."""
     yield "", group
     prefix = f"{group.path}/" if group.path else ""
     for member in group.members():
@@ -196,14 +196,14 @@ def child_groups(group: headrace.Group) -> Iterator[tuple[str, headrace.Group]]:
 def child_arrays(
     group: headrace.Group, store: Location, dropped: frozenset[str] = frozenset()
 ) -> Iterator[ArrayNode]:
-    """The arrays in `group`, by name.
+    """Yields the arrays in `group`, by name.
 
-    One that headrace cannot read is among them, and fails when it is read. One in `dropped` is left out where it does
-    not even tell its shape and dimensions.
+    Includes arrays that headrace cannot read; reading them fails. An array in `dropped` is skipped if not even its
+    shape and dimensions can be determined.
 
     Raises:
-        KeyError: An array does not say how its dimensions are called.
-        headrace.HeadraceError: Metadata that cannot be made sense of.
+        KeyError: An array does not name its dimensions.
+        headrace.HeadraceError: Invalid metadata.
     """
     for member in group.children():
         if not member.is_array:
@@ -228,7 +228,7 @@ def _node(group: headrace.Group, name: str, path: str, store: Location) -> Array
     if dtype.kind in "OT" and _is_text(metadata):
         dtype = string_dtype()
     elif array.zarr_format == 2 and dtype.kind in "iufc" and str(metadata.get("dtype", "")).startswith(">"):
-        dtype = dtype.newbyteorder(">")  # as stored, which xarray notes in the encoding; reads give native numbers
+        dtype = dtype.newbyteorder(">")  # xarray records the stored byte order in the encoding; reads return native numbers
     shape = tuple(array.shape)
     inner = _chunks_in_shards(metadata)
     stored = _grid(metadata, shape, tuple(array.shards or array.chunks))
@@ -251,7 +251,7 @@ def _node(group: headrace.Group, name: str, path: str, store: Location) -> Array
 def _unreadable(
     name: str, metadata: Mapping[str, Any], attributes: Mapping[str, Any], source: Unopened
 ) -> ArrayNode:
-    """What the metadata tells of an array that cannot be opened."""
+    """Describes an array that cannot be opened, from its metadata."""
     zarr_format = int(metadata["zarr_format"])
     shape = source.shape
     names = metadata.get("dimension_names")
@@ -288,7 +288,7 @@ def _dims_and_attrs(
         return dims, dict(attributes)
     found = attributes.get(DIMENSIONS_ATTRIBUTE)
     if found is None:
-        # NCZarr keeps them beside the shape, by their full path.
+        # NCZarr stores dimension names beside the shape, as full paths.
         references = metadata.get("_NCZARR_ARRAY", {}).get("dimrefs")
         if references is None:
             raise KeyError(
@@ -303,14 +303,14 @@ def _dims_and_attrs(
 
 
 def _is_text(metadata: Mapping[str, Any]) -> bool:
-    """Whether elements are strings of variable length, not bytes or other objects."""
+    """Whether elements are variable-length strings, rather than bytes or other objects."""
     if metadata.get("zarr_format") == 3:
         return bool(metadata.get("data_type") == "string")
     return any(codec.get("id") == "vlen-utf8" for codec in metadata.get("filters") or ())
 
 
 def _chunks_in_shards(metadata: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Shape of the chunks inside shards; None where the array is not sharded."""
+    """Shape of the inner chunks; None if the array is not sharded."""
     for codec in metadata.get("codecs", ()):
         if isinstance(codec, Mapping) and codec.get("name") == "sharding_indexed":
             return tuple(codec["configuration"]["chunk_shape"])
@@ -318,7 +318,7 @@ def _chunks_in_shards(metadata: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def _grid(metadata: Mapping[str, Any], shape: tuple[int, ...], chunks: tuple[int, ...]) -> Grid:
-    """`chunks`, or the sizes of all chunks along the dimensions where they differ."""
+    """`chunks`, but with the sizes of all chunks along dimensions where they differ."""
     grid = metadata.get("chunk_grid", {})
     if grid.get("name") != "rectilinear":
         return chunks
@@ -328,14 +328,14 @@ def _grid(metadata: Mapping[str, Any], shape: tuple[int, ...], chunks: tuple[int
             sizes.append(spec)
             continue
         edges: list[int] = []
-        for edge in spec:  # a size, or a size and how often it comes
+        for edge in spec:  # a size, or [size, repeat count]
             edges.extend([edge[0]] * edge[1] if isinstance(edge, list) else [edge])
         sizes.append(_compact(edges, extent))
     return tuple(sizes)
 
 
 def _compact(edges: list[int], extent: int) -> int | tuple[int, ...]:
-    """Sizes of chunks cut off at `extent`; one number where only the last is smaller."""
+    """Chunk sizes clipped to `extent`; one number if only the last chunk is smaller."""
     sizes: list[int] = []
     left = extent
     for edge in edges:

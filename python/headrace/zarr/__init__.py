@@ -4,7 +4,7 @@
     headrace.zarr.enable()             # or: zarr.config.set({"codec_pipeline.path": "headrace.zarr.HeadracePipeline"})
     zarr.open_array("data.zarr")[...]  # all chunks in one native read
 
-What headrace cannot read is read by zarr's own pipeline; writing is zarr's own.
+Arrays that headrace cannot read are read by zarr's own pipeline, which also does all writing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from headrace.zarr._torch import TorchNDBuffer, torch_prototype
 
 __all__ = ["HeadracePipeline", "Store", "TorchNDBuffer", "disable", "enable", "torch_prototype"]
 
-# zarr knows classes by their full names; these are the ones that users write.
+# zarr refers to classes by their full names; these are the public ones.
 HeadracePipeline.__module__ = __name__
 Store.__module__ = __name__
 TorchNDBuffer.__module__ = __name__
@@ -38,10 +38,10 @@ _before: str | None = None
 
 
 def enable(*, strict: bool = False, fallback: str | None = None) -> None:
-    """Reads of arrays that zarr opens from now on go through headrace.
+    """Makes headrace read the arrays that zarr opens from now on.
 
-    strict: headrace.UnsupportedError for what headrace cannot read, where else zarr's own pipeline reads it.
-    fallback: full name of the class that is zarr's own pipeline: the one that zarr.config names now if left out.
+    strict: raise headrace.UnsupportedError for arrays that headrace cannot read, instead of using zarr's own pipeline.
+    fallback: full class name of zarr's own pipeline; default: the one that zarr.config names at this time.
 
     The same settings by name, for zarr.config.set() or the environment: "codec_pipeline.path" (the class's full name),
     "headrace.strict", "headrace.fallback".
@@ -57,7 +57,7 @@ def enable(*, strict: bool = False, fallback: str | None = None) -> None:
 
 
 def disable() -> None:
-    """Arrays that zarr opens from now on are read by the pipeline that was chosen before enable()."""
+    """Restores, for arrays that zarr opens from now on, the pipeline that was selected before enable()."""
     from headrace.zarr._pipeline import DEFAULT_FALLBACK
 
     if _zarr.config.get("codec_pipeline.path") == _PATH:

@@ -1,8 +1,8 @@
-"""Whether anybody still waits for a read.
+"""Detects whether the caller still waits for a read.
 
-zarr's synchronous calls start a coroutine on zarr's event loop and wait for it in their own thread. Where Ctrl-C or
-`async.timeout` ends the waiting, the coroutine is not told. It can be seen, though: the call is not on the stack of its
-thread any more.
+zarr's synchronous calls start a coroutine on zarr's event loop and wait for it in their own thread. If Ctrl-C or
+`async.timeout` ends the wait, the coroutine is not notified. It can detect this, however: the call has disappeared from
+the stack of its thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from zarr.core import sync as _zarr
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-# Where zarr has no such functions, nothing is seen, and reads run to their end.
+# If zarr lacks these functions, nothing is detected and reads run to their end.
 _SYNC: CodeType | None = getattr(getattr(_zarr, "sync", None), "__code__", None)
 _RUNNER: CodeType | None = getattr(getattr(_zarr, "_runner", None), "__code__", None)
 
 
 class Caller:
-    """Who waits for the current task. Threads: made in the event loop's; gone() and leave() from any."""
+    """The caller that waits for the current task. Threads: create it on the event loop's; gone() and leave() from any."""
 
     def __init__(self) -> None:
         self._left = False
@@ -31,7 +31,7 @@ class Caller:
         task = asyncio.current_task()
         runner: Any = None if task is None else task.get_coro()
         if _RUNNER is None or getattr(runner, "cr_code", None) is not _RUNNER:
-            return  # whoever made the task cancels it
+            return  # an asynchronous caller cancels the task itself
         coroutine = runner.cr_frame.f_locals.get("coro")
         for thread, frame in sys._current_frames().items():
             if coroutine is not None and _waits(frame, coroutine):
@@ -39,7 +39,7 @@ class Caller:
                 return
 
     def leave(self) -> None:
-        """The task was cancelled."""
+        """Records that the task was cancelled."""
         self._left = True
 
     def gone(self) -> bool:
@@ -49,7 +49,7 @@ class Caller:
 
 
 def _waits(frame: FrameType | None, coroutine: Any) -> bool:
-    """Whether a stack has zarr's sync(coroutine) on it."""
+    """Whether zarr's sync(coroutine) is on the stack."""
     while frame is not None:
         if frame.f_code is _SYNC and frame.f_locals.get("coro") is coroutine:
             return True

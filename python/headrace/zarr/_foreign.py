@@ -1,4 +1,4 @@
-"""Stores that only zarr knows: their objects are fetched through zarr and read from memory."""
+"""Stores that only zarr can access: their objects are fetched through zarr and read from memory."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _numbers = itertools.count()
 
 
 async def fetch(batch: list[BatchItem]) -> list[Buffer | None]:
-    """The chunks' objects, None for those that are not there; `async.concurrency` of zarr.config at a time."""
+    """Fetches the chunks' objects, None for missing ones; at most `async.concurrency` of zarr.config at a time."""
     getter, spec = batch[0][:2]
-    # Stored bytes are decoded from host memory, wherever the elements go.
+    # Stored bytes are decoded from host memory, even if the elements go to a device.
     prototype = spec.prototype if issubclass(spec.prototype.buffer, cpu.Buffer) else cpu.buffer_prototype
     if supports_sync(getter.store):
         return await asyncio.to_thread(lambda: [item[0].get_sync(prototype=prototype) for item in batch])
@@ -48,7 +48,7 @@ async def fetch(batch: list[BatchItem]) -> list[Buffer | None]:
 
 @contextmanager
 def memory_of(batch: list[BatchItem], objects: list[Buffer | None]) -> Iterator[str]:
-    """The URL of a native store that holds the objects for as long as it lasts."""
+    """The URL of a native in-memory store that holds the objects while the context is active."""
     store = headrace.memory_store(f"zarr-plugin-{next(_numbers)}")
     try:
         for item, stored in zip(batch, objects, strict=True):

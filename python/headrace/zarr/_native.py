@@ -1,4 +1,4 @@
-"""Native arrays for arrays that zarr has opened: what describes them, where their chunks lie, what memory they fill."""
+"""Native arrays for arrays opened by zarr: their metadata, the location of their chunks, and the memory they fill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class NotNative(Exception):
-    """Why headrace cannot read something of zarr's. `whole_array`: nothing of this array, whatever is selected."""
+    """The reason why headrace cannot read something. `whole_array`: it applies to every selection of the array."""
 
     def __init__(self, reason: str, *, whole_array: bool = False) -> None:
         super().__init__(reason)
@@ -38,11 +38,11 @@ class NotNative(Exception):
         self.whole_array = whole_array
 
 
-# Chunks of at most so many bytes, stored and decoded, are read on the event loop's own thread where they are in the page
-# cache: a change of threads takes longer.
+# Chunks of at most this many bytes, stored and decoded, are read on the event loop's thread if they are in the page
+# cache: switching threads would take longer.
 _SMALL_BYTES = 128 << 10
 
-# Incremented in a forked child: native arrays and their threads belong to the process that made them.
+# Incremented in a forked child, since native arrays and their threads belong to the process that created them.
 _generation = 0
 
 
@@ -60,7 +60,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def refusal(metadata: ArrayMetadata) -> str | None:
-    """Why no chunk of such an array can be read natively, as far as zarr's metadata tells it; None if nothing does."""
+    """Why no chunk of such an array can be read natively, judging by zarr's metadata; None if nothing prevents it."""
     if KeyLayout.of(metadata) is None:
         return f"chunk key encoding {getattr(metadata, 'chunk_key_encoding', None)!r}"
     if grid_shape(metadata) is None:
@@ -69,7 +69,7 @@ def refusal(metadata: ArrayMetadata) -> str | None:
     if is_variable(dtype) and type(metadata.dtype).__name__ not in ("VariableLengthUTF8", "VariableLengthBytes"):
         return f"data type {metadata.dtype}"
     for codec in _codecs(metadata):
-        # Codecs that a program has registered in place of zarr's own may do something else under the same name.
+        # A codec that replaces zarr's own under the same name may behave differently.
         if not type(codec).__module__.partition(".")[0] in ("zarr", "numcodecs"):
             return f"codec {type(codec).__module__}.{type(codec).__qualname__}"
     return None
@@ -91,7 +91,7 @@ def _codecs(metadata: ArrayMetadata) -> list[Any]:
 
 
 def is_variable(dtype: np.dtype[Any]) -> bool:
-    """Whether elements are objects, or strings of NumPy's type for strings of any length."""
+    """Whether elements have variable length: objects, or NumPy's StringDType."""
     return dtype.hasobject or dtype.kind == "T"
 
 
@@ -100,7 +100,7 @@ def is_sharded(metadata: ArrayMetadata) -> bool:
 
 
 def grid_shape(metadata: ArrayMetadata) -> tuple[int, ...] | None:
-    """Shape of what one stored object holds: a chunk, or a shard. None where it is not one shape."""
+    """Shape of one stored object: a chunk, or a shard. None for a grid of several shapes."""
     if metadata.zarr_format == 2:
         return tuple(metadata.chunks)
     shape = getattr(metadata.chunk_grid, "chunk_shape", None)
@@ -110,21 +110,21 @@ def grid_shape(metadata: ArrayMetadata) -> tuple[int, ...] | None:
 
 
 def document(metadata: ArrayMetadata, shape: tuple[int, ...]) -> str:
-    """The array's metadata as stored, with another shape and without what says nothing about its chunks."""
+    """The array's metadata as stored, with another shape and without entries that do not affect its chunks."""
     text: dict[str, Any] = dict(metadata.to_dict())
     text.pop("attributes", None)
     text.pop("dimension_names", None)
     text["shape"] = list(shape)
     if metadata.zarr_format == 2 and metadata.fill_value is None:
-        # zarr reads chunks that are not there as the type's default then, which is NaT for times.
+        # In this case zarr fills missing chunks with the type's default, which is NaT for times.
         text["fill_value"] = metadata.dtype.to_json_scalar(metadata.dtype.default_scalar(), zarr_format=2)
     return json.dumps(text)
 
 
 def location(store: ZarrStore) -> str | None:
-    """The URL of a store that can be read without it; None where objects have to be asked of it.
+    """The URL by which headrace can read a store itself; None if objects must be requested through zarr.
 
-    Exact types only: a class derived from one of zarr's may do something else.
+    Accepts exact types only: a derived class may behave differently.
     """
     if type(store) is LocalStore or (isinstance(store, LocalStore) and getattr(type(store), "_headrace_local", False)):
         return os.path.abspath(store.root)
@@ -134,7 +134,7 @@ def location(store: ZarrStore) -> str | None:
     return None
 
 
-# Remote stores, by their id: whether headrace has opened them, and where.
+# Known remote stores, by id: the address if headrace can open it, else None.
 _addresses: dict[int, tuple[weakref.ref[Any], Address | None]] = {}
 
 
@@ -143,22 +143,23 @@ def may_be_remote(store: ZarrStore) -> bool:
 
 
 def remote_location(store: ZarrStore) -> Address | None:
-    """Where a store lies that headrace can ask in zarr's place, by the store's own options; None: zarr has to be asked.
+    """The address, with the store's own options, by which headrace can read a remote store itself; None: zarr must be
+    used.
 
-    Opens it to know that, the first time: not for event loops.
+    The first call opens the store to find out, so do not call it on an event loop.
     """
     known = _addresses.get(id(store))
     if known is not None and known[0]() is store:
         return known[1]
     address = remote_address(store)
     if address is not None:
-        # What zarr has just written is there.
+        # Objects that zarr has just written must be visible.
         if all(name != "missing_max_age" for name, _ in address.options):
             address = Address(address.url, [*address.options, ("missing_max_age", "0")])
         try:
             open_store(address, None)
         except headrace.HeadraceError:
-            address = None  # options or credentials that only the store knows
+            address = None  # options or credentials that only the zarr store has
     number = id(store)
     _addresses[number] = weakref.ref(store, lambda _: _addresses.pop(number, None)), address
     return address
@@ -169,32 +170,32 @@ class _Open:
     url: str | Address
     path: str
     generation: int
-    grid: tuple[int, ...]  # chunks along each axis that the array was opened with
+    grid: tuple[int, ...]  # number of chunks along each axis with which the array was opened
     array: Any
 
 
 @dataclass(frozen=True, slots=True)
 class SmallChunks:
-    """Reads of single small chunks of an array in local files, without what larger ones need.
+    """A fast path for reads of single small chunks of arrays in local files.
 
-    read(key, selection in the chunk, selection in the output, output, at_hand): READ, MISSING (not stored, and filled),
-    or 0: it has to be read in another way. at_hand: only what the page cache holds. REQUIRES: the type of the output is
-    the array's. decodes: takes more than a copy.
+    read(key, selection in the chunk, selection in the output, output, at_hand) returns READ, MISSING (not stored;
+    filled), or 0 if another path must read it. at_hand: use only what the page cache holds. decodes: reading takes more
+    than a copy. REQUIRES: the output has the array's type.
     """
 
     READ, MISSING = 1, 2
 
     store: Any
-    root: Any  # of the store, which may be given another
+    root: Any  # of the store, whose root may be reassigned
     generation: int
     read: Callable[[str, Any, Any, Any, bool], int]
     decodes: bool
 
 
 class NativeArrays:
-    """The native array of one zarr array, opened when first needed and again when the array has grown.
+    """The native array of one zarr array, opened on first use and reopened when the array has grown.
 
-    Threads: any; two that come first at once may both open it.
+    Threads: any. Two concurrent first uses may both open it.
     """
 
     def __init__(self, metadata: ArrayMetadata) -> None:
@@ -213,14 +214,16 @@ class NativeArrays:
         )
 
     def small_chunks_of(self, store: Any) -> SmallChunks | None:
-        """Once get() has opened the array, if its chunks are small."""
+        """The fast path, if get() has opened the array and its chunks are small."""
         small = self._small_chunks
         if small is None or small.store is not store or small.root is not store.root or small.generation != _generation:
             return None
         return small
 
     def keep_small_chunks(self, getter: Any, url: str | Address, prefix: str) -> None:
-        """Makes small_chunks_of() for the array that get() has given. `prefix`: of its keys, up to the grid position."""
+        """Creates the fast path for the array that get() returned. `prefix`: the part of its keys before the grid
+        position.
+        """
         store, held, layout = getter.store, self._open, self._layout
         if not self._small or held is None or layout is None or not store.root.is_absolute():
             return
@@ -234,9 +237,9 @@ class NativeArrays:
         self._small_chunks = SmallChunks(store, store.root, _generation, read, decodes)
 
     def get(self, url: str | Address, path: str, last: tuple[int, ...]) -> Any:
-        """The array whose objects lie at `url`/`path`, large enough to have a chunk at `last`.
+        """The array whose objects lie at `url`/`path`, with a shape that includes the chunk at `last`.
 
-        NotNative: headrace cannot read such an array.
+        Raises NotNative if headrace cannot read such an array.
         """
         held = self._open
         if (
@@ -247,8 +250,8 @@ class NativeArrays:
             and all(map(lt, last, held.grid))
         ):
             return held.array
-        # What lies behind the array's end is never asked for, so that it may as well be longer: it has then only to be
-        # opened again when it has doubled.
+        # Nothing past the array's end is ever requested, so the shape may be larger: the array must then be reopened
+        # only when it has doubled.
         grid = tuple(
             max(2 * (chunk + 1) if chunk * extent >= size else 0, -(-size // extent), 1)
             for chunk, extent, size in zip(last, self._extents, self._metadata.shape, strict=True)
@@ -260,30 +263,30 @@ class NativeArrays:
         return array
 
     def once(self, url: str, path: str, last: tuple[int, ...]) -> Any:
-        """The same for a store that will not be there again."""
+        """As get(), for a temporary store, so the array is not kept."""
         shape = tuple((chunk + 1) * extent for chunk, extent in zip(last, self._extents, strict=True))
         return self._from_document(document(self._metadata, shape), url, path)
 
     def _from_document(self, text: str, url: str | Address, path: str) -> Any:
         try:
-            # Others may write to the array meanwhile, shards that are open included.
+            # Others may write to the array at the same time, including shards that are open.
             return headrace.Array.from_document(url, path, self._metadata.zarr_format, text, revalidate=True)
         except (headrace.UnsupportedError, headrace.CorruptError, headrace.InvalidArgumentError) as error:
             raise NotNative(str(error), whole_array=True) from error
 
 
 def _without_links(url: str | Address, path: str) -> tuple[str | Address, str]:
-    """Where an array lies whose directory, or one above it in the store, is a link: native reads stay below a root."""
+    """Resolves links at or above the array's directory: native reads do not leave the store's root."""
     if isinstance(url, Address) or url.startswith("zip://"):
         return url, path
     real = os.path.realpath(os.path.join(url, path))
     return (url, path) if real == os.path.normpath(os.path.join(os.path.realpath(url), path)) else (real, "")
 
 
-# Reads that somebody may not want to wait for: Ctrl-C ends zarr's waiting for them, not the reads.
+# Long reads check whether their caller still waits: Ctrl-C ends zarr's wait, but not the read.
 _LONG_READ_BYTES = 16 << 20
 _LONG_READ_CHUNKS = 1024
-_LOOK_SECONDS = 0.05  # how soon it is seen that nobody waits
+_LOOK_SECONDS = 0.05  # interval of that check
 _under_way: set[headrace.ReadFuture] = set()
 
 
@@ -292,12 +295,14 @@ def _stop_long_reads() -> None:
         reading.cancel()
 
 
-# The interpreter waits for threads before it calls what atexit knows.
+# The interpreter joins threads before it runs atexit functions.
 getattr(threading, "_register_atexit", atexit.register)(_stop_long_reads)
 
 
 def caller_of(out: Any, chunks: int, extents: tuple[int, ...]) -> Caller | None:
-    """Who waits for the current task to read into `out` from so many chunks of that shape, if that may take long."""
+    """The caller that waits for the current task, if reading so many chunks of that shape into `out` may take long;
+    else None.
+    """
     elements = max(prod(out.shape), chunks * prod(extents))
     return Caller() if chunks > _LONG_READ_CHUNKS or elements * out.dtype.itemsize > _LONG_READ_BYTES else None
 
@@ -321,7 +326,7 @@ def _read(array: headrace.Array, selected: Selected, out: Any, caller: Caller | 
         _under_way.discard(reading)
 
 
-# A shard that is rewritten while it is read is read again so often. zarr's own pipeline would not notice.
+# How often a shard that is rewritten during the read is retried. zarr's own pipeline would not notice the change.
 _ATTEMPTS = 5
 
 
@@ -335,18 +340,18 @@ def _read_settled(array: headrace.Array, selected: Selected, out: Any, caller: C
 
 
 class Target:
-    """The output of a zarr read as memory that a native read fills.
+    """The output of a zarr read, as memory that a native read fills.
 
-    Native reads give little-endian elements, and strings of variable length as objects.
+    Native reads return little-endian elements, and variable-length strings as objects.
     """
 
     __slots__ = ("_memory", "_out", "_variable")
 
     def __init__(self, out: Any, dtype: np.dtype[Any]) -> None:
-        """NotNative: `out` has elements of another type than `dtype`, the array's. InvalidArgumentError: it is read-only."""
+        """Raises NotNative if the element type of `out` is not `dtype`, InvalidArgumentError if `out` is read-only."""
         if isinstance(out, np.ndarray) and not out.flags.writeable:
             raise headrace.InvalidArgumentError("out is read-only")
-        # Types that are not NumPy's, as torch's, are compared by the read itself.
+        # The read itself compares types of other libraries, such as torch.
         if isinstance(out.dtype, np.dtype) and out.dtype != dtype:
             raise NotNative(f"an output of {out.dtype} for an array of {dtype}")
         self._out = self._memory = out
@@ -357,9 +362,9 @@ class Target:
                 self._memory = out.view(little)
 
     def fill(self, array: headrace.Array, selected: Selected, caller: Caller | None) -> Any:
-        """Reads `selected` into the output; the Stats of the read. NotNative: that cannot be done.
+        """Reads `selected` into the output and returns the read's Stats. Raises NotNative if that is impossible.
 
-        headrace.CancelledError where the caller has gone meanwhile.
+        Raises headrace.CancelledError if the caller has stopped waiting.
         """
         try:
             given = None if self._variable else self._memory
@@ -369,8 +374,8 @@ class Target:
         except (headrace.UnsupportedError, headrace.InvalidArgumentError, headrace.StorageError) as error:
             raise NotNative(str(error)) from error
         except headrace.PermissionError as error:
-            # Chunks that are links out of the store among them, which zarr follows. What is really forbidden zarr's own
-            # read runs into as well, and says so.
+            # This includes chunks that are links out of the store, which zarr follows. A real permission error recurs
+            # in zarr's own read, which reports it.
             raise NotNative(str(error), whole_array=True) from error
         if self._variable:
             self._out[...] = read

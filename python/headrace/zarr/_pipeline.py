@@ -1,4 +1,4 @@
-"""The codec pipeline: what zarr calls to turn the chunks of a selection into elements, and back."""
+"""The codec pipeline that zarr calls to decode the chunks of a selection, and to encode chunks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ONE_PRESENT, _ONE_MISSING = (_PRESENT,), (_MISSING,)
 
 DEFAULT_FALLBACK = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 
-# What was said not to be read natively. Bounded: a program may open any number of arrays.
+# Messages already logged about arrays not read natively. Bounded, because a program may open any number of arrays.
 _told: set[str] = set()
 _MOST_TOLD = 10_000
 
@@ -60,7 +60,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def _executor() -> ThreadPoolExecutor:
-    """Threads that native reads are waited for in, so that zarr's event loop is not. They hold no GIL meanwhile."""
+    """Threads that wait for native reads, so that zarr's event loop is not blocked. They release the GIL while waiting."""
     global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(max_workers=32, thread_name_prefix="headrace-zarr")
@@ -77,7 +77,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def fallback_class() -> type[CodecPipeline]:
-    """zarr's own pipeline that does what headrace does not: `headrace.fallback` of zarr.config."""
+    """The class of zarr's own pipeline, used for what headrace cannot do: `headrace.fallback` of zarr.config."""
     name = config.get("headrace.fallback", None) or DEFAULT_FALLBACK
     module, _, qualname = str(name).rpartition(".")
     found: type[CodecPipeline] = getattr(import_module(module), qualname)
@@ -85,11 +85,12 @@ def fallback_class() -> type[CodecPipeline]:
 
 
 class HeadracePipeline(CodecPipeline):
-    """Reads all chunks of a selection by one native read, straight into the output array; writes through zarr's own.
+    """Reads all chunks of a selection in one native read, directly into the output array; writes through zarr's own
+    pipeline.
 
-    Chosen by `zarr.config.set({"codec_pipeline.path": "headrace.zarr.HeadracePipeline"})` or `headrace.zarr.enable()`
-    before arrays are opened. What headrace cannot read goes through zarr's own pipeline, which is logged once for each
-    array ("headrace.zarr", warning), or raised as headrace.UnsupportedError where `headrace.strict` of zarr.config is
+    Selected by `zarr.config.set({"codec_pipeline.path": "headrace.zarr.HeadracePipeline"})` or `headrace.zarr.enable()`
+    before arrays are opened. Arrays that headrace cannot read go through zarr's own pipeline. This is logged once per
+    array ("headrace.zarr", warning), or raised as headrace.UnsupportedError if `headrace.strict` of zarr.config is
     true.
 
     Threads: any. Picklable.
@@ -108,13 +109,13 @@ class HeadracePipeline(CodecPipeline):
 
     @classmethod
     def from_codecs(cls, codecs: Iterable[Codec]) -> Self:
-        """zarr's own pipeline: without an array's metadata there is nothing to read natively."""
+        """Returns zarr's own pipeline: without an array's metadata nothing can be read natively."""
         return fallback_class().from_codecs(codecs)  # type: ignore[return-value]
 
     @classmethod
     def from_array_metadata_and_store(cls, array_metadata: ArrayMetadata, store: ZarrStore) -> Self:
         strict = bool(config.get("headrace.strict", False))
-        # As zarr makes it for a store that no pipeline knows; it asks from_codecs() above.
+        # As zarr does for a store without a special pipeline; this calls from_codecs() above.
         return cls(array_metadata, create_codec_pipeline(array_metadata), strict=strict)
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
@@ -135,7 +136,7 @@ class HeadracePipeline(CodecPipeline):
     def __iter__(self) -> Iterator[Codec]:
         return iter(self._own)  # type: ignore[call-overload]
 
-    # What the chunks' codecs are and can do, and their use for single chunks, is zarr's affair.
+    # The codecs' properties, and single chunks, are left to zarr's own pipeline.
 
     @property
     def supports_partial_decode(self) -> bool:
@@ -167,9 +168,10 @@ class HeadracePipeline(CodecPipeline):
     async def read(
         self, batch_info: Iterable[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> tuple[Any, ...]:
-        """Fills `out` and says of each chunk whether it was stored ("present" or "missing").
+        """Fills `out` and reports for each chunk whether it was stored ("present" or "missing").
 
-        headrace.CorruptError and other headrace.HeadraceError, with the chunk's key: it is there and cannot be read.
+        Raises headrace.CorruptError or another headrace.HeadraceError, with the chunk's key, if a stored chunk cannot
+        be read.
         """
         batch = batch_info if isinstance(batch_info, list) else list(batch_info)
         if not batch:
@@ -185,7 +187,7 @@ class HeadracePipeline(CodecPipeline):
         return await self._own.read(batch, out, drop_axes)
 
     async def _read_small(self, item: BatchItem, out: NDBuffer) -> tuple[Any, ...] | None:
-        """Reads a small chunk in the shortest way. None: it is still to be read."""
+        """Reads a small chunk by the fast path. None: it must still be read."""
         getter = item[0]
         if self._refusal is not None or not isinstance(getter, StorePath):
             return None
@@ -196,8 +198,8 @@ class HeadracePipeline(CodecPipeline):
             return None
         loop = asyncio.get_running_loop()
         read = 0
-        # On the loop's own thread where a copy is all it takes, or where nobody else waits for the loop; of loops that are
-        # not asyncio's that is not known.
+        # Runs on the loop's own thread if the read is only a copy, or if nothing else is ready to run; loops other than
+        # asyncio's do not tell.
         if not small.decodes or not getattr(loop, "_ready", True):
             read = small.read(getter.path, item[2], item[3], memory, True)
         if not read:
@@ -237,7 +239,7 @@ class HeadracePipeline(CodecPipeline):
     def _read_native(
         self, url: str | Address, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...], caller: Caller | None
     ) -> list[bool] | None:
-        """Which chunks are not stored; [] where all are, None where that was not looked for."""
+        """Which chunks are missing; [] if all are stored, None if that was not determined."""
         prefix, path, selected, target = self._prepare(batch, out, drop_axes)
         assert self._arrays is not None
         stats = target.fill(self._arrays.get(url, path, selected.last), selected, caller)
@@ -266,14 +268,14 @@ class HeadracePipeline(CodecPipeline):
             with _foreign.memory_of(batch, objects) as url:
                 target.fill(self._arrays.once(url, path, selected.last), selected, caller)
         except headrace.HeadraceError as error:
-            error.store = str(batch[0][0].store)  # not the memory that its objects were fetched to
+            error.store = str(batch[0][0].store)  # not the memory store that its objects were fetched to
             raise
         return [stored is None for stored in objects]
 
     def _prepare(
         self, batch: list[BatchItem], out: NDBuffer, drop_axes: tuple[int, ...]
     ) -> tuple[str, str, Selected, Target]:
-        """What the array's keys begin with, its path in its store, what of it is wanted, and the memory to hold it."""
+        """The prefix of the array's keys, its path in the store, the selection, and the memory for it."""
         layout, extents = self._layout, self._extents
         assert layout is not None and extents is not None
         target = Target(out.as_ndarray_like(), self._dtype)
@@ -287,11 +289,11 @@ class HeadracePipeline(CodecPipeline):
         return split[0], layout.base(split[0]), selected, target
 
     def _tell(self, why: NotNative, getter: Any) -> None:
-        """Once for each array; raises where that is wanted."""
+        """Logs the reason once per array; raises in strict mode."""
         where = self._array_of(getter)
         if self._strict:
             if isinstance(why.__cause__, headrace.StorageError | headrace.PermissionError):
-                raise why.__cause__  # not for want of a feature
+                raise why.__cause__  # the cause is not a missing feature
             raise headrace.UnsupportedError(f"headrace cannot read {where}: {why.reason}") from why.__cause__
         what = where
         if why.whole_array:
@@ -305,7 +307,7 @@ class HeadracePipeline(CodecPipeline):
             _log.warning("zarr's own pipeline reads %s: headrace cannot: %s", what, why.reason)
 
     def _array_of(self, getter: Any) -> str:
-        """The array that a chunk belongs to, as far as its key tells."""
+        """The array that a chunk belongs to, derived from its key."""
         if not isinstance(getter, StorePath):
             return str(getter)
         split = None if self._layout is None else self._layout.split(getter.path)

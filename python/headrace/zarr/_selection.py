@@ -1,12 +1,12 @@
-"""From zarr's list of chunks back to one selection of the array.
+"""Reconstructs a selection of the array from zarr's list of chunks.
 
-zarr hands a codec pipeline what it has made out of the user's selection: one item for each chunk, with the elements
-wanted of the chunk and where they go in the output. A native read plans better from the selection itself, so it is
-put together again here, in coordinates of the array, and then verified: the items that the selection would give are
-compared with those that were given. What cannot be put together gives None.
+zarr passes a codec pipeline its split of the user's selection: one item per chunk, with the elements wanted from the
+chunk and their place in the output. A native read plans better from the whole selection, so it is reconstructed here,
+in coordinates of the array, and then verified: the items that the selection would produce are compared with those
+given. If it cannot be reconstructed, the result is None.
 
-Cost: most steps are one per chunk *along an axis*; what is done for each chunk are whole-list operations of CPython,
-together below a microsecond.
+Cost: most steps run once per chunk *along an axis*. The steps per chunk are whole-list operations of CPython, together
+below a microsecond.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _out_selection = itemgetter(3)
 class Selected:
     """A selection in coordinates of the array.
 
-    selection: for "orthogonal" an integer (drops the axis), slice or 1-D index array for each axis; for "points" a 1-D
-    index array for each axis, all of one length. last: a grid position that no chunk of the batch lies behind, along any
-    axis.
+    selection: for "orthogonal" an integer (drops the axis), slice or 1-D index array per axis; for "points" a 1-D
+    index array per axis, all of one length. last: a grid position that, along each axis, is at least
+    that of every chunk of the batch.
     """
 
     indexing: Literal["orthogonal", "points"]
@@ -49,9 +49,10 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class KeyLayout:
-    """How the keys of an array's chunks are made of their grid positions.
+    """How the keys of an array's chunks are formed from their grid positions.
 
-    lead: "c" for the default encoding of Zarr v3, "" for that of v2. A 0-dimensional array has the one key "c" or "0".
+    lead: "c" for the default encoding of Zarr v3, "" for that of v2. A 0-dimensional array has the single key "c" or
+        "0".
     """
 
     lead: str
@@ -60,7 +61,7 @@ class KeyLayout:
 
     @classmethod
     def of(cls, metadata: ArrayMetadata) -> KeyLayout | None:
-        """None where the array has an encoding that is not one of the two of the specification."""
+        """The layout; None if the array's key encoding is not one of the two in the specification."""
         ndim = len(metadata.shape)
         if metadata.zarr_format == 2:
             return cls("", metadata.dimension_separator, ndim)
@@ -70,7 +71,9 @@ class KeyLayout:
         return cls("c" if encoding.name == "default" else "", encoding.separator, ndim)
 
     def split(self, path: str) -> tuple[str, tuple[int, ...]] | None:
-        """A chunk's path as (all that comes before the grid position, the grid position); None if it is no such path."""
+        """Splits a chunk's path into the part before the grid position, and the grid position; None if it is no such
+        path.
+        """
         if self.ndim == 0:
             key = self.lead or "0"
             return (path, ()) if path == key or path.endswith("/" + key) else None
@@ -107,7 +110,7 @@ class KeyLayout:
         return position if len(position) == self.ndim else None
 
     def paths(self, prefix: str, positions: Sequence[Sequence[int]]) -> list[str]:
-        """Paths of the chunks whose positions are the outer product of those along each axis, in C order."""
+        """Paths of the chunks at the outer product of `positions`, in C order."""
         if self.ndim == 0:
             return [prefix]
         texts = [[str(p) for p in axis] for axis in positions]
@@ -126,9 +129,9 @@ def reconstruct(
     out_shape: tuple[int, ...],
     drop_axes: tuple[int, ...] = (),
 ) -> Selected | None:
-    """The selection that `batch` was made of.
+    """The selection from which zarr made `batch`; None if it cannot be reconstructed.
 
-    extents: shape of a chunk of the grid (of a shard where there are shards). drop_axes: axes of length 1 that the
+    extents: shape of a chunk of the grid (of a shard, if there are shards). drop_axes: axes of length 1 that the
     output does not have. REQUIRES: `prefix`, `first` = layout.split(path of the batch's first item).
     """
     if not isinstance(batch[0][3], tuple):
@@ -164,11 +167,11 @@ def reconstruct(
             out_axes = [[_flat(s) for s in axis] for axis in out_axes]
             same = _is_mesh(map(_chunk_selection, batch), chunk_axes) and _is_mesh(map(_out_selection, batch), out_axes)
         else:
-            # Selections along an axis are the same objects for every chunk, so that this compares by identity.
+            # Selections along an axis are the same objects for every chunk, so list comparison succeeds by identity.
             same = list(map(_chunk_selection, batch)) == list(product(*chunk_axes)) and list(
                 map(_out_selection, batch)
             ) == list(product(*out_axes))
-    except ValueError:  # arrays that are not the same objects
+    except ValueError:  # raised by arrays that are not identical objects
         return None
     if not same:
         return None
@@ -191,7 +194,7 @@ def reconstruct(
 def _one_chunk(
     item: BatchItem, position: tuple[int, ...], extents: tuple[int, ...], out_shape: tuple[int, ...]
 ) -> Selected | None:
-    """The usual case of a single chunk, integers and slices, without what several chunks need. None: it is another."""
+    """Fast path for a single chunk with integers and slices. None: not this case."""
     selection: list[int | slice | IndexArray] = []
     kept = 0
     for at, extent, inside in zip(position, extents, item[2], strict=True):
@@ -218,7 +221,7 @@ def _one_chunk(
 def _axis_lengths(
     batch: list[BatchItem], layout: KeyLayout, prefix: str, first: tuple[int, ...]
 ) -> list[int] | None:
-    """How many chunks there are along each axis if the batch is an outer product in C order."""
+    """Number of chunks along each axis if the batch is an outer product in C order."""
     count = len(batch)
     if count == 1:
         return [1] * layout.ndim
@@ -228,7 +231,7 @@ def _axis_lengths(
     lengths = [b - a + 1 for a, b in zip(first, last, strict=True)]
     if min(lengths) > 0 and prod(lengths) == count:
         return lengths
-    # Chunks are left out: an axis is as long as it takes for an outer one to move on.
+    # Chunks are left out: count along each axis until an outer axis advances.
     lengths = [1] * layout.ndim
     stride = 1
     for axis in reversed(range(layout.ndim)):
@@ -253,7 +256,7 @@ def _positions(
     lengths: list[int],
     strides: list[int],
 ) -> list[Sequence[int]] | None:
-    """Grid positions along each axis, a range where no chunk is left out. None: the batch is no outer product of them."""
+    """Grid positions along each axis (a range if none is left out). None: the batch is not their outer product."""
     paths = [item[0].path for item in batch]
     ends = [layout.position(paths[(length - 1) * stride], prefix) for length, stride in zip(lengths, strides, strict=True)]
     if all(end is not None for end in ends):
@@ -275,7 +278,7 @@ def _flat(selector: Any) -> Any:
 
 
 def _is_mesh(items: Any, axes: list[list[Any]]) -> bool:
-    """Whether each item selects the outer product of its axes' selections, as slices or as numpy.ix_ has it."""
+    """Whether each item selects the outer product of its axes' selections, as slices or in numpy.ix_ form."""
     for item, expected in zip(items, product(*axes), strict=True):
         if len(item) != len(expected):
             return False
@@ -307,7 +310,7 @@ def _index(positions: Sequence[int], extent: int, selectors: list[Any]) -> int |
 def _along(
     positions: Sequence[int], extent: int, selectors: list[Any], places: list[Any], out_length: int
 ) -> slice | IndexArray | None:
-    """What is selected along an axis: `selectors` in each chunk, which go to `places` of the output."""
+    """The selection along one axis, merged from `selectors` in each chunk, which go to `places` of the output."""
     if all(isinstance(s, slice) for s in selectors) and all(isinstance(p, slice) for p in places):
         found = _as_slice(positions, extent, selectors, places, out_length)
         if found is not None:
@@ -335,7 +338,7 @@ def _as_slice(
     low, high, step = selectors[0].indices(extent)
     start = positions[0] * extent + low
     if isinstance(positions, range) and step == 1 and high == extent:
-        # Whole chunks but for the first and the last, in one comparison for each list.
+        # Whole chunks except the first and last: checked by one comparison per list.
         inner = len(positions) - 2
         last = selectors[-1].indices(extent)
         starts = [0, *range(extent - low, extent - low + (inner + 1) * extent, extent)]
@@ -364,7 +367,7 @@ def _as_slice(
 def _points(
     batch: list[BatchItem], layout: KeyLayout, prefix: str, extents: tuple[int, ...], out_shape: tuple[int, ...]
 ) -> Selected | None:
-    """A batch whose chunks each have lists of coordinates of the same length, one for each axis."""
+    """The selection of a batch whose chunks each have lists of coordinates of equal length, one per axis."""
     ndim = layout.ndim
     if ndim == 0 or len(out_shape) != 1:
         return None

@@ -1,4 +1,4 @@
-"""A store of local files whose objects go straight into device memory where zarr wants them there."""
+"""A store of local files that reads objects directly into device memory if zarr requests that."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Store(LocalStore):
-    """zarr's LocalStore, which reads objects into GPU buffers (zarr.config.enable_gpu()) without a copy on the host.
+    """zarr's LocalStore, extended to read objects into GPU buffers (zarr.config.enable_gpu()) without a host copy.
 
-    headrace.zarr.HeadracePipeline reads chunks of either store natively; this one is for what goes through zarr's own
-    pipelines: arrays that headrace cannot read, and other readers of the store.
+    headrace.zarr.HeadracePipeline reads chunks of either store natively. This class serves zarr's own pipelines: arrays
+    that headrace cannot read, and other readers of the store.
 
-    Threads: any. Picklable. Errors: as LocalStore; headrace.HeadraceError for reads into device memory that fail.
+    Threads: any. Picklable. Errors: as LocalStore; headrace.HeadraceError if a read into device memory fails.
     """
 
-    # headrace.zarr._native.location: files below `root`, named as the keys.
+    # Checked by headrace.zarr._native.location: objects are files below `root`, named by their keys.
     _headrace_local = True
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class Store(LocalStore):
 
 
 def _range(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
-    """(begin, end) in an object of `size` bytes, both inside it."""
+    """(begin, end) of the range in an object of `size` bytes, clipped to it."""
     if byte_range is None:
         return 0, size
     if isinstance(byte_range, RangeByteRequest):

@@ -1,4 +1,4 @@
-"""Results of zarr as torch tensors, without CuPy."""
+"""zarr results as torch tensors, without CuPy."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def _torch() -> Any:
 
 
 class TorchNDBuffer(cpu.NDBuffer):
-    """A zarr buffer whose elements are a torch tensor on `device`.
+    """A zarr buffer that holds its elements in a torch tensor on `device`.
 
-    Chosen for single reads by `prototype=headrace.zarr.torch_prototype("cuda:1")`, or for all by
-    `zarr.config.set({"ndbuffer": "headrace.zarr.TorchNDBuffer"})`. headrace fills such a tensor on the device; what zarr's
-    own pipeline reads is decoded on the host and copied there. Elements of types that torch does not have (times,
-    strings, records, big-endian numbers) are NumPy arrays on the host.
+    Selected for single reads by `prototype=headrace.zarr.torch_prototype("cuda:1")`, or for all reads by
+    `zarr.config.set({"ndbuffer": "headrace.zarr.TorchNDBuffer"})`. headrace fills the tensor on the device; data read
+    by zarr's own pipeline is decoded on the host and copied. Elements of types that torch lacks (times, strings,
+    records, big-endian numbers) are NumPy arrays on the host.
     """
 
     device: ClassVar[str] = "cuda"
@@ -68,7 +68,7 @@ class TorchNDBuffer(cpu.NDBuffer):
 
     @property
     def _tensor(self) -> Any:
-        """The tensor; None where the elements are a NumPy array."""
+        """The tensor; None if the elements are a NumPy array."""
         return None if isinstance(self._data, np.ndarray) else self._data
 
     @property
@@ -103,11 +103,11 @@ class TorchNDBuffer(cpu.NDBuffer):
             super().__setitem__(key, value if isinstance(value, np.ndarray | np.generic) else np.asarray(value))
             return
         if isinstance(value, np.ndarray | np.generic):
-            # A copy: torch has neither negative strides nor arrays that nobody may write to.
+            # Copied, because torch does not support negative strides or read-only arrays.
             value = _torch().from_numpy(np.array(value, dtype=self.dtype)).to(tensor.device)
         tensor[key] = value
 
-    # The rest is for what zarr's own pipeline does with chunks on their way, on the host.
+    # The methods below serve zarr's own pipeline, which processes chunks on the host.
 
     def astype(self, dtype: npt.DTypeLike, order: Literal["K", "A", "C", "F"] = "K") -> Self:
         return type(self)(self.as_numpy_array().astype(dtype, order=order))
@@ -128,10 +128,10 @@ class TorchNDBuffer(cpu.NDBuffer):
 
 @functools.cache
 def torch_prototype(device: str = "cuda") -> BufferPrototype:
-    """What zarr's reads take as `prototype` to give torch tensors on `device`: "cuda", "cuda:1", "cpu".
+    """The `prototype` argument that makes zarr's reads return torch tensors on `device`: "cuda", "cuda:1", "cpu".
 
-    array.get_basic_selection(np.s_[0:8], prototype=headrace.zarr.torch_prototype()); the other get_ methods as well.
-    ImportError without torch.
+    array.get_basic_selection(np.s_[0:8], prototype=headrace.zarr.torch_prototype()); also for the other get_ methods.
+    Raises ImportError without torch.
     """
     _torch()
     on_device = type("TorchNDBuffer", (TorchNDBuffer,), {"device": device, "__module__": TorchNDBuffer.__module__})

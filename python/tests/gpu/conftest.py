@@ -1,4 +1,4 @@
-"""Tests that need a GPU and PyTorch; `tools/python-gpu-check` runs them, the suite of machines without a GPU does not."""
+"""Tests that need a GPU and PyTorch. `tools/python-gpu-check` runs them; the suite of machines without a GPU does not."""
 
 import pathlib
 import sys
@@ -35,7 +35,7 @@ def data():
 
 @pytest.fixture
 def busy():
-    """Keeps a stream's GPU busy for some 50 ms of clock cycles."""
+    """Keeps a stream's GPU busy for about 50 ms."""
 
     def keep(milliseconds=50):
         torch.cuda._sleep(int(milliseconds * 1e-3 * torch.cuda.get_device_properties(0).clock_rate * 1e3)

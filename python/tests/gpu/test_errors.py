@@ -1,4 +1,4 @@
-"""What is wrong with a read into device memory: the exception, and a device that works on afterwards."""
+"""Failing reads into device memory raise the right exception, and the device keeps working."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def test_outs_elsewhere(array, data):
             read(out=on_device, device="host")
     with pytest.raises(ValueError, match="outs lie on cuda:0 and host"):
         array.read_many([..., ...], out=[on_device, on_host])
-    array.read(out=on_host)  # the array's own device is only where new results go
+    array.read(out=on_host)  # the array's own device applies only to new results
     assert np.array_equal(on_host.numpy(), data)
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_chunk(tmp_path):
 
 
 def test_ctrl_c_gives_the_memory_back(tmp_path):
-    rows = 8192  # 8 GiB of one chunk
+    rows = 8192  # 8 GiB in one chunk
     path = stores.write(tmp_path / "a", np.zeros((1, 1 << 18), "<f4"), (1, 1 << 18), compress=True)
     for row in range(1, rows):
         os.link(path / "0.0", path / f"{row}.0")
@@ -89,7 +89,7 @@ def test_ctrl_c_gives_the_memory_back(tmp_path):
         print(late)
         """)
     late = []
-    for _ in range(3):  # others use the machine, too
+    for _ in range(3):  # repeated, because others use the machine too
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done
         late.append(float(done.stdout))

@@ -1,4 +1,4 @@
-"""What a Loader aligns, scales and hands over on a GPU is what it gives on the host."""
+"""A Loader aligns, scales and returns the same data on a GPU as on the host."""
 
 import native_stores as stores
 import numpy as np

@@ -1,4 +1,4 @@
-"""Who waits for whom, when tensors go between headrace and torch."""
+"""Synchronisation when tensors pass between headrace and torch."""
 
 import time
 
@@ -25,7 +25,7 @@ def test_a_read_starts_after_what_is_queued_on_the_owners_stream(array, data, bu
         for _ in range(5):
             with torch.cuda.stream(stream):
                 busy()
-                out.fill_(-1)  # queued, not yet run
+                out.fill_(-1)  # queued, not yet executed
                 array.read(out=out)
                 assert np.array_equal(out.cpu().numpy(), data)
 
@@ -37,7 +37,7 @@ def test_a_stream_that_is_named(array, data, busy):
     with torch.cuda.stream(side):
         busy()
         out.fill_(-1)
-    array.read(out=out, stream=side)  # torch's current stream is another
+    array.read(out=out, stream=side)  # torch's current stream is a different one
     torch.cuda.synchronize()
     assert np.array_equal(out.cpu().numpy(), data)
     array.read(out=out, stream=side.cuda_stream)
@@ -129,7 +129,7 @@ def test_too_large_for_the_device(tmp_path):
     (huge / ".zarray").write_text(text.replace('"chunks": [1, 1]', '"chunks": [1000, 1000]'))
     with pytest.raises(MemoryError):
         headrace.open(huge, device="cuda").read()
-    assert torch.zeros(10, device="cuda").sum() == 0  # the device works on
+    assert torch.zeros(10, device="cuda").sum() == 0  # the device still works
 
 
 def test_a_thousand_cycles_leave_nothing_on_the_device(array):

@@ -1,4 +1,4 @@
-"""Memory and streams of two GPUs in one process: whatever is current, elements arrive, after what was queued before them."""
+"""Memory and streams of two GPUs in one process: reads land in order after earlier work, whichever device is current."""
 
 import types
 
@@ -44,7 +44,7 @@ def test_any_current_stream(array, device, current, side):
 
 @pytest.mark.parametrize("device", [0, 1])
 def test_a_stream_of_the_other_gpu(array, device):
-    """Named by the caller, or by an interface: the read waits for it."""
+    """The read waits for the stream, whether the caller or an interface names it."""
     with cupy.cuda.Device(1 - device):
         stream = cupy.cuda.Stream(non_blocking=True)
     for named in (stream, stream.ptr):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 cupy = pytest.importorskip("cupy")
-zarr = pytest.importorskip("zarr", minversion="3.1")  # not the folder of tests beside this one
+zarr = pytest.importorskip("zarr", minversion="3.1")  # the package, not the folder of tests beside this one
 
 import headrace  # noqa: E402
 import headrace.zarr as plug_in  # noqa: E402
@@ -21,7 +21,7 @@ COMPRESSORS = {
 
 @pytest.fixture(autouse=True)
 def gpu_mode():
-    with zarr.config.set({}):  # undone afterwards
+    with zarr.config.set({}):  # restores the settings afterwards
         zarr.config.enable_gpu()
         plug_in.enable(strict=True)
         yield

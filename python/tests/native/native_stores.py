@@ -1,4 +1,4 @@
-"""Zarr arrays written without any Zarr library, so that tests of the package need only NumPy."""
+"""Writes Zarr arrays without any Zarr library, so that tests of the package need only NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 def write(path: Any, data: np.ndarray, chunks: tuple[int, ...], *, compress: bool = False, fill: Any = 0,
           skip: tuple[tuple[int, ...], ...] = (), attributes: dict[str, Any] | None = None,
           dimension_names: tuple[str, ...] | None = None) -> pathlib.Path:
-    """A v2 array of whole chunks; those in `skip` (places in the grid) are not stored."""
+    """Writes a v2 array of whole chunks, except those in `skip` (grid positions)."""
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     dtype = data.dtype.descr if data.dtype.names else data.dtype.str
@@ -35,7 +35,7 @@ def write(path: Any, data: np.ndarray, chunks: tuple[int, ...], *, compress: boo
 
 
 def write_rectilinear(path: Any, data: np.ndarray, edges: tuple[tuple[int, ...], ...]) -> pathlib.Path:
-    """A v3 array of numbers in chunks of several shapes: along each axis the lengths in `edges`, which cover it."""
+    """Writes a v3 array of numbers with chunks of varying shape: `edges` has the chunk lengths along each axis."""
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     grid = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": edges}}
@@ -54,7 +54,7 @@ def write_rectilinear(path: Any, data: np.ndarray, edges: tuple[tuple[int, ...],
 
 
 def write_strings(path: Any, items: list[str], *, repeat: int = 1) -> pathlib.Path:
-    """A v2 array of strings of any length: `repeat` chunks of `items` each."""
+    """Writes a v2 array of variable-length strings: `repeat` chunks of `items` each."""
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     document = {"zarr_format": 2, "shape": [len(items) * repeat], "chunks": [len(items)], "dtype": "|O", "order": "C",

@@ -1,4 +1,4 @@
-"""What is wrong is said where it is done, with the class that one would catch, and with what to do."""
+"""Errors are raised at the faulty call, with the class that users would catch, and say what to do."""
 
 import copy
 import pickle
@@ -21,12 +21,12 @@ def group(tmp_path):
     return headrace.open(tmp_path / "g")
 
 
-# The exceptions themselves
+# The exceptions
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
 def test_exceptions_travel(error):
-    """Between processes, also by picklers that make an exception by its class's __new__, as dask's do."""
+    """Exceptions can be pickled, also by picklers that call the class's __new__, such as dask's."""
     made = error("says why")
     made.key, made.offset = "c/0", 7
     again = error.__new__(error, "says why")
@@ -150,7 +150,7 @@ def test_what_strings_do_not_take(group):
 
 
 def test_wrong_options_of_opening(tmp_path, group):
-    with pytest.raises(headrace.UnsupportedError, match="'ftp'.*headrace.zarr.enable"):  # and not that the store takes no options
+    with pytest.raises(headrace.UnsupportedError, match="'ftp'.*headrace.zarr.enable"):  # rather than "the store takes no options"
         headrace.open("ftp://bucket/key", storage_options={"anon": True})
     with pytest.raises(ValueError, match="no storage option 'anonn': 'anon' is the nearest"):
         headrace.open("s3://bucket/key", storage_options={"anonn": True})
@@ -230,7 +230,7 @@ def test_what_is_read_only_can_be_written(tmp_path):
     assert (tmp_path / "f").read_bytes() == fixed.tobytes() + b"abcde"
 
 
-# Showing things
+# Representations
 
 
 def test_representations(group, tmp_path):

@@ -1,4 +1,4 @@
-"""examples/cluster: the manifest is what Kubernetes' own schemas take, the batch script what sbatch does, and both start what is there."""
+"""examples/cluster: the manifest fits Kubernetes' schemas, the batch script fits sbatch, and both start programs that exist."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ import pytest
 CLUSTER = pathlib.Path(__file__).resolve().parents[3] / "examples" / "cluster"
 EXAMPLE = CLUSTER.parent / "train_unet.py"
 
-# Of sbatch's manual: the long options that the script may have, and what their values look like.
+# From sbatch's manual: the long options that the script may have, and patterns of their values.
 COUNT, TIME, MEMORY = r"[1-9]\d*", r"(?:\d+-)?\d{1,2}:\d{2}:\d{2}", r"\d+[KMGT]"
 DIRECTIVES = {"job-name": r"[\w-]+", "nodes": COUNT, "ntasks-per-node": COUNT, "gpus-per-node": COUNT, "cpus-per-task": COUNT, "mem": MEMORY,
               "time": TIME, "signal": r"B:USR[12]@\d+", "requeue": None, "output": r"[\w%-]+\.out"}
@@ -23,7 +23,7 @@ def manifests():
 
 
 def directives(text):
-    """What sbatch reads: comments that begin so, before the first command."""
+    """The options that sbatch reads: #SBATCH comments before the first command."""
     out = {}
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
@@ -39,12 +39,12 @@ def directives(text):
 
 
 def options_of_example():
-    """By its own parser, without PyTorch."""
+    """The options of the example's parser, found without importing PyTorch."""
     return set(re.findall(r'add_argument\("--([a-z-]+)"', EXAMPLE.read_text()))
 
 
 def check_command(words):
-    """torchrun with its options, then the example, the store and the example's options."""
+    """Checks a command line: torchrun with its options, then the example, the store and the example's options."""
     assert words[0] == "torchrun"
     at = words.index("examples/train_unet.py")
     for word in words[1:at]:
@@ -58,7 +58,7 @@ def test_kubernetes_takes_the_manifest():
     service, job = manifests()
     for one in (service, job):
         validate.validate(one, validate.latest_version(), strict=True)
-    # The schemas see what is wrong: a field that does not exist, a number that is text, a part that is missing.
+    # The schemas detect mistakes: an unknown field, text for a number, a missing part.
     for change in (lambda spec: spec.update(completion="2"), lambda spec: spec.update(completions="two"), lambda spec: spec.pop("template")):
         wrong = manifests()[1]
         change(wrong["spec"])
@@ -87,17 +87,17 @@ def test_slurm_takes_the_batch_script():
     assert text.startswith("#!")
     subprocess.run(["bash", "-n", CLUSTER / "train.sbatch"], check=True)
     found = directives(text)
-    assert {"nodes", "gpus-per-node", "time", "requeue"} <= set(found) and found["ntasks-per-node"] == "1"  # torchrun starts the others
+    assert {"nodes", "gpus-per-node", "time", "requeue"} <= set(found) and found["ntasks-per-node"] == "1"  # torchrun starts the other processes of a node
     command = re.search(r"^srun (.*?) &$", text.replace("\\\n", " "), re.M)[1]
     check_command(shlex.split(command))
     for wrong in ("#SBATCH --node=2\n", "#SBATCH --nodes=two\n", "#SBATCH --time=4 hours\n", "#SBATCH --requeue=1\n", "#SBATCH --nodes=1\n#SBATCH --nodes=2\n"):
         with pytest.raises(AssertionError):
             directives("#!/bin/bash\n" + wrong)
-    assert directives("#!/bin/bash\necho\n#SBATCH --node=2\n") == {}  # sbatch reads no further
+    assert directives("#!/bin/bash\necho\n#SBATCH --node=2\n") == {}  # sbatch reads no options after a command
 
 
 def test_the_batch_script_runs(tmp_path):
-    """With srun, torchrun, scontrol and headrace that write down what they are asked: ranks, node, store and checkpoint arrive."""
+    """srun, torchrun, scontrol and headrace are fakes that record their arguments: ranks, node, store and checkpoint must arrive."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, body in {"srun": 'exec "$@"', "torchrun": 'printf "%s\\n" "$@" > ran', "headrace": 'echo "{}" > "${@: -1}"',

@@ -1,4 +1,4 @@
-"""Plain files, in the shape of kvikIO's CuFile."""
+"""Plain files, with the interface of kvikIO's CuFile."""
 
 import gc
 import weakref
@@ -76,7 +76,7 @@ def test_wrong_uses(path, tmp_path):
 
 
 def test_closing_lets_begun_transfers_end(tmp_path):
-    """All of them, also those that still wait for a thread; nothing goes on behind a closed file."""
+    """close() waits for all transfers, including queued ones; none continues after it."""
     large = np.random.default_rng(4).integers(0, 256, 32 << 20, np.uint8)
     file = headrace.File(tmp_path / "new", "w+")
     futures = [file.pwrite(large[i << 20:(i + 1) << 20], file_offset=i << 20) for i in range(32)]
@@ -90,11 +90,11 @@ def test_closing_lets_begun_transfers_end(tmp_path):
     assert {future.get() for future in futures} == {large.nbytes} and all(np.array_equal(out, large) for out in outs)
     with pytest.raises(ValueError, match="closed"):
         file.pread(outs[0])
-    file.close()  # again
+    file.close()  # closing twice is allowed
 
 
 def test_a_transfer_outlives_its_file(path):
-    """Whoever drops the file without closing it has the transfer all the same."""
+    """Dropping a file without closing it does not stop its transfers."""
     outs = [np.zeros_like(DATA) for _ in range(8)]
     futures = [headrace.File(path).pread(out) for out in outs]
     assert {future.get() for future in futures} == {DATA.nbytes}

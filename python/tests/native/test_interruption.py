@@ -1,4 +1,4 @@
-"""Ctrl-C in everything that may take long: it stops within 0.2 s, and nothing goes on behind the program's back."""
+"""Ctrl-C stops every long operation within 0.2 s, and nothing continues in the background."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
     stores.write_strings(folder / "s", ["x" * 20] * 100_000, repeat=100)
     with open(folder / "f", "wb") as file:
         file.truncate(256 << 20)
-    # Gigabytes of one chunk, of which little is wanted.
+    # Gigabytes per chunk, of which little is selected.
     write_one_chunk_often(folder / "tall", (1, 1 << 18), 8192)
     many = stores.write_strings(folder / "words", ["x" * 20] * 100_000)
     document = json.loads((many / ".zarray").read_text())
@@ -133,7 +133,7 @@ def test_ctrl_c(folder, way):
     prepare, work = WAYS[way]
     program = textwrap.dedent(PROGRAM).replace("PREPARE", prepare).replace("WORK", work)
     late = []
-    for _ in range(6):  # others use the machine, too
+    for _ in range(6):  # repeated, because others use the machine too
         late.append(stops(program, folder))
         if late[-1] < LATE:
             return

@@ -1,4 +1,4 @@
-"""Batches for training, on the host and on the host playing a GPU."""
+"""Training batches on the host and on the simulated GPU."""
 
 import gc
 import itertools
@@ -68,7 +68,7 @@ def test_crops_conversion_and_padding(path, device):
 
 
 def test_where_a_sample_lies(path, device):
-    """The elements of each tensor are those that where() names, in padded windows, wrapped and flipped crops, and of each output."""
+    """Each tensor holds the elements that where() names: in padded windows, in wrapped and flipped crops, and in each output."""
     def check(loader, padding=0):
         for _ in range(2):
             for batch in loader:
@@ -187,7 +187,7 @@ def test_a_loop_that_is_left_ends_its_epoch(path):
             epochs.append(batch.epoch)
             break
     assert epochs == list(range(20))
-    last = [batch.epoch for batch in itertools.islice(loader, 25)]  # all batches, not asking for the end
+    last = [batch.epoch for batch in itertools.islice(loader, 25)]  # all batches, without requesting the end of the epoch
     assert [next(iter(loader)).epoch, *last] == [21] + [20] * 25
 
 
@@ -259,7 +259,7 @@ def test_ctrl_c_ends_the_waiting(tmp_path):
 
 
 def test_jax(path):
-    """Batches as arrays of JAX, which are right after the loader has gone on."""
+    """Batches as JAX arrays, which stay valid after the loader has moved on."""
     pytest.importorskip("jax")
     loader = headrace.Loader(path, input_dims={"time": 2}, batch_size=3, device="host")
     seen = [(batch.samples, batch.jax()["t2m"]) for batch in loader]
@@ -278,5 +278,5 @@ def test_torch_dataset(path):
         assert isinstance(batch["t2m"], torch.Tensor) and batch["t2m"].shape == (5, 1, 6, 8)
         seen += 1
     assert seen == len(loader)
-    with pytest.raises((RuntimeError, headrace.InvalidArgumentError), match="num_workers must be 0"):  # torch makes the error anew
+    with pytest.raises((RuntimeError, headrace.InvalidArgumentError), match="num_workers must be 0"):  # torch recreates the error
         next(iter(DataLoader(loader.torch_dataset(), batch_size=None, num_workers=1)))

@@ -1,4 +1,4 @@
-"""Arrays of one sample that are matched by coordinates: what a sample has is what looking its coordinates up one by one gives."""
+"""Arrays matched by coordinates: each sample holds what looking up its coordinates one by one gives."""
 
 import datetime
 import itertools
@@ -15,7 +15,7 @@ DAYS = {"units": "days since 2001-03-01", "calendar": "standard"}
 
 
 def write_store(path, name, data, dims, coordinates, attributes=None, chunks=None):
-    """A group with one array and the coordinates of some of its dimensions, which may have attributes: (values, attributes)."""
+    """Writes a group with one array and coordinates of some of its dimensions; a coordinate may be (values, attributes)."""
     stores.write_group(path)
     stores.write(path / name, data, chunks or tuple(min(3, size) for size in data.shape), attributes={"_ARRAY_DIMENSIONS": dims, **(attributes or {})})
     for dim, values in coordinates.items():
@@ -30,7 +30,7 @@ def unlike(*shape):
 
 
 def looked_up(values, keys, wanted, tolerance=None):
-    """Of each of `wanted` the row of `values` with the nearest of `keys`, None where it is too far; one by one."""
+    """For each of `wanted` the row of `values` with the nearest of `keys`, None if it is too far; looked up one by one."""
     out = []
     for key in wanted:
         best = min(range(len(keys)), key=lambda i: (abs(keys[i] - key), keys[i]))
@@ -43,7 +43,7 @@ def test_equal_coordinates_whatever_their_order(tmp_path):
     other_times = RANDOM.permutation(np.arange(-5, 30))
     field, stations = unlike(20, 4, 6), unlike(35, 3)
     a = write_store(tmp_path / "a", "field", field, ["time", "lat", "lon"], {"time": (times.astype("<i8"), DAYS)})
-    # The same days, in hours since another day.
+    # The same days, as hours since another date.
     b = write_store(tmp_path / "b", "obs", stations, ["time", "station"],
                     {"time": ((other_times * 24.0 + 59 * 24), {"units": "hours since 2001-01-01 00:00:00", "calendar": "proleptic_gregorian"})})
     loader = headrace.Loader({"field": a, "obs": b}, input_dims={"time": 3}, input_overlap={"time": 2}, align={"time": "equal"}, batch_size=4, shuffle=True)
@@ -112,7 +112,7 @@ def test_missing_pad_and_nearest_with_a_tolerance(tmp_path):
 
 
 def test_dimensions_without_windows_are_matched_too(tmp_path):
-    """Grids that lie the other way round, of which one has more points: a sample has those of both, as many arrays as there are."""
+    """Grids in opposite order, one with more points: samples contain the common points, for any number of arrays."""
     lat, lon = np.linspace(-30, 30, 7), np.arange(0.0, 12.0)
     field = unlike(4, 7, 12)
     a = write_store(tmp_path / "a", "a", field, ["time", "lat", "lon"], {"lat": lat, "lon": lon.astype("<f4")})
@@ -135,7 +135,7 @@ def test_dimensions_without_windows_are_matched_too(tmp_path):
 
 
 def test_several_samples_may_have_one_partner(tmp_path):
-    """Observations at times that repeat, each with the field of its time; text as coordinates."""
+    """Observations at repeated times, each with the field of its time; text coordinates."""
     field, obs = unlike(5, 3), unlike(8, 1)
     names = np.array(["e", "a", "d", "b", "c"])
     wanted = np.array(["a", "a", "b", "e", "d", "c", "c", "a"])
@@ -183,7 +183,7 @@ def test_stores_that_disagree_are_refused_without_align(tmp_path):
     same = write_store(tmp_path / "same", "b", unlike(10, 2), ["time", "x"], {"time": (times * 24, {"units": "hours since 2001-03-01"})})
     assert headrace.Loader({"a": a, "b": same}, input_dims={"time": 1}).samples == 10
     unknown = write_store(tmp_path / "unknown", "b", unlike(10, 2), ["time", "x"], {"time": (times, {"units": "fortnights since 2001-03-01"})})
-    assert headrace.Loader({"a": a, "b": unknown}, input_dims={"time": 1}).samples == 10  # nobody asked
+    assert headrace.Loader({"a": a, "b": unknown}, input_dims={"time": 1}).samples == 10  # no alignment was requested
 
 
 def test_refusals_name_parameter_store_and_place(tmp_path):

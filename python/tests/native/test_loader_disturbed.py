@@ -1,4 +1,4 @@
-"""A Loader that is disturbed in the middle of a loop: states, other loops, other threads and forks."""
+"""A Loader disturbed in the middle of a loop: by states, other loops, other threads and forks."""
 
 import os
 import threading
@@ -50,8 +50,8 @@ def test_a_state_in_the_middle_of_a_loop_ends_it(path):
     assert seen == epochs[0][:7]
     assert epoch_of(loader) == epochs[0][3:]
     assert epoch_of(loader) == epochs[1]
-    assert [samples_of(batch) for batch in held] == seen  # of the loader that there was
-    # In the next epoch, and back.
+    assert [samples_of(batch) for batch in held] == seen  # batches of the previous native loader
+    # In the next epoch, and back again.
     for batch in loader:
         loader.load_state_dict(state)
     assert epoch_of(loader) == epochs[0][3:]
@@ -82,10 +82,10 @@ def test_a_loop_that_was_not_begun_takes_no_epoch(path):
     first = iter(loader)
     second = iter(loader)
     assert samples_of(next(second)) == epochs[0][0]
-    assert list(first) == []  # the later loop has taken its place
+    assert list(first) == []  # the later loop has replaced it
     assert epoch_of(second) == epochs[0][1:]
     assert epoch_of(loader) == epochs[1]
-    # Neither does one between a state and the loop over what is left of its epoch.
+    # Nor does a loop between loading a state and looping over the rest of its epoch.
     state = loader_of(path).state_dict()
     loader.load_state_dict(state)
     iter(loader)
@@ -117,7 +117,7 @@ def test_threads_release_while_batches_come_and_states_change(path):
             thread.join()
     loader.release_cache()
     loader.load_state_dict(state)
-    assert epoch_of(loader) == epoch and not loader.stats["cache_released"]  # made anew
+    assert epoch_of(loader) == epoch and not loader.stats["cache_released"]  # recreated
 
 
 def test_two_loaders_in_two_threads(path):

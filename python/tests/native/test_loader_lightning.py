@@ -1,4 +1,4 @@
-"""LoaderDataModule under Lightning's own Trainer: every batch once, and on behind a checkpoint in the middle of an epoch."""
+"""LoaderDataModule under Lightning's Trainer: each batch arrives once, and training resumes from a mid-epoch checkpoint."""
 
 import native_stores as stores
 import numpy as np
@@ -23,7 +23,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def module_of(lightning, monkeypatch):
-    """headrace.lightning as a program has it that uses this one of the two packages."""
+    """headrace.lightning in a program that uses this one of the two packages."""
     import importlib
     import sys
 
@@ -64,13 +64,13 @@ def test_training_goes_on_behind_a_checkpoint(lightning, module_of, path, tmp_pa
     def numbers(batches):
         return [[number * 12 for number in batch.samples] for batch in batches]
 
-    whole = loader()  # two epochs, in an order each
+    whole = loader()  # two epochs, each in its own order
     expected = [(epoch, of) for epoch in range(2) for of in numbers(whole)]
     model = model_of(lightning)
     trainer(max_epochs=2).fit(model, datamodule=module_of.LoaderDataModule(train=loader, val=loader(samples=[1, 2, 3, 4])))
     assert model.seen == expected and model.checked == [(4, 1, 3, 4)] * 2
 
-    # As if interrupted behind step 4: what a callback saved there.
+    # As if interrupted after step 4: resumes from what a callback saved there.
     model, folder = model_of(lightning), tmp_path / "checkpoints"
     saving = lightning.callbacks.ModelCheckpoint(folder, filename="{step}", every_n_train_steps=4, save_top_k=-1)
     trainer(max_epochs=2, callbacks=[saving], checkpoints=True).fit(model, datamodule=module_of.LoaderDataModule(train=loader()))

@@ -1,4 +1,4 @@
-"""A Loader's samples by way of Ray Data and Ray Train, on a real local cluster."""
+"""A Loader's samples through Ray Data and Ray Train, on a real local cluster."""
 
 import os
 
@@ -53,7 +53,7 @@ def test_arguments_that_are_rays_are_refused(path):
 def test_workers_of_ray_train_share_an_epoch(cluster, path, tmp_path):
     from ray import train
     from ray.train import RunConfig, ScalingConfig
-    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # TorchTrainer's base, which needs no PyTorch
+    from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer  # base class of TorchTrainer, which does not need PyTorch
 
     def work(config):
         import headrace as there

@@ -1,4 +1,4 @@
-"""What is around a Loader's batches: epochs in figures, the report, statistics by level, and the terms of other libraries."""
+"""Features around a Loader's batches: epoch statistics, the report, normalisation by level, and adapters to other libraries."""
 
 import html.parser
 import json
@@ -46,7 +46,7 @@ def test_normalised_by_level(path, by, device):
         for batch in loader:
             for place, sample in enumerate(batch.samples):
                 np.testing.assert_allclose(batch["t"].numpy()[place], wanted[2 * sample:2 * sample + 2], rtol=2e-5, atol=2e-6)
-    # Levels in windows, padding untouched, stacked with another array that has one mean.
+    # Levels in windows, padding left as it is, stacked with another array that has a single mean.
     both = {"arrays": {**statistics["arrays"], "u": {"by": [], "mean": 5.0, "std": 2.0}}}
     loader = headrace.Loader({"t": headrace.open(path), "u": headrace.open(path)}, input_dims={"time": 2, "level": 2}, boundary="pad", padding=9.0,
                              normalise=both, stack="x", batch_size=3, device=device)
@@ -113,7 +113,7 @@ def test_epochs_in_figures(path):
         assert sum(one.bytes_by_path.values()) == one.read_bytes > 0
         assert one.bottleneck.startswith(("The loop is the limit", "Loading "))
     for _ in loader:
-        assert loader.epoch_stats[-1].batches == 1 and loader.epoch_stats[-1].epoch == 2  # it runs
+        assert loader.epoch_stats[-1].batches == 1 and loader.epoch_stats[-1].epoch == 2  # the running epoch
         break
     assert len(loader.epoch_stats) == 3
     with pytest.raises(headrace.InvalidArgumentError, match="progress is a str"):
@@ -125,10 +125,10 @@ def test_samples_are_a_list_that_outlives_the_batch(path):
     kept, later = [], []
     for batch in loader:
         assert type(batch.samples) is list and batch.samples is batch.samples
-        kept.append(batch.samples)  # no memory of the batch's: there is room for two
+        kept.append(batch.samples)  # does not keep the batch's memory: there is room for two
     del batch
     for batch in loader:
-        later.append(batch)  # asked for behind the next batch
+        later.append(batch)  # requested after the next batch
         if len(later) == 2:
             assert [one.samples for one in later] == kept[:2] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
             break
@@ -154,7 +154,7 @@ def test_a_ring_keeps_the_last_batches_in_the_memory_it_has():
         timings.ring.add(times)
     rows = timings.rows()
     assert rows[:, asked].tolist() == [7, 8, 9, 10, 11]
-    assert rows[:-1, -1].tolist() == [8, 9, 10, 11] and np.isnan(rows[-1, -1])  # a batch is left when the next one is asked for
+    assert rows[:-1, -1].tolist() == [8, 9, 10, 11] and np.isnan(rows[-1, -1])  # a batch is left when the next one is requested
     timings.leave(11.5)
     assert timings.rows()[-1, -1] == 11.5
     tracemalloc.start()
@@ -205,12 +205,12 @@ def test_the_report_shows_every_batch(path):
     text = pathlib.Path("run.html").read_text(encoding="utf-8")
     page = Page(text)
     assert not page.open and "script" not in page.tags and "<script>alert(1)</script>" in page.text
-    assert "http" not in text.replace("http-equiv", "")  # nothing is fetched
+    assert "http" not in text.replace("http-equiv", "")  # the page loads no external resources
     for words in ("epoch 2, batch 5", "waited", "read together with it", "bottleneck", loader.epoch_stats[1].bottleneck, loader.summary()):
         assert words in page.text, words
-    # In the timeline and in the picture of all, and one in each key.
+    # Bars in the timeline and in the chart of all batches, and one in each key.
     assert page.bars["loop"] == page.bars["wait"] == 18 + 18 + 2 and page.bars["read"] == 9 + 1 and page.bars["plan"] == 9 + 1
-    pathlib.Path("plain").write_text("")  # others may read it as they may any file that is written here
+    pathlib.Path("plain").write_text("")  # the report must be as readable for others as any new file
     assert stat.S_IMODE(os.stat("run.html").st_mode) == stat.S_IMODE(os.stat("plain").st_mode)
     assert Page(pathlib.Path("empty.html").read_text()).bars == {}
 
@@ -247,7 +247,7 @@ def test_a_report_goes_where_links_and_pipes_lead(path):
 
 
 def test_a_loader_goes_to_other_processes(path):
-    """Pickled to a fresh interpreter, as spawned workers have it."""
+    """A pickled loader works in a fresh interpreter, as in spawned workers."""
     loader = headrace.Loader(path, input_dims={"time": 1}, batch_size=2, shuffle=True, seed=7)
     batches = iter(loader)
     next(batches)
@@ -258,7 +258,7 @@ def test_a_loader_goes_to_other_processes(path):
 
 
 def test_a_source_for_dali(path):
-    """By what fn.external_source asks of an iterable with cycle="raise"; with DALI itself where it is installed."""
+    """Behaves as fn.external_source requires of an iterable with cycle="raise"; uses DALI itself where it is installed."""
     loader = headrace.Loader(path, input_dims={"time": 2}, batch_size=2, shuffle=True, seed=3, outputs={"x": {"time": 0}, "y": {"time": 1}}, device="host")
     source = loader.dali_source()
     assert source.names == ("x", "y") and len(source) == 3
@@ -268,7 +268,7 @@ def test_a_source_for_dali(path):
         for batch in iter(source):
             assert isinstance(batch, tuple) and all(isinstance(one, np.ndarray) and one.shape == (2, 1, 3, 4, 5) for one in batch)
             seen.append([one.copy() for one in batch])
-        for _ in range(3):  # a pipeline that prefetches asks further
+        for _ in range(3):  # a prefetching pipeline requests more
             with pytest.raises(StopIteration):
                 next(source)
         epochs.append(seen)
@@ -296,7 +296,7 @@ def test_a_source_for_dali(path):
 
 
 def test_jax_arrays_over_local_devices(path):
-    """In a process of its own, where JAX has four CPUs."""
+    """In a separate process, where JAX has four CPUs."""
     pytest.importorskip("jax")
     program = """
 import sys

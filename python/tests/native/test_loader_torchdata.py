@@ -1,4 +1,4 @@
-"""torchdata's StatefulDataLoader over Loader.torch_dataset(): a state of the middle of an epoch gives exactly what was left of it."""
+"""torchdata's StatefulDataLoader over Loader.torch_dataset(): a mid-epoch state restores exactly the rest of the epoch."""
 
 import json
 import pickle
@@ -20,7 +20,7 @@ def path(tmp_path):
 
 
 def loop_over(path, state=None, **options):
-    """A StatefulDataLoader as a program makes it that begins, or goes on from a checkpoint."""
+    """A StatefulDataLoader, as a program creates it at the start or from a checkpoint."""
     loader = headrace.Loader(path, input_dims={"time": 1}, batch_size=4, shuffle=True, seed=3, device="host", **options)
     loop = stateful.StatefulDataLoader(loader.torch_dataset(), batch_size=None)
     if state is not None:
@@ -29,7 +29,7 @@ def loop_over(path, state=None, **options):
 
 
 def samples_of(batch):
-    """Whose elements lie in the batch: its samples are frames, and their elements count on."""
+    """The samples whose elements lie in the batch: samples are frames of consecutive numbers."""
     frames = (batch["t"][:, 0, 0, 0].numpy() // 12).astype(int).tolist()
     np.testing.assert_array_equal(batch["t"][:, 0].numpy(), DATA[frames])
     return frames
@@ -54,7 +54,7 @@ def test_what_is_left_of_an_epoch(path, given):
         again = loop_over(path, state)
         assert epoch_of(again) == epochs[epoch][given:]
         assert epoch_of(again) == epochs[epoch + 1]
-        # Whoever asked for the state goes on, too.
+        # The loader that the state was taken from continues as well.
         assert [samples_of(batch) for batch in batches] == epochs[epoch][given:]
         assert epoch_of(first) == epochs[epoch + 1]
 

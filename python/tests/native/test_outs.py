@@ -1,4 +1,4 @@
-"""Memory that a read writes to: it exists for as long as anything may be written there, and is of the type that is read."""
+"""Memory that a read writes to stays alive while anything may be written, and must have the type that is read."""
 
 import ctypes
 import gc
@@ -25,7 +25,7 @@ def array(tmp_path):
     return headrace.open(stores.write(tmp_path / "a", DATA, (10, 25), compress=True))
 
 
-# How long it exists
+# Lifetime
 
 
 def ending_by_result(future):
@@ -39,7 +39,7 @@ def ending_by_done(future):
 
 @pytest.mark.parametrize("end", [ending_by_result, ending_by_done])
 def test_a_buffer_cannot_be_taken_away(array, end):
-    """Until the caller knows that the read has ended; then he may."""
+    """A buffer cannot be revoked until the caller knows that the read has ended."""
     for memory, take_away in ((mmap.mmap(-1, DATA.nbytes), mmap.mmap.close), (bytearray(DATA.nbytes), bytearray.clear)):
         view = memoryview(memory).cast("f", DATA.shape)
         future = array.read_async(out=view)
@@ -53,7 +53,7 @@ def test_a_buffer_cannot_be_taken_away(array, end):
 
 
 def test_a_buffer_of_a_read_that_fails(array, tmp_path):
-    """The exception keeps nothing exported, though its traceback has seen it."""
+    """A caught exception keeps no buffer exported, although its traceback refers to the read's locals."""
     (tmp_path / "a" / "0.0").write_bytes(b"damaged")
     for read in (array.read, lambda out: array.read_many([...], out=[out]), lambda out: array.read_async(out=out).result()):
         memory = bytearray(DATA.nbytes)
@@ -95,7 +95,7 @@ def test_a_buffer_under_a_blocking_read(tmp_path):
 
 
 def test_the_owner_of_lent_memory(array):
-    """Who gives memory by DLPack may have no other reference to it."""
+    """A DLPack producer may hold no other reference to its memory."""
 
     class Lends:
         def __dlpack__(self, **how):
@@ -123,14 +123,14 @@ def test_a_buffer_of_a_transfer(tmp_path):
             memory = bytearray(1 << 16)
             futures = [start(memory) for _ in range(50)]
             try:
-                memory.clear()  # may have come too late
+                memory.clear()  # may be too late
             except BufferError:
                 pass
             assert {future.get() for future in futures} == {1 << 16}
             memory.clear()
 
 
-# What type it is of
+# Type
 
 
 @pytest.mark.parametrize("dtype", [
@@ -189,11 +189,11 @@ def test_interfaces_that_are_odd(array, tmp_path, kind, odd):
         array.read(out=types.SimpleNamespace(**{kind: 7}))
 
 
-# Memory of GPUs, as other libraries describe it
+# GPU memory as other libraries describe it
 
 
 class FakeCupy(types.ModuleType):
-    """Two devices, 1 the current one; each has a current stream."""
+    """Two devices, of which 1 is current; each has a current stream."""
 
     class ndarray:  # noqa: N801
         device = types.SimpleNamespace(id=0)

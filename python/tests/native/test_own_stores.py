@@ -1,4 +1,4 @@
-"""Stores of the caller's own: objects with get_ranges()."""
+"""The caller's own stores: objects with get_ranges()."""
 
 import gc
 import pickle
@@ -16,7 +16,7 @@ import headrace
 
 
 class Ranges:
-    """Objects in memory, and what was asked for."""
+    """Objects in memory; records requests."""
 
     def __init__(self, objects):
         self.objects = dict(objects)
@@ -60,7 +60,7 @@ VALUES = np.arange(100 * 60, dtype="float32").reshape(100, 60)
 
 
 def objects(**options):
-    """What zarr writes for VALUES, by key."""
+    """The objects that zarr writes for VALUES, by key."""
     store = zarr.storage.MemoryStore()
     group = zarr.create_group(store, zarr_format=options.get("zarr_format", 3))
     group.create_array("a", data=VALUES, chunks=(10, 20), **{k: v for k, v in options.items() if k != "zarr_format"})
@@ -99,7 +99,7 @@ def test_calls_are_made_at_a_time():
                                                 ({"gap_bytes": 1599}, 5), ({"group_bytes": 800}, 10),
                                                 ({"gap_bytes": 2**64 - 1, "group_bytes": 2**64 - 1, "window_bytes": 2**64 - 1}, 1)])
 def test_ranges_are_asked_for_as_is_best(advice, ranges):
-    """A column of ten chunks of 800 bytes, which zarr puts into the shard in pairs, 1600 bytes apart and more."""
+    """A column of ten chunks of 800 bytes. zarr stores them in pairs, at least 1600 bytes apart."""
     store = Listing(objects(shards=(100, 60), compressors=None))
     for name, value in advice.items():
         setattr(store, name, value)
@@ -216,7 +216,7 @@ def test_over_a_file_system_of_fsspec():
     np.testing.assert_array_equal(headrace.open(Files(), "a")[...], VALUES)
 
 
-# The interpreter ends while the store is asked, and while threads of it wait.
+# The interpreter exits while a request is running, and while threads of the store wait.
 def test_the_end_of_the_interpreter():
     program = """
 import threading, time, headrace

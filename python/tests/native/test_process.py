@@ -1,4 +1,4 @@
-"""What a process notices: signals, forks, threads, and what is left behind."""
+"""Effects on the process: signals, forks, threads, and leaks."""
 
 import gc
 import json
@@ -23,7 +23,7 @@ import headrace
 
 
 def run(code, *, timeout=60, **environment):
-    """Runs code in a process of its own, as users' programs are."""
+    """Runs code in a separate process, like users' programs."""
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **environment})
 
@@ -80,7 +80,7 @@ def test_a_handle_from_before_a_fork_says_so(tmp_path):
 
 
 def test_what_is_under_way_at_a_fork(big, tmp_path):
-    """The threads that would end it are the parent's: the child is told, and does not wait."""
+    """The threads that would finish the transfers exist in the parent only: the child gets an error and does not wait."""
     done = run(f"""
         import os, signal, warnings
         import numpy as np
@@ -113,7 +113,7 @@ def test_what_is_under_way_at_a_fork(big, tmp_path):
 
 
 def test_a_fork_while_a_thread_is_inside_file_read(tmp_path):
-    """The child has that thread's queue, in the middle of a read: it lets go of it, and reads by its own."""
+    """The child inherits that thread's queue in the middle of a read: it abandons the queue and reads through its own."""
     path = str(tmp_path / "f")
     done = run(f"""
         import gc, os, signal, sys, threading, warnings
@@ -211,7 +211,7 @@ def test_a_thousand_cycles_leave_nothing(tmp_path):
     def cycle(number):
         array = headrace.open(path, device="host-staged" if number % 2 else None)
         array.read(slice(0, 50))
-        if number % 50 == 0:  # contexts have threads and engines
+        if number % 50 == 0:  # contexts own threads and engines
             headrace.open(path, context=headrace.Context(threads=1))[0]
         try:
             array.read(out=np.zeros(3))
@@ -225,7 +225,7 @@ def test_a_thousand_cycles_leave_nothing(tmp_path):
         cycle(number)
     files_after, threads_after, memory_after = _resources()
     assert files_after <= files and threads_after <= threads
-    assert memory_after - memory < 4096, f"{memory_after - memory} KiB"  # 4 bytes a cycle would be less
+    assert memory_after - memory < 4096, f"{memory_after - memory} KiB"  # allows about 4 KiB per cycle
 
 
 def _switches_of_other_threads():
@@ -237,7 +237,7 @@ def _switches_of_other_threads():
 
 
 def test_a_read_of_one_chunk_wakes_nobody(tmp_path):
-    """Workers that wake up for nothing take longer than such a read."""
+    """Waking idle workers would take longer than such a read."""
     array = headrace.open(stores.write(tmp_path / "a", np.arange(100, dtype="<i4"), (10,)), context=headrace.Context(threads=4))
     array[0]
     time.sleep(0.1)
@@ -286,7 +286,7 @@ array.read_async(progress=True).result()
 print("long" if took >= 0.25 else "short")
 """
     environment = {name: value for name, value in os.environ.items() if name != "TQDM_DISABLE"}
-    environment["TQDM_MININTERVAL"] = "0"  # every step is shown, however fast the read is
+    environment["TQDM_MININTERVAL"] = "0"  # display every step, however fast the read is
     terminal, end = pty.openpty()
     termios.tcsetwinsize(terminal, (24, 100))
     with subprocess.Popen([sys.executable, "-c", code], stdin=end, stdout=end, stderr=end, env=environment) as process:
@@ -300,7 +300,7 @@ print("long" if took >= 0.25 else "short")
     os.close(terminal)
     assert process.returncode == 0, shown
     assert shown.count(b": 0 chunks [") == 3, shown
-    # Steps are shown every tenth of a second: none where the read is over before.
+    # Steps are shown every 0.1 s: none if the read is shorter.
     assert b"/256 [" in shown or b"short" in shown, shown
 
 
@@ -314,14 +314,14 @@ def test_a_read_under_way_at_exit(big):
 
 
 def without_leaks(stderr):
-    """What threads hold that are not there any more is never given back, which a debug build tells."""
+    """Objects held by threads that no longer exist are never freed, which debug builds report as leaks."""
     return stderr.partition("nanobind: leaked")[0]
 
 
-# What may go on when the interpreter ends: programs that leave it behind. Each has `array`, `words` (strings) and `file`.
+# Operations that may still run when the interpreter exits. Each program has `array`, `words` (strings) and `file`.
 LEFT_AT_EXIT = {
     "a callback": "future = array.read_async(progress=lambda *_: time.sleep(0.02)); time.sleep(0.15)",
-    # One read may be over before its first callback is due, after a tenth of a second.
+    # A single read may end before its first callback is due, after 0.1 s.
     "a callback that has just been called": """
         called = threading.Event()
         futures = [array.read_async(out=out, progress=lambda *_: called.set()) for out in [np.empty(array.shape, 'f4')] * 20]
@@ -354,7 +354,7 @@ LEFT_AT_EXIT = {
 
 @pytest.mark.parametrize("left", LEFT_AT_EXIT)
 def test_what_is_under_way_at_exit(big, tmp_path, left):
-    """Reads are cancelled, and nobody comes back to an interpreter that is gone."""
+    """Reads are cancelled, and no thread enters the interpreter after its end."""
     stores.write_strings(tmp_path / "words", ["x" * 20] * 100_000, repeat=20)
     with open(tmp_path / "f", "wb") as file:
         file.truncate(64 << 20)
@@ -417,7 +417,7 @@ def test_a_future_that_nobody_holds(big):
 
 
 def test_a_token_is_asked_while_others_read(big):
-    """From another thread, again and again: a read is right or cancelled, and one without the token is right."""
+    """Cancelled repeatedly from another thread: a read is correct or cancelled, and one without the token is correct."""
     array = headrace.open(big)
     expected = array.read(slice(0, 32))
     outcomes = {"right": 0, "cancelled": 0}
@@ -450,7 +450,7 @@ def test_a_token_is_asked_while_others_read(big):
 
 
 def test_a_token_in_a_forked_child(big):
-    """It can be asked and looked at there; the parent's is another one from then on."""
+    """The child can use its token, which is independent of the parent's after the fork."""
     done = run(f"""
         import os, headrace
         array = headrace.open({str(big)!r})

@@ -1,4 +1,4 @@
-"""Bars of progress: one for each read, closed when the read is over, however it ends."""
+"""Progress bars: one per read, closed when the read ends, even by an error."""
 
 import gc
 import sys
@@ -16,7 +16,7 @@ DATA = np.arange(40 * 50, dtype="<f4").reshape(40, 50)
 
 @pytest.fixture
 def bars(monkeypatch):
-    """What tqdm would show; each bar knows whether it is closed."""
+    """Replaces tqdm by a recorder; each bar knows whether it is closed."""
     made = []
 
     class Bar:

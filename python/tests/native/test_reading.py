@@ -1,4 +1,4 @@
-"""Reading arrays with NumPy's indexing, into new and given tensors."""
+"""Reads arrays with NumPy indexing, into new and existing tensors."""
 
 import asyncio
 import pickle
@@ -30,7 +30,7 @@ def test_basic_indexing_is_numpys(array, selection):
     want = DATA[selection]
     assert got.dtype == want.dtype and got.shape == want.shape
     assert np.array_equal(got, want)
-    assert isinstance(got, type(want))  # a scalar where NumPy gives one
+    assert isinstance(got, type(want))  # a scalar where NumPy returns one
 
 
 TURNED = [
@@ -143,7 +143,7 @@ def test_blocks_are_chunks(array):
 def test_what_no_array_has_is_an_index_error(array, selection, error):
     with pytest.raises(error):
         array[selection]
-    assert np.array_equal(array[0], DATA[0])  # and does no harm
+    assert np.array_equal(array[0], DATA[0])  # and causes no harm
 
 
 def test_wrong_points_and_blocks(array):
@@ -355,13 +355,13 @@ def test_progress(tmp_path):
     seen = []
     array.read(progress=lambda done, total: seen.append((done, total)))
     assert all(total == 64 and 0 <= done <= 64 for done, total in seen)
-    array.read(progress=True)  # no terminal: no bar
+    array.read(progress=True)  # no bar without a terminal
 
 
 
-@pytest.mark.parametrize("elements", [1_000_000, 3_000_000], ids=["short", "long"])  # on the calling thread or not
+@pytest.mark.parametrize("elements", [1_000_000, 3_000_000], ids=["short", "long"])  # on the calling thread, or on another
 def test_what_a_progress_function_raises_ends_the_read(tmp_path, elements):
-    """Nothing is stored of many small chunks: looking for each takes longer than the time between two reports."""
+    """An array of many small chunks, none stored: looking them up takes longer than the interval between two reports."""
     (tmp_path / ".zarray").write_text(
         '{"zarr_format":2,"shape":[%d],"chunks":[10],"dtype":"<f8","compressor":null,"fill_value":1,"order":"C","filters":null}'
         % elements)
@@ -417,7 +417,7 @@ def test_strings_of_variable_length(tmp_path):
     assert array.dtype == object and list(array[:]) == items and array[2] == items[2]
     with pytest.raises(ValueError):
         array.read(device="host-staged")
-    # Not planned together, and counted as what they are: no more than these two reads.
+    # Not planned together, but counted as two reads.
     results, stats = array.read_many([slice(0, 2), 3], return_stats=True)
     assert [list(results[0]), results[1].item()] == [items[:2], items[3]]
     assert stats.chunks == 2
@@ -431,7 +431,7 @@ def test_open_gives_what_is_there(tmp_path):
     array = headrace.open(root, "/group/", lenient="unknown-members")
     assert isinstance(array, headrace.Array) and array.path == "group"
     assert pickle.loads(pickle.dumps(array)).path == "group"
-    # A message that speaks of a group speaks of no group.
+    # A group in the error message must not be mistaken for a group in the store.
     with pytest.raises(headrace.InvalidArgumentError, match="group"):
         headrace.open(root, "../group")
     (root / "group" / ".zarray").write_text("{}")

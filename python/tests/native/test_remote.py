@@ -1,4 +1,4 @@
-"""Stores by URL: what moto's S3 serves is what lies on the disk, and no secret is in anything that is printed."""
+"""Stores by URL: reads from moto's S3 equal reads from disk, and no output contains a secret."""
 
 import hashlib
 import http.server
@@ -15,7 +15,7 @@ import headrace
 import numpy as np
 import pytest
 
-# A machine with a GPU may be without them.
+# Machines with a GPU may lack these packages.
 boto3 = pytest.importorskip("boto3")
 zarr = pytest.importorskip("zarr", minversion="3.1")
 ThreadedMotoServer = pytest.importorskip("moto.server").ThreadedMotoServer
@@ -27,7 +27,7 @@ SECRETS = {"AWS_ACCESS_KEY_ID": "AKIDPLANTED", "AWS_SECRET_ACCESS_KEY": "secret/
 
 @pytest.fixture(scope="module")
 def moto(quick_moto):
-    """A server with a bucket, which has climate-v2.zarr as "c" for all tests."""
+    """A server with a bucket that holds climate-v2.zarr as "c" for all tests."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -139,7 +139,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_options_say_who_asks_and_where(s3, moto, monkeypatch, spelling):
-    """By the names of fsspec and obstore, before what the environment says, which is wrong."""
+    """Options, by the names of fsspec and obstore, override the environment, which is wrong here."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name in SECRETS:
         monkeypatch.delenv(name)
@@ -198,7 +198,7 @@ def test_options_that_contradict_each_other_or_mean_nothing(s3, moto):
 
 
 def test_headers_go_to_their_own_server_alone(tmp_path):
-    """Neither along a redirect to another, nor into anything that is printed."""
+    """Headers are not sent along a redirect to another server, and do not appear in any output."""
     shutil.copytree(DATA / "climate-v2.zarr", tmp_path / "c")
     seen = []
 
@@ -248,7 +248,7 @@ def test_of_a_second_pass_nobody_is_asked(s3, tmp_path):
     wanted = headrace.open(DATA / "climate-v2.zarr/air_temperature")[...]
     options = {"cache_dir": tmp_path / "cache", "cache_bytes": "1G"}
     array = headrace.open("s3://bucket/c/air_temperature", storage_options=options)
-    for _ in range(100):  # what is read is written a little later
+    for _ in range(100):  # the cache is written with a delay
         before = headrace.stats()
         np.testing.assert_array_equal(array[...], wanted)
         after = headrace.stats()
@@ -270,7 +270,7 @@ def test_the_command_line(s3):
 
 
 class TokenService(http.server.BaseHTTPRequestHandler):
-    """What gives tokens and keys for files, programs' places and machines; or nothing, where the path begins with /no."""
+    """Serves tokens and keys for files, accounts and machines; nothing if the path begins with /no."""
 
     def answer(self):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -291,7 +291,7 @@ SOURCE_SECRETS = ("program-planted", "login-planted", "sso-planted", "answer-pla
 
 
 def planted_sources(home, service, moto):
-    """URLs, and the environment and files in which who asks is found, or not: with secrets wherever there may be some."""
+    """URLs, with an environment and files in which credentials are found or not: every place that may hold secrets holds some."""
     sso = "sso_start_url = https://x/start\nsso_region = eu-west-1\nsso_account_id = 1\nsso_role_name = R\n"
     token = home / ".aws" / "sso" / "cache" / (hashlib.sha1(b"https://x/start").hexdigest() + ".json")
     google, workload = home / "google.json", home / "workload"
@@ -322,7 +322,7 @@ def started(command):
 
 
 def said_of_planted_sources(home, moto, monkeypatch):
-    """What the library and the command line say of each."""
+    """The output of the library and the command line for each."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), TokenService) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         for url, environment, files in planted_sources(home, f"http://127.0.0.1:{server.server_port}", moto):
@@ -346,7 +346,7 @@ def said_of_planted_sources(home, moto, monkeypatch):
 
 
 def test_no_secret_is_printed(s3, moto, tmp_path, monkeypatch):
-    """In what any failing way says: of the library, the command line, traces and representations."""
+    """In the output of any failure: of the library, the command line, traces and representations."""
     s3.put_object(Bucket="bucket", Key="bad/.zarray", Body=b"{")
     said = []
     urls = ["s3://bucket/c", "s3://bucket/bad", "s3://bucket/none", "s3://nobucket/c", "s3://bucket/c?token=query-planted",
@@ -392,7 +392,7 @@ def test_no_secret_is_printed(s3, moto, tmp_path, monkeypatch):
 
 
 def test_a_server_without_ranges(tmp_path):
-    """Python's own: chunks of their own files are read, shards are refused by name."""
+    """Python's own server: chunks in their own files can be read, shards raise an error that names the reason."""
     shutil.copytree(DATA / "climate-v3.zarr", tmp_path / "c")
     data = np.arange(900, dtype="u2").reshape(30, 30)
     for name, shards in (("whole", None), ("shards", (30, 30))):

@@ -1,4 +1,4 @@
-"""Tensors in device memory and how others take them; the device is the host playing a GPU, so that any machine runs this."""
+"""Tensors in device memory and their export; the device is the simulated GPU, so that any machine can run this."""
 
 import gc
 
@@ -46,14 +46,14 @@ def test_memory_lives_as_long_as_somebody_holds_it(tmp_path):
     capsule = tensor.__dlpack__(max_version=(1, 0))
     del tensor
     gc.collect()
-    others = [array.read() for _ in range(20)]  # would land in memory that was given back
+    others = [array.read() for _ in range(20)]  # would reuse memory that was freed
     assert np.array_equal(shared, DATA) and len(others) == 20
-    del capsule  # never taken: its deleter runs here
+    del capsule  # never consumed: its deleter runs here
     gc.collect()
 
 
 def test_reads_into_a_tensor_of_another_library(tmp_path):
-    class Interface:  # what CuPy looks like, on the host
+    class Interface:  # an imitation of CuPy on the host
         def __init__(self, array):
             self.__array_interface__ = array.__array_interface__
             self.array = array
@@ -75,7 +75,7 @@ def test_reads_into_a_tensor_of_another_library(tmp_path):
     packed = Packed(np.zeros_like(DATA))
     try:
         array.read(out=packed)
-    except headrace.InvalidArgumentError as error:  # a NumPy that gives read-only views of what has no version
+    except headrace.InvalidArgumentError as error:  # a NumPy version that exports unversioned arrays as read-only views
         assert "read-only" in str(error)
     else:
         assert np.array_equal(packed.array, DATA)

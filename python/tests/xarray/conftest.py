@@ -1,4 +1,4 @@
-"""Fixtures of the tests of engine "headrace": what one store looks like through it and through engine "zarr"."""
+"""Fixtures for the engine "headrace": one store opened through it and through engine "zarr"."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headrace.xarray import HeadraceBackendEntrypoint  # noqa: E402
 
 @pytest.fixture(scope="session")
 def engine() -> Any:
-    """The engine's name, where a wheel has registered it, else its class: a build tree registers nothing."""
+    """The engine's name if a wheel has registered it, else its class: a build tree registers nothing."""
     return "headrace" if "headrace" in xr.backends.list_engines() else HeadraceBackendEntrypoint
 
 
 @pytest.fixture
 def open_both(engine: Any) -> Any:
-    """open_both(path, **options): the dataset by zarr and by headrace."""
+    """open_both(path, **options): the dataset opened by zarr and by headrace."""
 
     def open_(path: Any, **options: Any) -> tuple[xr.Dataset, xr.Dataset]:
         with warnings.catch_warnings():

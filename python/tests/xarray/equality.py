@@ -1,4 +1,4 @@
-"""What "the same dataset" means: values to the bit, types, dimensions, attributes, encodings."""
+"""Equality of datasets: bitwise values, types, dimensions, attributes, encodings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import xarray as xr
 
 
 def assert_same(theirs: xr.Dataset, ours: xr.Dataset, *, values: bool = True) -> None:
-    """Fails where `ours` differs from `theirs`, naming the variable and what differs."""
+    """Fails if `ours` differs from `theirs`, naming the variable and the difference."""
     assert set(ours.variables) == set(theirs.variables)
     assert set(ours.coords) == set(theirs.coords)
     assert set(ours.indexes) == set(theirs.indexes)
@@ -38,7 +38,7 @@ def assert_same_values(theirs: Any, ours: Any, name: Any = "values") -> None:
         assert ours.tolist() == theirs.tolist(), name
         return
     np.testing.assert_array_equal(ours, theirs, err_msg=str(name))
-    # Zeros and NaNs have several representations; a NaN's bits are the library's own business.
+    # Zeros and NaNs have several representations. Zeros must have equal signs; the bits of a NaN may differ.
     if theirs.dtype.kind in "fc":
         signs = [np.signbit(values.real) & ~np.isnan(values) for values in (ours, theirs)]
         np.testing.assert_array_equal(*signs, err_msg=str(name))
@@ -56,5 +56,5 @@ def same(one: Any, other: Any) -> bool:
         return type(one) is type(other) and bool(np.isnan(other))
     if isinstance(one, list | tuple):
         return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
-    # Numbers by value and by type: writing them again depends on it.
+    # Numbers by value and type: writing them again depends on both.
     return bool(one == other) and type(one) is type(other)

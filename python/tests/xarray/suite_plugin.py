@@ -1,11 +1,11 @@
-"""pytest plugin: xarray's own tests, with what they read through engine "zarr" read by engine "headrace".
+"""pytest plugin: runs xarray's own tests with reads of engine "zarr" redirected to engine "headrace".
 
-`tools/xarray-suite` runs it. The tests stay as they ship: the plugin answers the engine's name with an adapter that
-takes zarr's arguments. Stores that are Python objects in memory are copied to a directory first. What is not a read
-(mode "a", "r+", "w") goes to zarr's own engine.
+`tools/xarray-suite` uses it. The tests are unmodified: the plugin replaces the engine by an adapter that takes zarr's
+arguments. Stores that are Python objects in memory are first copied to a directory. Writes (mode "a", "r+", "w") go to
+zarr's own engine.
 
-HEADRACE_SUITE_ENGINE   "headrace" redirects; "zarr" leaves everything as it is, for the comparison
-HEADRACE_SUITE_REPORT   file to which one JSON object a test is written, and one at the end with counts
+HEADRACE_SUITE_ENGINE   "headrace" redirects; "zarr" leaves everything as it is, for comparison
+HEADRACE_SUITE_REPORT   file that receives a JSON object per test, and a final one with counts
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNTS: collections.Counter[str] = collections.Counter()
 
 
 def _copied_to_directory(store: Any) -> str:
-    """The contents of a zarr-python store, or of a dict of its chunks, as files."""
+    """Copies a zarr-python store, or a dict of its chunks, to files."""
     from zarr.core.buffer import default_buffer_prototype
     from zarr.storage import MemoryStore, StorePath
 
@@ -55,14 +55,14 @@ def _copied_to_directory(store: Any) -> str:
 
     root = Path(tempfile.mkdtemp(prefix="xarray-suite-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
-    thread = threading.Thread(target=run)  # the test may run in a loop of its own
+    thread = threading.Thread(target=run)  # the test may run in an event loop
     thread.start()
     thread.join()
     return str(root / prefix)
 
 
 class RedirectedEntrypoint(ZarrBackendEntrypoint):
-    """zarr's engine by its looks; reads by headrace."""
+    """Looks like zarr's engine; reads with headrace."""
 
     def _ours(self, method: str, target: Any, arguments: dict[str, Any]) -> Any:
         from headrace.xarray import HeadraceBackendEntrypoint
@@ -106,7 +106,7 @@ class RedirectedEntrypoint(ZarrBackendEntrypoint):
         return self._ours("open_groups_as_dict", filename_or_obj, arguments)
 
 
-# xarray looks at the signature for the decoding options that an engine takes.
+# xarray derives the supported decoding options from the signature.
 RedirectedEntrypoint.open_dataset_parameters = (
     "filename_or_obj",
     "mask_and_scale",

@@ -1,4 +1,4 @@
-"""Decoding is part of the read exactly where that gives what xarray gives."""
+"""Decoding moves into the read exactly where the results equal xarray's."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def mask(*values: Any, dtype: np.dtype[Any] = F8, becomes: Any = np.nan) -> Mask
         ("i2", [Scale(None, 3, F8)], {"dtype": "float64", "offset": 3.0}),
         ("i2", [mask(-9), Scale(0.1, 2.0, F8)], {"dtype": "float64", "fill": -9, "scale": 0.1, "offset": 2.0}),
         (">i2", [Cast(I2)], {}),
-        # More than one value, none, one that is no element.
+        # Several values, none, or one that is no element.
         ("i2", [mask(-9, -8, dtype=F4)], None),
         ("i2", [mask(dtype=F4)], None),
         ("i2", [mask(99999, dtype=F4)], None),
         ("i2", [mask(0.5, dtype=F4)], None),
         ("f4", [mask(np.nan, dtype=F4)], None),
-        # Equal as float32, not as float64.
+        # Equal as float32, but not as float64.
         ("f4", [mask(np.float64(0.1), dtype=F4)], None),
-        # The conversion would round before it compares.
+        # The conversion would round before the comparison.
         ("i4", [mask(-9, dtype=F4)], None),
         ("i8", [mask(-9)], None),
-        # Missing times are the smallest integer.
+        # Missing times become the smallest integer.
         ("i2", [mask(-9, dtype=np.dtype("i8"), becomes=np.iinfo("i8").min)], None),
-        # Arithmetic in another type than headrace's.
+        # Arithmetic in another type than headrace uses.
         ("i2", [Scale(10, None, np.dtype("i8"))], None),
         ("i2", [Scale(np.float64(0.1), None, F4)], None),
         ("i2", [Scale(np.inf, None, F8)], None),
@@ -56,7 +56,7 @@ def mask(*values: Any, dtype: np.dtype[Any] = F8, becomes: Any = np.nan) -> Mask
         ("f4", [Scale(1.0, 0.0, F8)], None),
         ("f4", [Scale(0.1, 0.0, F8)], {"dtype": "float64", "scale": 0.1, "offset": 0.0}),
         ("i2", [Scale(-0.1, None, F8)], None),
-        # Not numbers, or not only these steps.
+        # Not numeric, or with additional steps.
         ("S3", [mask(b"")], None),
         ("?", [Scale(0.1, None, F8)], None),
         ("i1", [Cast(np.dtype("u1")), mask(255, dtype=F4)], None),

@@ -1,4 +1,4 @@
-"""Times by CF's words are those of cftime, whatever unit, calendar, zone and type; what cannot be told is refused."""
+"""Times decoded by CF attributes equal cftime's, for all units, calendars, zones and types; unknown ones are rejected."""
 
 import pickle
 
@@ -53,7 +53,7 @@ def test_what_cannot_be_told_is_refused(values, about, says):
 
 
 def test_labels_that_cannot_be_compared_are_shown_as_they_are(tmp_path):
-    """Nobody aligns by them, so that they keep nobody from loading."""
+    """Nothing aligns by these coordinates, so they do not prevent loading."""
     times = np.array(["2001-01-01", "NaT", "2001-01-03"], "datetime64[ns]")
     array = xr.DataArray(np.arange(3.0), dims=["time"], coords={"time": times}, name="a")
     loader = headrace.Loader(array, input_dims={"time": 3})
@@ -62,12 +62,12 @@ def test_labels_that_cannot_be_compared_are_shown_as_they_are(tmp_path):
         headrace.Loader({"a": array, "b": array}, input_dims={"time": 1}, align={"time": "equal"})
     stacked = xr.Dataset({"a": (("x", "y"), np.zeros((2, 3)))}, coords={"x": [1, 2], "y": [1, 2, 3]}).stack(point=("x", "y"))
     assert headrace.Loader(stacked, input_dims={"point": 2}).samples == 3
-    plain = headrace.Loader({"a": array}, input_dims={"time": 1}, align={"time": "nearest"})  # with nobody
+    plain = headrace.Loader({"a": array}, input_dims={"time": 1}, align={"time": "nearest"})  # nothing to align with
     assert pickle.loads(pickle.dumps(plain)).samples == 3
 
 
 def test_stores_that_xarray_reads_otherwise(tmp_path):
-    """ZIP files and stores in memory, groups inside of stores."""
+    """ZIP files, stores in memory, and groups inside stores."""
     import zarr
 
     ds = xr.Dataset({"t": (("time", "x"), np.arange(12.0).reshape(6, 2))}, coords={"time": np.arange(6)})

@@ -1,4 +1,4 @@
-"""Datasets in chunks: the same values, tasks that travel, names that do not change."""
+"""Chunked datasets: equal values, picklable tasks, stable names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def path(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("chunks", [{}, {"time": 3}, "auto", -1, {"time": 4, "x": (5, 3, 2)}])
 @pytest.mark.filterwarnings("ignore:The specified chunks separate")
 def test_chunks_are_the_same(path: Path, open_both: Any, chunks: Any) -> None:
-    # dask does not guess chunks for text.
+    # dask cannot choose chunks for text.
     theirs, ours = open_both(path, chunks=chunks, drop_variables="name" if chunks == "auto" else None)
     assert_same(theirs, ours)
     assert ours["t"].chunks is not None
@@ -88,7 +88,7 @@ def test_pickled_without_its_values(path: Path, engine: Any, chunks: Any) -> Non
 
 
 def test_opened_where_it_is_read(path: Path, engine: Any, tmp_path: Path) -> None:
-    """dask's scheduler unpickles what passes through it, and need not see the store."""
+    """dask's scheduler unpickles tasks but may have no access to the store."""
     there = tmp_path / "there.zarr"
     shutil.copytree(path, there)
     stored = pickle.dumps(xr.open_dataset(there, engine=engine, drop_variables="name"))
@@ -135,7 +135,7 @@ def test_two_processes(path: Path, engine: Any) -> None:
         xr.testing.assert_identical(dataset.compute(), xr.open_dataset(path, engine="zarr").load())
         mean = dataset["t"].mean("time").persist()
         np.testing.assert_allclose(mean.values, sample()["t"].mean("time").values)
-        # A dataset without chunks goes to another process and is read there.
+        # A dataset without chunks is sent to another process and read there.
         lazy = xr.open_dataset(path, engine=engine)
         workers = client.scheduler_info(n_workers=-1)["workers"]
         found = client.gather([client.submit(_where_and_sum, lazy, workers=[one], pure=False) for one in workers])
@@ -144,7 +144,7 @@ def test_two_processes(path: Path, engine: Any) -> None:
 
 
 def test_failures_come_back_from_other_processes(tmp_path: Path, engine: Any) -> None:
-    """With their class and what they say of where: a damaged chunk, and a store that the worker does not find."""
+    """Errors keep their class and location: for a damaged chunk, and for a store that the worker cannot find."""
     distributed = pytest.importorskip("distributed")
     path = tmp_path / "a.zarr"
     sample().to_zarr(path, zarr_format=2, encoding=PACKED)

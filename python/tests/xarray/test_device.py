@@ -1,7 +1,7 @@
-"""What lies on a device and what on the host, and that nothing there is turned into NumPy on the way.
+"""Which variables are on a device and which on the host, and that device data is never converted to NumPy.
 
-Each test runs with a device that is played (arrays that refuse to become NumPy arrays, as CuPy's do, over reads to the
-host), and on a GPU where there is one and CuPy.
+Each test runs with a simulated device (host reads into arrays that refuse conversion to NumPy, like CuPy's), and on a
+GPU if there are one and CuPy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from headrace.xarray import _array, _dataset, _entrypoint
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """A duck array that cannot be converted by accident."""
+    """A duck array that cannot be converted to NumPy by accident."""
 
     def __init__(self, data: np.ndarray[Any, Any]) -> None:
         self._data = data
@@ -78,10 +78,10 @@ def wrapped(value: Any) -> Any:
 
 
 class Device:
-    """The device of a test; notes who reads what.
+    """The device of a test; records reads.
 
     Attributes:
-        array_type: What variables on it are.
+        array_type: Type of the arrays of variables on it.
         reads: Name, device and options of every read to it.
     """
 
@@ -92,16 +92,16 @@ class Device:
         self.local = threading.local()
 
     def name(self, index: int) -> str:
-        """Of the device with that number; a machine has one GPU at least."""
+        """Name of device `index`; a real machine is only assumed to have one GPU."""
         return "cuda:0" if self.real else f"cuda:{index}"
 
     def names(self, dataset: xr.Dataset) -> set[Any]:
-        """The variables that lie on it."""
+        """Names of the variables on this device."""
         return {name for name, variable in dataset.variables.items() if isinstance(variable.data, self.array_type)}
 
     @property
     def current(self) -> list[int]:
-        """The played devices that this thread has chosen, one within another."""
+        """Stack of simulated devices that this thread has made current."""
         return self.local.__dict__.setdefault("devices", [])
 
     @contextlib.contextmanager
@@ -124,7 +124,7 @@ class Device:
 
 
 class Source:
-    """An array, with its reads to the device noted, and brought to the host where the device is played."""
+    """Wraps an array; records its device reads, and makes them host reads if the device is simulated."""
 
     def __init__(self, array: Any, device: Device | None) -> None:
         self.array = array
@@ -134,7 +134,7 @@ class Source:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.array, name)
 
-    def __reduce__(self) -> Any:  # for dask's tokens, which are to depend on the array alone
+    def __reduce__(self) -> Any:  # so that dask's tokens depend on the array alone
         return Source, (self.array, None)
 
     def read(self, selection: Any, *, device: str | None = None, **options: Any) -> Any:
@@ -189,7 +189,7 @@ def test_values_on_the_device(path: Path, engine: Any, device: Device, options: 
         data = variable.data.get() if isinstance(variable.data, device.array_type) else variable.data
         assert_same_values(np.asarray(expected[name].values), np.asarray(data), name)
     if path.name == "v2.zarr" and options.get("mask_and_scale", True):
-        assert found["flags"].dtype == object  # xarray has no missing bools but objects
+        assert found["flags"].dtype == object  # xarray represents bools with missing values as objects
         on_host.add("flags")
     assert device.names(found) == set(found.variables) - on_host
     assert {where for _, where, _ in device.reads} == {device.name(1)}
@@ -217,7 +217,7 @@ def test_decoding_is_part_of_the_read(path: Path, engine: Any, device: Device) -
         "dtype": "float64", "scale": 0.01, "offset": 273.15, "fill": -999,
     }
     assert _dataset.is_fused(found.variables["packed"])
-    # Several values to mask: the device's own operators do it, after the read.
+    # Several values to mask: done by the device array's operators after the read.
     assert not _dataset.is_fused(found.variables["missing_values"])
 
 
@@ -242,7 +242,7 @@ def test_chunks_on_the_device(path: Path, engine: Any, device: Device) -> None:
     part = found["packed"].isel(row=slice(0, 4), column=slice(None, None, 3)).compute(scheduler="sync")
     assert isinstance(part.data, device.array_type)
     assert_same_values(expected[:4, ::3].values, part.data.get())
-    assert len(device.reads) == 6  # two rows of three chunks, and no more
+    assert len(device.reads) == 6  # two rows of three chunks
     total = (found["packed"] * 2).sum("row").compute(scheduler="threads")
     assert isinstance(total.data, device.array_type)
     np.testing.assert_allclose(total.data.get(), (expected * 2).sum("row").values)

@@ -1,4 +1,4 @@
-"""A dataset is the same through engine "headrace" as through engine "zarr", whatever the decoding options."""
+"""Engine "headrace" opens the same dataset as engine "zarr", with all decoding options."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "some masked": {"mask_and_scale": {"packed": False, "unsigned": False}},
     "times as numbers": {"decode_times": False, "decode_timedelta": False},
     "times of a unit": {"decode_times": xr.coders.CFDatetimeCoder(time_unit="s")},
-    # Without the one whose missing time is out of cftime's range.
+    # Excludes the variable whose missing time is outside cftime's range.
     "times as cftime": {"decode_times": xr.coders.CFDatetimeCoder(use_cftime=True), "drop_variables": "time_holes"},
     "durations only": {"decode_times": False, "decode_timedelta": True},
     "durations as numbers": {"decode_timedelta": False},
@@ -72,7 +72,7 @@ def test_choice_of_consolidated_metadata(zoos: Any, engine: Any, open_both: Any,
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_parts_of_the_zoo_are_the_same(zoos: Any, open_both: Any, zarr_format: int) -> None:
-    # Chunks that are stored, that are not, and both; steps; single elements; nothing.
+    # Stored chunks, missing chunks, and both; steps; single elements; empty selections.
     parts: list[dict[str, Any]] = [{"row": 0}, {"row": slice(3, 7, 2), "column": 2}, {"row": [6, 0, 0]}]
     parts += [{"row": slice(5, None)}, {"column": slice(0, 0)}]
     for part in parts:
@@ -83,15 +83,15 @@ def test_parts_of_the_zoo_are_the_same(zoos: Any, open_both: Any, zarr_format: i
 
 
 def test_decoding_is_part_of_the_read_where_it_can_be(zoos: Any, engine: Any) -> None:
-    # A figure that falls to nothing when xarray renames the functions that are looked for.
+    # Fails if xarray renames the functions that _convert looks for.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         v2 = xr.open_dataset(zoos[2, True], engine=engine, cache=False)
         v3 = xr.open_dataset(zoos[3, True], engine=engine, cache=False)
-    # A value to mask that differs from the array's own, or is it; arithmetic that headrace does alike.
+    # A mask value that differs from the array's fill value or equals it; arithmetic that headrace reproduces exactly.
     fused = {"packed", "packed_same_fill", "scaled", "scale_list", "packed_int32", "big_endian_packed"}
     fused |= {"masked_int16", "masked_float32"}
-    # Two values, a reinterpretation, arithmetic in integers, nothing to decode.
+    # Two mask values, a reinterpretation, integer arithmetic, or nothing to decode.
     not_fused = {"missing_values", "unsigned", "scale_integer", "plain_float", "masked_int64", "scaled_down"}
     for dataset in (v2, v3):
         found = {name for name in zoo.PACKED if _dataset.is_fused(dataset.variables[name])}
@@ -155,9 +155,9 @@ def test_what_xarray_writes(tmp_path: Path, open_both: Any, zarr_format: Any, en
     original.to_zarr(path, zarr_format=zarr_format, encoding=encoding)
     theirs, ours = open_both(path)
     assert_same(theirs, ours)
-    if zarr_format == 2:  # zarr-python cannot write what it read: text of a fixed width through the filter vlen-utf8
+    if zarr_format == 2:  # zarr-python cannot write what it read: fixed-width text with the filter vlen-utf8
         theirs, ours = theirs.drop_vars("name"), ours.drop_vars("name")
-    # Written again, with the encoding that was read, it is the same on disk.
+    # Written again with the encoding that was read, it is identical on disk.
     ours.to_zarr(tmp_path / "ours.zarr", zarr_format=zarr_format)
     theirs.to_zarr(tmp_path / "theirs.zarr", zarr_format=zarr_format)
     assert documents(tmp_path / "ours.zarr") == documents(tmp_path / "theirs.zarr")
@@ -179,7 +179,7 @@ def test_shards_and_codecs_survive_a_round_trip(tmp_path: Path, open_both: Any) 
 
 
 def documents(path: Path) -> dict[str, bytes]:
-    """Every file below `path`: metadata and chunks."""
+    """The content of every file below `path`: metadata and chunks."""
     found = {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
     assert found
     return found
@@ -191,7 +191,7 @@ def documents(path: Path) -> dict[str, bytes]:
 def test_names_that_the_specification_keeps_for_itself(
     tmp_path: Path, open_both: Any, zarr_format: Any, consolidated: bool
 ) -> None:
-    # An array without a name, and one called None: xarray calls both __something in the store.
+    # An array without a name, and a variable named None: xarray stores both as __something.
     xr.DataArray([1, 2, 3], dims="x").to_zarr(tmp_path / "a.zarr", zarr_format=zarr_format, consolidated=consolidated)
     xr.Dataset({None: ("x", [1, 2, 3])}).to_zarr(tmp_path / "b.zarr", zarr_format=zarr_format, consolidated=consolidated)
     for name in ("a.zarr", "b.zarr"):
@@ -213,7 +213,7 @@ def test_a_netcdf_file_through_its_references(engine: Any) -> None:
 
     references = DATA / "netcdf4" / "ocean.json"
     document = json.loads(references.read_text())
-    # fsspec looks from the working directory, headrace from the document's.
+    # fsspec resolves paths from the working directory, headrace from the document's.
     document["templates"] = {name: str(references.parent / file) for name, file in document["templates"].items()}
     store = FsspecStore.from_mapper(fsspec.filesystem("reference", fo=document).get_mapper(""))
     with warnings.catch_warnings():

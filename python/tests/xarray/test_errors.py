@@ -1,4 +1,4 @@
-"""Wrong paths, wrong options, arrays that cannot be read: the exception that tells what to do."""
+"""Wrong paths, wrong options and unreadable arrays raise exceptions that say what to do."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_engines_are_not_confused(path: Path) -> None:
     assert not ours.guess_can_open("https://example.org/a.zarr")
     assert not ours.guess_can_open(object())
     assert ours.description and ours.url and ours.supports_groups
-    # What xarray picks on its own stays zarr's.
+    # xarray's automatic choice of an engine remains zarr.
     assert xr.open_dataset(path)["v"].encoding["compressors"]
 
 

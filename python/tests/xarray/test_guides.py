@@ -1,4 +1,4 @@
-"""The code of the guides runs as it stands there, in order, in one namespace and an empty directory."""
+"""The code in the guides runs unmodified, in order, in one namespace and an empty directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GUIDES = Path(__file__).resolve().parents[3] / "docs" / "guide"
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The engine by its name, which a wheel registers and a build tree does not."""
+    """Registers the engine under its name, as a wheel does and a build tree does not."""
     plugins = xr.backends.plugins
     monkeypatch.setitem(plugins.BACKEND_ENTRYPOINTS, "headrace", (None, HeadraceBackendEntrypoint))
     plugins.list_engines.cache_clear()
@@ -35,7 +35,7 @@ def test_guide(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regis
     assert len(blocks) >= 3
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks:
-        lines_above = "\n" * text.count("\n", 0, block.start(1))  # so that a failure names the guide's line
+        lines_above = "\n" * text.count("\n", 0, block.start(1))  # so that a failure shows the guide's line number
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(lines_above + block.group(1), str(GUIDES / f"{name}.md"), "exec"), namespace)

@@ -1,4 +1,4 @@
-"""Whatever xarray selects of a variable, it is what NumPy selects of the whole."""
+"""Selections through xarray equal NumPy's selections of the whole array."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def numbers(size: int) -> st.SearchStrategy[int]:
 
 
 def slices(size: int) -> st.SearchStrategy[slice]:
-    # Not before the first element: xarray's lazy arrays take such a start for the last one when the step is negative.
+    # No start before the first element: xarray's lazy arrays treat it as the last one if the step is negative.
     bounds = st.none() | st.integers(-size, size + 2)
     return st.builds(slice, bounds, bounds, st.none() | st.sampled_from([1, 2, 3, -1, -2, -3]))
 
@@ -58,14 +58,14 @@ def any_indexer(size: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def selections(draw: st.DrawFn) -> dict[str, Any]:
-    """Indexers of some of the dimensions, each for itself."""
+    """Orthogonal indexers of some of the dimensions."""
     names = draw(st.sets(st.sampled_from(sorted(SIZES))))
     return {name: draw(any_indexer(SIZES[name])) for name in names}
 
 
 @st.composite
 def pointwise(draw: st.DrawFn) -> dict[str, Any]:
-    """Indexers that share dimensions of the result: vectorized."""
+    """Vectorized indexers, which share dimensions of the result."""
     shape = draw(st.sampled_from([(3,), (2, 2), (1,), (0,), (2, 1)]))
     dims = ("p", "q")[: len(shape)]
     names = draw(st.sets(st.sampled_from(sorted(SIZES)), min_size=1))
@@ -148,11 +148,11 @@ def test_out_of_range(lazy: xr.Dataset, index: dict[str, Any]) -> None:
         lazy["v"].isel(index).load()
 
 
-# ---- the plans themselves, with NumPy in the place of headrace ----
+# ---- plans, executed by NumPy instead of headrace ----
 
 
 def read(data: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
-    """What headrace does with a plan."""
+    """Executes a plan as headrace would."""
     if plan.indexing == "points":
         result = data[tuple(np.asarray(key) for key in plan.selection)]
     else:

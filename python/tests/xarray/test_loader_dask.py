@@ -1,4 +1,4 @@
-"""An epoch in parts, one for each worker process of a dask cluster; and loaders that are sent to one."""
+"""An epoch divided among the worker processes of a dask cluster; and loaders sent to workers."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def samples_of(loader):
 
 
 def part_of(rank, world, path):
-    """On a worker."""
+    """Runs on a worker."""
     return samples_of(headrace.Loader(path, input_dims={"time": 1}, batch_size=3, shuffle=True, seed=1, rank=rank, world=world, tail="pad"))
 
 

@@ -1,4 +1,4 @@
-"""Objects of xarray, and lists of arrays, as sources of a Loader: samples are those that the objects show, and read from their store."""
+"""xarray objects and lists of arrays as sources of a Loader: samples equal what the objects show, and are read from their store."""
 
 import pickle
 
@@ -31,7 +31,7 @@ def ds(store, request):
 
 
 def check(loader, expected, dims):
-    """Samples of windows of 3 along time are those that the object shows."""
+    """Windows of 3 along time hold what the object shows."""
     seen = 0
     for batch in loader:
         for place, sample in enumerate(batch.samples):
@@ -50,7 +50,7 @@ def check(loader, expected, dims):
 
 
 def test_a_dataset_is_what_its_path_is(store, ds):
-    """Without decoding, the same samples as by path."""
+    """Without decoding, a dataset gives the same samples as its path."""
     raw = xr.open_dataset(store, engine="headrace", mask_and_scale=False, consolidated=False)
     options = {"input_dims": {"time": 3}, "batch_size": 2, "shuffle": True, "seed": 5}
     by_path, by_object = headrace.Loader(store, **options), headrace.Loader(raw, **options)

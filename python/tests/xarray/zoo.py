@@ -1,4 +1,4 @@
-"""A group with one array of each kind that CF decoding tells apart, written by zarr-python in either format."""
+"""A group with one array for each case of CF decoding, written by zarr-python in either format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHAPE = (ROWS, COLUMNS)
 
 
 def _numbers(dtype: str, special: Any = None) -> np.ndarray[Any, Any]:
-    """Values over the whole range of `dtype`, both ends and `special` among them, always the same."""
+    """Reproducible values over the whole range of `dtype`, including both limits and `special`."""
     random = np.random.default_rng(7)
     kind = np.dtype(dtype)
     if kind.kind in "iu":
@@ -32,7 +32,8 @@ def _numbers(dtype: str, special: Any = None) -> np.ndarray[Any, Any]:
     return values.astype(kind)
 
 
-# name: (stored type, fill value of the array, attributes). The attribute _FillValue counts in v3; in v2 it is the array's.
+# name: (stored type, fill value of the array, attributes). In v3 the attribute _FillValue applies; in v2 the array's
+# fill value.
 PACKED: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "packed": ("i2", -999, {"_FillValue": -999, "scale_factor": 0.01, "add_offset": 273.15}),
     "packed_same_fill": ("i2", 0, {"_FillValue": 0, "scale_factor": 0.01, "add_offset": -1.5}),
@@ -90,7 +91,7 @@ PACKED: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 def write_zoo(path: Path, zarr_format: int, *, consolidated: bool) -> None:
-    """Writes the group. Of arrays in PACKED the chunks of the last rows are not stored."""
+    """Writes the group. The last rows of chunks of arrays in PACKED are not stored."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         group = zarr.create_group(path, zarr_format=zarr_format)  # type: ignore[arg-type]

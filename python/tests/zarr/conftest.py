@@ -1,4 +1,4 @@
-"""zarr with headrace's pipeline, compared with zarr's own."""
+"""Fixtures that compare zarr with headrace's pipeline to zarr's own."""
 
 from __future__ import annotations
 

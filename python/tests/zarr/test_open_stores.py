@@ -1,4 +1,6 @@
-"""headrace.open takes the stores of zarr-python and mappers of fsspec that hold local files, or says what to give instead."""
+"""headrace.open accepts zarr-python stores and fsspec mappers that hold local files; for others the error says what to
+use.
+"""
 
 import gc
 import os
@@ -62,7 +64,7 @@ def test_stores_over_local_objects(folder, make):
 
 
 def test_a_memory_store_is_copied(folder):
-    """What it holds when it is opened; for as long as anybody has it open."""
+    """A memory store is copied when it is opened; the copy lives as long as anything has it open."""
     store = write(MemoryStore())
     array = headrace.open(store)["x"]
     zarr.open_array(store, path="x")[...] = 0
@@ -75,7 +77,7 @@ def test_a_memory_store_is_copied(folder):
 
 
 class OwnStore(LocalStore):
-    """May do anything."""
+    """A subclass, whose behaviour is unknown."""
 
 
 REFUSED = {

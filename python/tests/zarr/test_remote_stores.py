@@ -1,5 +1,6 @@
-"""Arrays in zarr's own remote stores are read by headrace itself where it understands the store's options, and through the store
-where it does not; the elements are the same."""
+"""headrace itself reads arrays in zarr's remote stores if it understands the store's options, and reads through the store
+otherwise; the elements are the same.
+"""
 
 import contextlib
 import gc
@@ -37,7 +38,7 @@ def bucket(quick_moto):
 
 @pytest.fixture
 def served(bucket, tmp_path, monkeypatch):
-    """The folder of some arrays, which the bucket has as "some/data.zarr"."""
+    """A folder of arrays that the bucket holds as "some/data.zarr"."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -61,7 +62,7 @@ def web(folder):
             pass
 
     class Server(http.server.ThreadingHTTPServer):
-        request_queue_size = 256  # as many as connect at a time; of five, others are refused on a busy machine
+        request_queue_size = 256  # listen backlog: with the default of 5, a busy machine refuses concurrent connections
 
     server = Server(("127.0.0.1", 0), lambda *a: Quiet(*a, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -84,7 +85,7 @@ def obstore_s3(url, read_only=True, **more):
 
 
 def check(store, monkeypatch, native, names=("x", "sharded", "sparse")):
-    """Whether chunks come by the native way, or through the store; the elements are zarr's own."""
+    """Checks whether chunks are read natively or through the store, and that elements equal zarr's own."""
     fetched = []
     fetch = _foreign.fetch
 
@@ -131,7 +132,7 @@ def test_stores_that_are_not_understood_are_asked_through_zarr(served, monkeypat
 
 
 def test_web_servers(served, monkeypatch):
-    """Python's own answers no ranges: whole chunks are read, and parts of shards are refused, and then zarr's to read."""
+    """Python's server supports no ranges: whole chunks are read natively; parts of shards fail and are left to zarr."""
     _, folder = served
     with web(folder) as url:
         check(FsspecStore.from_url(url, read_only=True), monkeypatch, native=True, names=("x", "sparse"))
@@ -155,7 +156,7 @@ def test_chunks_written_by_zarr_are_there_at_once(served, make):
 
 
 def test_what_is_missing_is_said_to_be(served, monkeypatch):
-    """Chunks that are not there are told from those that are, as other pipelines tell them."""
+    """Missing chunks are reported as missing, as by other pipelines."""
     store = fsspec_s3(served[0])
     said = []
     read = headrace.zarr.HeadracePipeline.read

@@ -1,4 +1,4 @@
-"""Every codec, type and fill value that both can read gives what zarr's own pipeline gives."""
+"""Every codec, type and fill value that both support reads the same as through zarr's own pipeline."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def values(dtype: str | np.dtype[Any] = "int32", shape: tuple[int, ...] = SHAPE)
 
 
 def create(where: Path, data: np.ndarray[Any, Any], **how: Any) -> Any:
-    """With the last row of chunks left out, so that fill values show."""
+    """Leaves out the last row of chunks, so that fill values are read."""
     how.setdefault("chunks", CHUNKS[: data.ndim])
     how.setdefault("shape", data.shape)
     array = zarr.create_array(where, dtype=data.dtype, **how)

@@ -1,4 +1,4 @@
-"""Shards that change while arrays are open, as by versions of zarr that write in place: a read gives elements as they were or as they are."""
+"""Shards that change while arrays are open, as zarr versions that write in place do: a read returns old or new elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPE = (64, 64)
 
 
 def create(where: Path, value: int, compressors: Any = None) -> Any:
-    # Parts of a shard that compress differently lie elsewhere in each version.
+    # Inner chunks that compress differently, so they have different offsets in each version.
     data = np.random.default_rng(value).integers(0, 256 >> (value % 8), SHAPE).astype("uint16") + 1000 * value
     zarr.create_array(where, data=data.astype("uint16"), chunks=(8, 8), shards=(32, 32), compressors=compressors, overwrite=True)
     return data.astype("uint16")
@@ -40,7 +40,7 @@ def test_shards_rewritten_in_place(tmp_path: Path, compressors: Any) -> None:
     for value in range(1, 7):
         later = create(tmp_path / "b", value, compressors)
         write_in_place(tmp_path / "b", tmp_path / "a")
-        time.sleep(value % 2 * 0.15)  # at once, and when the change is no longer a recent one
+        time.sleep(value % 2 * 0.15)  # at once, and when the change is no longer recent
         same(array[:], later)
         same(array[40:50, 3:9], later[40:50, 3:9])
 
@@ -66,6 +66,6 @@ def test_a_shard_rewritten_while_it_is_read_is_read_again(tmp_path: Path, monkey
 def test_a_shard_rewritten_all_the_time_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create(tmp_path, 0)
     monkeypatch.setattr(_native, "_read", failing(1000, _native._read, []))
-    # Not read by zarr's pipeline instead, which would not notice.
+    # Must not fall back to zarr's pipeline, which would not notice the change.
     with pytest.raises(headrace.RetriesExhaustedError):
         open_ours(tmp_path, strict=False)[:]

@@ -1,4 +1,4 @@
-"""What fails in a read through zarr: the exception of the failure, where it is, and that nothing goes on at the end."""
+"""Failing reads through zarr: the right exception and location, and nothing keeps running."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_read_only_memory(tmp_path: Path, strict: bool) -> None:
 
 
 def test_memory_of_another_type(tmp_path: Path) -> None:
-    """zarr converts."""
+    """Falls back to zarr, which converts."""
     create(tmp_path)
     wide = np.zeros_like(DATA, "f8")
     read_into(open_ours(tmp_path, strict=False), wide)
@@ -104,7 +104,7 @@ def test_names_of_arrays_in_groups(tmp_path: Path) -> None:
         read_into(open_ours(tmp_path, path="sub"), np.zeros_like(DATA, "f8"))
 
 
-# Two processors: many read the array before anybody could press Ctrl-C.
+# Limited to two processors: more would read the array before Ctrl-C can be pressed.
 PROGRAM = f"""
 import asyncio, os, signal, threading, time
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
@@ -129,10 +129,10 @@ except BaseException as error:
 """
 SYNC = PROGRAM.replace("WORK", "array.get_basic_selection(..., out=buffer)")
 CTRL_C = SYNC.replace("PRESS", "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()")
-# Little of everything: what is read counts, not what comes of it.
+# A small result: the amount that is read counts, not the size of the result.
 COLUMN = CTRL_C.replace("array.get_basic_selection(..., out=buffer)", "array[:, 0]")
 TASK = PROGRAM.replace("WORK", "asyncio.run(read())").replace("PRESS", "")
-# 0.2 s after the end nothing writes to the output any more, and nothing uses the processor.
+# 0.2 s after the end, nothing writes to the output and nothing uses the processor.
 AFTER = """
 time.sleep(0.2)
 out[...] = 7
@@ -164,9 +164,9 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("program", [CTRL_C, COLUMN], ids=["all", "column"])
 def test_ctrl_c_ends_the_program(long: Path, program: str) -> None:
-    """Ctrl-C ends zarr's waiting for a read, and the program does not wait for it either: it would take seconds more."""
+    """Ctrl-C ends zarr's wait for a read, and the program exits without waiting for it, which would take seconds more."""
     late = []
-    for _ in range(3):  # others use the machine, too
+    for _ in range(3):  # repeated, because others use the machine too
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=long, timeout=120)
         ended = time.monotonic()
         assert done.returncode == 0 and done.stdout.startswith("KeyboardInterrupt "), done
@@ -179,7 +179,7 @@ def test_ctrl_c_ends_the_program(long: Path, program: str) -> None:
 @pytest.mark.parametrize(("program", "error"), [(CTRL_C, "KeyboardInterrupt"), (COLUMN, "KeyboardInterrupt"), (TASK, "CancelledError")])
 def test_reads_that_nobody_waits_for_stop(long: Path, program: str, error: str) -> None:
     done = []
-    for _ in range(3):  # others use the machine, too
+    for _ in range(3):  # repeated, because others use the machine too
         done.append(
             subprocess.run([sys.executable, "-c", program + AFTER], capture_output=True, text=True, cwd=long, timeout=120)
         )

@@ -1,4 +1,4 @@
-"""Every way of selecting gives what zarr's own pipeline gives, in one native read."""
+"""Every kind of selection reads the same as through zarr's own pipeline, in one native read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPE, CHUNKS = (37, 23, 9), (10, 6, 4)
 
 @pytest.fixture(params=[2, 3, "sharded"])
 def both(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Any]:
-    """(array read by headrace, the same read by zarr)."""
+    """(array read by headrace, the same array read by zarr)."""
     how: dict[str, Any] = {"zarr_format": 2} if request.param == 2 else {}
     if request.param == "sharded":
         how["shards"] = (20, 12, 4)
@@ -119,7 +119,7 @@ def test_fields(tmp_path: Path) -> None:
     same(ours[3:9], own[3:9])
     try:
         expected = own["a"]
-    except TypeError:  # some releases of zarr cannot select a field
+    except TypeError:  # some zarr releases cannot select a field
         with pytest.raises(TypeError):
             ours["a"]
     else:

@@ -1,4 +1,4 @@
-"""The pipeline itself: how it is chosen, what falls back, what fails, what is carried between processes."""
+"""The pipeline: selection, fallback, failures, and transfer between processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kind_of(array: Any) -> type:
     return type(array._async_array.codec_pipeline)
 
 
-# How it is chosen
+# Selection
 
 
 def test_enable_and_disable(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_headrace_alone_does_not_import_zarr() -> None:
     assert done.stdout.strip() == "False"
 
 
-# What falls back
+# Fallback
 
 
 class Reverse(numcodecs.abc.Codec):
@@ -106,7 +106,7 @@ class Reverse(numcodecs.abc.Codec):
 
 
 class Unknown(Reverse):
-    """As far as its name tells one of numcodecs' own, which only the native side can refuse."""
+    """Looks like a codec of numcodecs; only the native side can reject it."""
 
     codec_id = "headrace-test-unknown"
 
@@ -136,7 +136,7 @@ def test_strict_is_about_reading(tmp_path: Path) -> None:
     with pytest.raises(headrace.UnsupportedError, match="codec .*Reverse") as caught:
         open_ours(tmp_path)[...]
     assert isinstance(caught.value, NotImplementedError)
-    # zarr takes that exception for "no such constructor" when an array is opened: writing must work all the same.
+    # When opening an array, zarr interprets NotImplementedError as "no such constructor". Writing must still work.
     with pipeline(OURS, strict=True):
         zarr.open_array(tmp_path, mode="r+")[0] = 5
     assert np.all(open_own(tmp_path)[0] == 5)
@@ -152,7 +152,7 @@ def test_rectilinear_grids(tmp_path: Path) -> None:
 
 
 def test_a_replaced_codec_is_used(tmp_path: Path) -> None:
-    """A program's own class for a codec of the specification stays in use."""
+    """A program's own class for a standard codec remains in use."""
     create(tmp_path, compressors=zarr.codecs.GzipCodec())
     used = []
 
@@ -168,7 +168,7 @@ def test_a_replaced_codec_is_used(tmp_path: Path) -> None:
     assert used
 
 
-# What fails
+# Failures
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc", "crc32c", "none"])
@@ -230,7 +230,7 @@ def test_status_of_each_chunk(tmp_path: Path, store: str) -> None:
     assert [s["status"] for s in statuses[0]] == ["missing", "present", "missing", "present"]
 
 
-# Arrays that change
+# Arrays that grow or shrink
 
 
 def test_resize_and_append(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_child_processes(tmp_path: Path, method: str) -> None:
 
 
 def test_the_event_loop_is_not_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coroutines of zarr's loop run while a read waits."""
+    """Coroutines on zarr's loop run while a read waits."""
     create(tmp_path)
     array = open_ours(tmp_path)
     going, ended = threading.Event(), threading.Event()
@@ -323,6 +323,6 @@ def test_the_event_loop_is_not_blocked(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Target, "fill", slow)
     reader = ThreadPoolExecutor(1).submit(lambda: array[...])
     assert going.wait(10)
-    zarr.create_array({}, data=np.arange(3))  # needs zarr's loop
+    zarr.create_array({}, data=np.arange(3))  # starts zarr's loop
     ended.set()
     same(reader.result(10), DATA)

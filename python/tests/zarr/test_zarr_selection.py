@@ -1,4 +1,4 @@
-"""_selection.reconstruct: the selection that a batch was made of, or nothing."""
+"""_selection.reconstruct returns the selection that a batch was made from, or None."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.zarr._selection import KeyLayout, Selected, reconstruct
 
 
 class Capture(BatchedCodecPipeline):
-    """zarr's own pipeline, which keeps what it was last asked to read."""
+    """zarr's own pipeline, recording the last batch it was asked to read."""
 
     last: tuple[list[Any], tuple[int, ...], tuple[int, ...]] | None = None
 
@@ -45,7 +45,7 @@ def again(array: Any, batch: list[Any], shape: tuple[int, ...], drop: tuple[int,
 
 
 def select(data: np.ndarray[Any, Any], extents: tuple[int, ...], found: Selected) -> np.ndarray[Any, Any]:
-    # Chunks reach beyond the array's end, and so may slices.
+    # Chunks, and so slices, may extend past the array's end.
     padded = np.pad(data, [(0, -n % extent) for n, extent in zip(data.shape, extents, strict=True)])
     if found.indexing == "points":
         return padded[found.selection]
@@ -126,7 +126,7 @@ def test_what_is_no_selection_is_refused(grid: Any, change: str) -> None:
 @pytest.mark.parametrize("at", [0, 2, 5])
 @pytest.mark.parametrize("what", ["swapped places", "shifted place", "shorter part", "shifted part", "steps", "another chunk"])
 def test_items_along_one_axis_mean_what_they_say(at: int, what: str) -> None:
-    """What is made of items that zarr would not give is what they say, or nothing."""
+    """For items that zarr would not produce, the result matches the items or is None."""
     data = np.arange(60)
     with zarr.config.set({"codec_pipeline.path": CAPTURE}):
         array = zarr.create_array({}, data=data, chunks=(10,))
@@ -154,7 +154,7 @@ def test_items_along_one_axis_mean_what_they_say(at: int, what: str) -> None:
         for item in batch:
             position = int(item[0].path.rpartition("/")[2])
             wanted[item[3][0]] = data[10 * position : 10 * position + 10][item[2][0]]
-    except ValueError:  # parts and places of different lengths
+    except ValueError:  # parts and places differ in length
         assert found is None
         return
     if found is not None:

@@ -1,4 +1,4 @@
-"""Single small chunks, which are read on the event loop's thread where the page cache holds them: what is read, and where."""
+"""Single small chunks are read on the event loop's thread if the page cache holds them: checks results and threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 
 
 class Calls:
-    """Of every small chunk: the thread that read it, whether only what is at hand was asked for, the outcome."""
+    """Records each read of a small chunk: its thread, whether it was limited to data at hand, the result."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, bool, int]] = []
@@ -59,7 +59,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def create(where: Path, **how: Any) -> Any:
     zarr.create_array(where, data=DATA, **{"chunks": CHUNKS, "fill_value": -1, **how})
     array = open_ours(where)
-    same(array[:1, :1], DATA[:1, :1])  # opens it
+    same(array[:1, :1], DATA[:1, :1])  # opens the array
     return array
 
 
@@ -86,7 +86,7 @@ def test_types(tmp_path: Path, dtype: Any) -> None:
 
 
 def evict(path: Path) -> bool:
-    """Whether the file system of `path` lets go of what the page cache holds."""
+    """Evicts `path` from the page cache. Returns whether its file system supports that."""
     probe = path.with_name("probe")
     probe.write_bytes(bytes(4096))
     for each in (path, probe):

@@ -1,4 +1,4 @@
-"""headrace.zarr.Store keeps zarr's contract of a store."""
+"""headrace.zarr.Store fulfils zarr's store contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores of every kind: those that headrace reads itself, and those whose objects zarr fetches."""
+"""All kinds of stores: those that headrace reads itself, and those whose objects zarr fetches."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_fsspec() -> None:
 
 
 class Slow(WrapperStore[MemoryStore]):
-    """Yields to the event loop before each object, and counts how many are being fetched."""
+    """Yields to the event loop before each object, and counts concurrent fetches."""
 
     now = most = 0
     _supports_sync_io = False
@@ -103,7 +103,7 @@ def test_objects_elsewhere_are_fetched_concurrently() -> None:
 
 
 class Changing(LocalStore):
-    """Derived from zarr's: what it does with files is its own affair."""
+    """Derived from zarr's store, with its own file access."""
 
     async def get(self, key: str, *how: Any, **more: Any) -> Any:
         return await super().get(key.replace("c/0/0", "c/1/0"), *how, **more)
@@ -137,7 +137,7 @@ def test_odd_paths(tmp_path: Path, name: str) -> None:
 
 
 def test_links_to_arrays(tmp_path: Path) -> None:
-    """An array elsewhere, by a link in its group, or to a group above it."""
+    """An array elsewhere, linked from its group or below a linked group."""
     fill(tmp_path / "elsewhere" / "a")
     group = tmp_path / "group"
     zarr.create_group(group)
@@ -161,7 +161,7 @@ def test_links_to_chunks(tmp_path: Path) -> None:
 
 
 def test_directory_in_place_of_a_chunk(tmp_path: Path) -> None:
-    """zarr takes it for a chunk that is not there."""
+    """zarr treats it as a missing chunk."""
     fill(tmp_path)
     key = tmp_path / "c" / "0" / "0"
     key.unlink()
@@ -173,7 +173,7 @@ def test_directory_in_place_of_a_chunk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shards", [None, (10, 16)], ids=["chunks", "shards"])
 def test_what_was_written_meanwhile_is_seen(tmp_path: Path, shards: Any) -> None:
-    """By this array, by another one, and from outside zarr."""
+    """Written by this array, by another one, and outside zarr."""
     fill(tmp_path, **({"shards": shards} if shards else {}))
     ours = open_ours(tmp_path)
     same(ours[:20], DATA[:20])

@@ -29,7 +29,7 @@ def test_selections(tmp_path: Path, device: str, shards: Any, strict: bool) -> N
     prototype = torch_prototype(device)
     for selection in (np.s_[...], np.s_[3:17:4, -2], np.s_[0:23:7]):
         if not strict and shards:
-            continue  # zarr asserts there that the prototype is the global one
+            continue  # zarr asserts here that the prototype is the global one
         got = ours.get_basic_selection(selection, prototype=prototype)
         assert isinstance(got, torch.Tensor)
         assert got.device.type == device
@@ -59,7 +59,7 @@ def test_what_torch_has_no_type_for_stays_on_the_host(tmp_path: Path, device: st
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_what_zarr_reads_itself(tmp_path: Path, device: str) -> None:
-    """Missing chunks, filters and a transpose, all on the way through zarr's own pipeline."""
+    """Missing chunks, filters and a transpose, all through zarr's own pipeline."""
     array = zarr.create_array(
         tmp_path, shape=(23, 31), chunks=(5, 8), dtype="int32", fill_value=7, filters=zarr.codecs.TransposeCodec(order=(1, 0))
     )

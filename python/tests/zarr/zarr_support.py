@@ -1,4 +1,4 @@
-"""Arrays opened with headrace's pipeline and with zarr's own."""
+"""Opens arrays with headrace's pipeline and with zarr's own."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def open_own(store: Any, **how: Any) -> Any:
 
 
 def open_ours(store: Any, strict: bool = True, **how: Any) -> Any:
-    """Strict: a read that does not go through headrace raises."""
+    """Opens with headrace's pipeline. strict: a read that does not go through headrace raises."""
     with pipeline(OURS, strict):
         return zarr.open_array(store, mode="r", **how)
 
 
 def same(got: Any, expected: Any) -> None:
-    """Bytes, shape and type."""
+    """Compares bytes, shape and type."""
     got, expected = np.asarray(got), np.asarray(expected)
     assert got.dtype == expected.dtype
     assert got.shape == expected.shape

@@ -34,7 +34,7 @@ Result<AccessZone> parse_zone(std::string_view text, bool absolute) {
   return zone;
 }
 
-// Sizes that were left out share what the others leave.
+// Zones without a size divide what the others leave.
 Status complete_sizes(std::string_view text, std::vector<AccessZone>& zones) {
   std::uint64_t given = 0, open = 0;
   for (const AccessZone& zone : zones) (zone.size == kLeftOut ? open : given) += zone.size == kLeftOut ? 1 : zone.size;
@@ -85,7 +85,7 @@ std::uint64_t AccessZones::bytes() const noexcept {
 ZoneMap::ZoneMap(const AccessZones& zones, std::uint64_t region_bytes, std::uint64_t unit_bytes,
                  std::uint64_t positions) {
   unsigned shares = 0;
-  std::uint64_t up_to = 0;  // percent or bytes
+  std::uint64_t up_to = 0;  // in percent or bytes
   const auto place = [&](std::uint64_t amount) {
     const auto bytes = static_cast<unsigned __int128>(amount) * (zones.absolute() ? 1 : region_bytes);
     return static_cast<std::uint64_t>(bytes / (zones.absolute() ? 1 : 100) / unit_bytes);

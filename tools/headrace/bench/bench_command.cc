@@ -1,4 +1,4 @@
-// headrace bench: measures how fast bytes travel between files and device memory, driven as fio is.
+// headrace bench: measures transfers between files and device memory, with fio's options.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -35,7 +35,7 @@ struct BenchCommandOptions {
   bool parse_only = false, readonly = false;
 };
 
-// What CLI11 gives for an option whose value may be missing, and is.
+// CLI11's value of an option whose optional value is missing.
 constexpr const char* kNoValue = "true";
 
 int usage(const Status& status, std::string_view where) {
@@ -43,7 +43,7 @@ int usage(const Status& status, std::string_view where) {
   return kExitUsage;
 }
 
-// "--key=value", "--key value" and "--flag" in the order they were given, which says what belongs to which job.
+// "--key=value", "--key value" and "--flag" in command-line order, which decides the job that each belongs to.
 std::vector<std::pair<std::string, std::string>> ordered_arguments(const CLI::App& verb) {
   std::vector<std::pair<std::string, std::string>> out;
   std::vector<std::pair<const CLI::Option*, std::size_t>> seen;
@@ -73,7 +73,7 @@ int report_unknown(const std::string& argument) {
   return kExitUsage;
 }
 
-// What to do about a job that failed; empty where the advice for all verbs fits.
+// Advice for a failed job; empty if the default advice fits.
 const char* advice_for(const Status& status) {
   if (status.system_error() == ENOSPC) return "free space or write elsewhere: nothing of the failed request is counted";
   if (status.system_error() == EMFILE) return "lower nrfiles or numjobs, or raise the limit of open files (ulimit -n)";
@@ -115,7 +115,7 @@ int report_failures(const BenchOutcome& outcome) {
   return fail(first->status, "job " + first->options.name + others, advice_for(first->status));
 }
 
-// Options of fio's that are not a job's: each a note, or an error.
+// Handles fio options that belong to no job: each adds a note or is an error.
 Status note_arguments(const CLI::App& verb, std::vector<JobOptions>& jobs) {
   for (const OtherFioKey& key : other_fio_arguments()) {
     const CLI::Option* option = verb.get_option("--" + std::string(key.name));
@@ -127,7 +127,7 @@ Status note_arguments(const CLI::App& verb, std::vector<JobOptions>& jobs) {
   return {};
 }
 
-// Those of the sections asked for, in the order of the file; none asked for: all.
+// Keeps the requested sections, in file order; all, if none was requested.
 Status choose_sections(const std::vector<std::string>& sections, std::vector<JobOptions>& jobs) {
   for (const std::string& section : sections) {
     const auto named = [&](const JobOptions& job) { return job.name == section; };
@@ -156,7 +156,7 @@ Status check_jobs(const BenchCommandOptions& options, const CLI::App& verb, std:
   return {};
 }
 
-// With --parse-only there is no result to say it.
+// With --parse-only there is no result that could show them.
 void print_notes(const std::vector<JobOptions>& jobs) {
   std::vector<std::string> said;
   for (const JobOptions& job : jobs) {
@@ -169,7 +169,7 @@ void print_notes(const std::vector<JobOptions>& jobs) {
   }
 }
 
-// "normal", "json", "json+", or several of them with commas in between, one behind the other.
+// `formats`: "normal", "json", "json+", or several separated by commas; their outputs are concatenated.
 std::string formatted(const BenchOutcome& outcome, std::string_view formats) {
   std::string out;
   while (!formats.empty()) {
@@ -198,7 +198,7 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
     if (!path.empty() && path.front() == '-') return report_unknown(path);
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
-    // Inserting nothing sets failbit, which an empty file is no reason for.
+    // Reading an empty file this way would set failbit, although it is no error.
     if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
     if (!file.is_open() || file.bad() || text.fail()) {
       print_error("cannot read the job file", path, "name a job file, or give the job by options: --filename=FILE");
@@ -216,7 +216,7 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
     return kExitOk;
   }
 
-  // Opened before the jobs run: an output that cannot be written is not worth running for.
+  // Opened before the jobs run, so that an unwritable output is reported first.
   OutputFile output;
   if (Status status = output.open(options.output.empty() ? "-" : options.output); !status.ok())
     return fail_output(status);
@@ -252,7 +252,7 @@ int run_bench(const BenchCommandOptions& options, const CLI::App& verb) {
 Verb add_bench_command(CLI::App& app) {
   auto options = std::make_shared<BenchCommandOptions>();
   CLI::App* verb = app.add_subcommand("bench", "measure transfers between files and device memory, driven as fio is");
-  // Unknown options are met here, where the one that was meant is known.
+  // Unknown options are collected, so that the error can suggest the intended one.
   verb->allow_extras();
   verb->add_option("JOBFILE", options->files, "job files; every option then replaces that of each of their jobs");
   for (const JobKey& key : job_keys()) {
@@ -267,7 +267,7 @@ Verb add_bench_command(CLI::App& app) {
     }
     option->description(help_of(key))->group(key.group)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
-  // Not in the help: they do nothing, or are refused with what to use in their place.
+  // Hidden in --help: these have no effect, or are rejected with a suggestion.
   for (const auto keys : {other_fio_keys(), other_fio_arguments()}) {
     for (const OtherFioKey& key : keys) {
       std::string names = "--" + std::string(key.name);

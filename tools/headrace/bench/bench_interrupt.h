@@ -1,16 +1,16 @@
-// The interrupt that ends a bench early: jobs begin nothing new, and what they have measured is still printed.
+// Interrupts a bench: jobs start no more I/O, and the results measured so far are printed.
 //
 // Threads: interrupted() and request_stop() from any thread.
 #pragma once
 
 namespace headrace::bench {
 
-// From now on the first SIGINT, SIGTERM or SIGHUP is only noted; the second does what it did before. Signals that are
-// ignored stay so.
+// Installs handlers: the first SIGINT, SIGTERM or SIGHUP is recorded; the second has its previous effect. Ignored
+// signals stay ignored.
 void note_interrupts();
-// The signal that was noted; 0: none.
+// The recorded signal; 0 if there is none.
 int interrupted() noexcept;
-// Ends the process by that signal, if there was one: call after all is printed.
+// Ends the process by the recorded signal, if there is one. Call it after all output.
 void raise_noted_interrupt();
 
 }  // namespace headrace::bench

@@ -1,7 +1,6 @@
-// BenchJob: one thread's work in a measurement; files and arrays are two kinds of it.
+// BenchJob: one thread's work in a measurement, on files, arrays, remote objects or a decoder.
 //
-// Threads: made and asked for its cache ranges by the main thread; set_up() and run() are called in the job's own, one
-//          after the other.
+// Threads: the main thread creates it and asks for its cache ranges; the job's own thread calls set_up(), then run().
 #pragma once
 
 #include <headrace/context.h>
@@ -20,10 +19,10 @@
 
 namespace headrace::bench {
 
-// What a running job is seen by, and stopped by, from other threads.
+// Lets other threads observe and stop a running job.
 struct JobMonitor {
-  std::atomic<std::uint64_t> bytes{0}, ios{0};  // so far, ramp_time included
-  std::atomic<bool>* stop = nullptr;            // of all jobs of the stage
+  std::atomic<std::uint64_t> bytes{0}, ios{0};  // so far, including ramp_time
+  std::atomic<bool>* stop = nullptr;            // shared by all jobs of the stage
   bool stopped() const noexcept {
     return interrupted() != 0 || (stop != nullptr && stop->load(std::memory_order_relaxed));
   }
@@ -32,20 +31,20 @@ struct JobMonitor {
 class BenchJob {
  public:
   virtual ~BenchJob() = default;
-  // Memory and queues: nothing that touches the data.
+  // Allocates memory and queues; does not touch the data.
   virtual Status set_up() = 0;
-  // Does the work; what went wrong is in result.status, and nothing after it is counted.
+  // Does the work. An error is stored in result.status and ends the counting.
   virtual void run(JobResult& result, JobMonitor& monitor) = 0;
-  // What the job will touch, for setting and sampling the page cache.
+  // The ranges that the job will access, for setting and sampling the page cache.
   virtual std::vector<CacheRange> cache_ranges() const = 0;
-  // Bytes it will read or write unless time ends it; 0: not known.
+  // Bytes it will transfer unless a time limit ends it first; 0 if unknown.
   virtual std::uint64_t expected_bytes() const { return 0; }
-  // After the run: logs that were asked for. `thread` counts all threads of the run from 1.
+  // Writes the requested logs after the run. `thread` numbers all threads of the run, from 1.
   virtual Status write_logs(unsigned /*thread*/) const { return {}; }
 };
 
-// `thread` counts the clones of one job from 0. Fails where the data does not allow what the options ask for; the
-// Status then names the file.
+// `thread` numbers the clones of one job, from 0. Fails if the data does not permit the options; the Status names the
+// file.
 Result<std::unique_ptr<BenchJob>> make_file_job(const JobOptions& options, unsigned thread, const Context& context,
                                                 const Device& device);
 Result<std::unique_ptr<BenchJob>> make_zarr_job(const JobOptions& options, const Context& context,
@@ -54,11 +53,11 @@ Result<std::unique_ptr<BenchJob>> make_zarr_job(const JobOptions& options, const
 Result<std::unique_ptr<BenchJob>> make_decode_job(const JobOptions& options, const Context& context,
                                                   const Device& device);
 
-// Of a job whose filename is a URL.
+// For a job whose filename is a URL.
 Result<std::unique_ptr<BenchJob>> make_remote_job(const JobOptions& options, unsigned thread, const Context& context);
 
-// The memory of `count` buffers of `each_bytes` on `device`, before it is asked for: kResourceExhausted where it cannot
-// be there. The host's own allocation would succeed and the process be killed later. Gives the sum.
+// Checks that `count` buffers of `each_bytes` fit the memory of `device`, before they are allocated, and returns their
+// total size; else kResourceExhausted. On the host an allocation would succeed and the process would be killed later.
 Result<std::size_t> check_memory(const Device& device, std::uint64_t each_bytes, std::uint64_t count);
 
 // Nanoseconds on a steady clock.
@@ -68,17 +67,17 @@ inline std::uint64_t now_ns() noexcept {
           .count());
 }
 
-// When a job counts and when it stops.
+// Decides when a job's counting begins, and when the job stops.
 class JobClock {
  public:
   explicit JobClock(const JobOptions& options);
   void start() noexcept;
-  // True once: counting begins now.
+  // True exactly once: when counting begins.
   bool counting_begins(std::uint64_t now) noexcept;
   bool counting() const noexcept { return counting_since_ != 0; }
   bool expired(std::uint64_t now) const noexcept { return now >= stop_; }
   std::uint64_t end() const noexcept { return stop_; }
-  // Fills in seconds and CPU use of the counted time, which ends now.
+  // Ends the counting now, and stores its seconds and CPU use.
   void finish(JobResult& result) noexcept;
 
  private:

@@ -14,7 +14,7 @@ BenchProgress::BenchProgress(std::string label, std::function<ProgressNow()> loo
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {
-    // A bench goes without the line.
+    // The bench runs without a progress line.
   }
 }
 

@@ -1,6 +1,6 @@
-// BenchProgress: the line on a terminal that says how far the running jobs are and how fast they go.
+// BenchProgress: a terminal line with the progress and speed of the running jobs.
 //
-// Threads: one of its own between construction and destruction; it reads what the jobs count.
+// Threads: owns one thread from construction to destruction; it reads the jobs' counters.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,12 @@ namespace headrace::bench {
 
 struct ProgressNow {
   std::uint64_t bytes = 0, ios = 0;  // so far
-  double share = 0;                  // of the whole, 0 to 1
+  double share = 0;                  // of the total, 0 to 1
 };
 
 class BenchProgress {
  public:
-  // `look` is called from the progress thread until destruction. Does nothing where stderr is no terminal, unless
-  // `always`.
+  // The progress thread calls `look` until destruction. Does nothing unless stderr is a terminal or `always` is set.
   BenchProgress(std::string label, std::function<ProgressNow()> look, bool always);
   ~BenchProgress();
   BenchProgress(const BenchProgress&) = delete;

@@ -34,7 +34,7 @@ cli::ReportTable bytes_table(const JobResult& result) {
   return table;
 }
 
-// What was asked for.
+// The options of a job.
 cli::ReportTable job_table(const JobResult& result) {
   const JobOptions& job = result.options;
   cli::ReportTable table{"Job: " + job.name, {}};
@@ -61,10 +61,10 @@ cli::ReportTable job_table(const JobResult& result) {
   return table;
 }
 
-// From the request to its completion, in steps of two.
+// Time from request to completion, in buckets that double.
 cli::ReportTable latency_table(const JobResult& result, const char* direction, const LatencyHistogram& latency) {
   cli::ReportTable table{"Latency of " + std::string(direction) + ": " + result.options.name, {}};
-  std::map<unsigned, std::uint64_t> steps;  // by the power of two that they end below
+  std::map<unsigned, std::uint64_t> steps;  // by the exponent of the bucket's upper bound
   latency.for_each_bucket([&](std::uint64_t nanoseconds, std::uint64_t samples) {
     steps[static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(nanoseconds, 1)))] += samples;
   });
@@ -87,7 +87,7 @@ cli::ReportTable latency_table(const JobResult& result, const char* direction, c
 }  // namespace
 
 cli::ReportSummary report_summary(const BenchOutcome& outcome) {
-  constexpr std::size_t kMostJobs = 32;  // a page to look at, not the list of a thousand threads
+  constexpr std::size_t kMostJobs = 32;  // keeps the page readable with a thousand threads
   cli::ReportSummary summary;
   summary.title = "headrace bench";
   const auto& results = outcome.results.size() > kMostJobs ? outcome.groups : outcome.results;

@@ -1,4 +1,4 @@
-// What the page of --report says about the jobs besides the timeline.
+// The job section of the --report page; the timeline is separate.
 #pragma once
 
 #include "bench_runner.h"

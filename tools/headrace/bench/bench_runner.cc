@@ -21,7 +21,7 @@
 namespace headrace::bench {
 namespace {
 
-// Holds the threads of a stage until all are set up; none starts if one could not be.
+// Holds the threads of a stage until all are set up; if any set-up fails, none starts.
 class StartLine {
  public:
   explicit StartLine(std::size_t threads) : missing_(threads) {}
@@ -49,13 +49,13 @@ class StartLine {
 struct Thread {
   std::unique_ptr<BenchJob> job;
   JobResult result;
-  unsigned index = 0;   // among the threads of its job
-  unsigned number = 0;  // among all of the run, from 1
+  unsigned index = 0;   // within its job
+  unsigned number = 0;  // within the run, from 1
   JobMonitor monitor;
 };
 using Stage = std::vector<std::unique_ptr<Thread>>;
 
-// Contexts by engine: jobs with the same one share its threads and mapped windows, as one program would.
+// Contexts by engine. Jobs with the same engine share threads and mapped windows, like one program.
 using Contexts = std::map<std::string, Context>;
 
 Result<Context> context_for(const std::string& engine, unsigned worker_threads, Contexts& contexts) {
@@ -100,7 +100,7 @@ Status prepare(const JobOptions& options, unsigned index, unsigned group, const 
   return {};
 }
 
-// No exception may leave a thread.
+// Keeps exceptions from leaving a thread.
 template <class Work>
 Status guarded(Work&& work) {
   try {
@@ -110,7 +110,7 @@ Status guarded(Work&& work) {
   }
 }
 
-// The job's own thread; those of the library go where they like.
+// Pins the job's own thread; the library's threads are not pinned.
 Status pin(const Thread& thread) {
   const JobOptions& options = thread.result.options;
   if (options.cpus.empty()) return {};
@@ -147,7 +147,7 @@ void run_thread(Thread& thread, StartLine& line) {
   }
 }
 
-// Bytes, and the largest share of the way that a job is.
+// Bytes so far, and the progress of the job that is furthest behind.
 ProgressNow look_at(const Stage& stage, std::uint64_t begun) {
   ProgressNow now;
   const double seconds = static_cast<double>(now_ns() - begun) * 1e-9;
@@ -195,7 +195,7 @@ Status run_stage(Stage& stage, const RunOptions& run) {
     for (std::thread& thread : threads) thread.join();
   }
   for (const auto& thread : stage) {
-    // Sampled for the report alone: a file that has gone since is its job's failure, not this one's.
+    // For the report only: if a file has disappeared, its job has already failed.
     if (!thread->result.options.is_remote()) {
       if (auto after = sample_residency(thread->job->cache_ranges()); after.ok()) thread->result.after = *after;
     }
@@ -215,7 +215,7 @@ void collect(Stage& stage, BenchOutcome& outcome) {
     for (; i < stage.size() && stage[i]->result.group == number; ++i) {
       JobResult& result = stage[i]->result;
       together = together || result.options.group_reporting;
-      // A failure is not kept quiet.
+      // Failures are kept even for jobs without statistics.
       if (result.options.stats || !result.status.ok() || result.verify.bad > 0) group.push_back(std::move(result));
     }
     if (group.empty()) continue;

@@ -1,4 +1,4 @@
-// Runs jobs: those of a stage at the same time, each clone of a job in a thread; a stonewall begins the next stage.
+// Runs jobs: those of a stage concurrently, each clone in its own thread. A stonewall starts the next stage.
 #pragma once
 
 #include <headrace/status.h>
@@ -11,19 +11,19 @@
 namespace headrace::bench {
 
 struct BenchOutcome {
-  std::vector<JobResult> results;  // one a thread, or one a reporting group that asked for it
+  std::vector<JobResult> results;  // one per thread, or per reporting group with group_reporting
   std::vector<JobResult> groups;   // the sum of each reporting group
-  bool interrupted = false;        // what is there was measured until then
+  bool interrupted = false;        // results cover only the time until then
 };
 
 struct RunOptions {
-  unsigned worker_threads = 0;  // the library's; 0: its choice
+  unsigned worker_threads = 0;  // of the library; 0: automatic
   bool show_progress = true;    // on a terminal
   bool always_progress = false;
 };
 
-// Fails where a job cannot be prepared: its file, its cache state. What fails in a job's thread is in its result; no
-// later stage begins then, nor after an interrupt.
+// Fails if a job cannot be prepared (its file, its cache state). An error in a job's thread is in its result. After an
+// error or an interrupt no later stage starts.
 Result<BenchOutcome> run_jobs(const std::vector<JobOptions>& jobs, const RunOptions& run);
 
 }  // namespace headrace::bench

@@ -38,7 +38,7 @@ const char* kind_name(BytesOf kind) {
   return "";
 }
 
-// A mixed job, or jobs of both directions together.
+// A mixed job, or merged jobs of both directions.
 bool is_mixed(const JobResult& result) { return result.read.requests > 0 && result.write.requests > 0; }
 
 BytesOf kind_of(const JobResult& result) {
@@ -89,7 +89,7 @@ std::string headline(const JobResult& result) {
   return out + ", iodepth=" + std::to_string(job.depth) + ", path=" + std::string(path_name(job.chosen_path()));
 }
 
-std::string decode_line(const JobResult& result) {  // of the device's time: between passes nobody waits for anything
+std::string decode_line(const JobResult& result) {  // device time: there is no waiting between passes
   const DecodeResult& decode = *result.decode;
   const std::uint64_t passes = std::max<std::uint64_t>(result.requests(), 1);
   return rate_text(decode.decoded_bytes, decode.times.seconds, BytesOf::kDecoded) + ", " +
@@ -98,7 +98,7 @@ std::string decode_line(const JobResult& result) {  // of the device's time: bet
          human_bytes(decode.decoded_bytes / passes) + " decoded";
 }
 
-// Of all, of what was read or of what was written.
+// Rates of the whole job, or of its reads or writes only.
 std::string rates_line(const JobResult& result, std::uint64_t bytes, std::uint64_t ios, BytesOf kind, bool whole) {
   if (result.decode) return decode_line(result);
   std::string out = rate_text(bytes, result.seconds, kind);
@@ -126,7 +126,7 @@ std::string latency_line(const JobResult& result, const LatencyHistogram& lat) {
   return result.options.list > 1 ? out + " (of whole lists)" : out;
 }
 
-// A mixed job's two directions each have a line.
+// A mixed job also has one line per direction.
 void add_rates(const JobResult& result, std::vector<TextRow>& rows) {
   rows.push_back({"rate", rates_line(result, result.bytes(), result.ios(), kind_of(result), true)});
   if (!is_mixed(result)) return;
@@ -248,7 +248,7 @@ std::string bench_text(const BenchOutcome& outcome) {
     }
   }
   for (const JobResult& group : outcome.groups) {
-    // The sum of one is that one.
+    // Omitted if every group is a single result.
     if (group.requests() == 0 || outcome.results.size() == outcome.groups.size()) continue;
     out += "group " + std::to_string(group.group) + ": " + rate_text(group.bytes(), group.seconds, kind_of(group)) +
            ", " + human_bytes(group.bytes()) + " in " + human_seconds(group.seconds) + "\n";

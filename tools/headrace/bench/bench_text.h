@@ -1,4 +1,4 @@
-// The result for people, in fio's manner. Every rate says of what.
+// The result for people, formatted like fio's. Every rate names the bytes it counts.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ enum class BytesOf : std::uint8_t {
   kWithoutIo,
 };
 
-// "12.3 GB/s read from files": the only way a rate is printed.
+// "12.3 GB/s read from files". All rates are formatted by this function.
 std::string rate_text(std::uint64_t bytes, double seconds, BytesOf kind);
 
 struct TextRow {
   std::string name, text;
 };
-// "randrw", "4KiB,8KiB": as the options are written.
+// "randrw", "4KiB,8KiB": as on the command line.
 std::string direction_text(const JobOptions& job);
 std::string block_text(const JobOptions& job);
 std::string job_title(const JobResult& result);

@@ -20,7 +20,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// A decimal number without sign or exponent, for what std::from_chars reads more of than job files may hold.
+// A decimal number without sign or exponent; std::from_chars accepts more than job files may contain.
 bool is_decimal(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789.") == std::string_view::npos &&
          std::count(text.begin(), text.end(), '.') <= 1 && text != ".";
@@ -123,7 +123,7 @@ Result<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
   constexpr const char* kWanted = "a list of CPUs such as 0-3,8";
   std::vector<bool> chosen;
   for (std::size_t at = 0; at <= text.size();) {
-    // fio takes ':' as well.
+    // fio also accepts ':'.
     const std::size_t end = std::min(text.find_first_of(",:", at), text.size());
     const std::string_view part = text.substr(at, end - at);
     const std::size_t dash = part.find('-');

@@ -14,7 +14,7 @@ Status wrong(std::string_view text) {
           "'" + std::string(text.substr(0, 80)) + "' is not a pattern such as 0xdeadbeef, 170, \"text\" or %o"};
 }
 
-// Takes one part off `text`; false where it is none.
+// Removes one part from the front of `text`; false if it is malformed.
 bool take_part(std::string_view& text, BlockPattern& out) {
   const auto take_digits = [&](const char* digits) {
     const std::string_view found = text.substr(0, std::min(text.find_first_not_of(digits), text.size()));
@@ -81,7 +81,7 @@ void fill_with_pattern(std::span<std::byte> block, const BlockPattern& pattern, 
       block[at + i] = static_cast<std::byte>(offset >> (8 * i) & 0xFF);
     }
   }
-  // Doubling what is there, so that long blocks take few copies.
+  // Doubles the filled part, so that long blocks need few copies.
   for (std::size_t done = first; done < block.size();) {
     const std::size_t next = std::min(done, block.size() - done);
     std::memcpy(block.data() + done, block.data(), next);

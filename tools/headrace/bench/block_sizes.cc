@@ -41,7 +41,7 @@ Result<BlockSizes> BlockSizes::parse_split(std::string_view text) {
     Part next;
     HEADRACE_TRY_ASSIGN(next.bytes, parse_block(part.substr(0, slash)));
     if (share.empty()) {
-      next.up_to = UINT32_MAX;  // shares what is left
+      next.up_to = UINT32_MAX;  // divides the rest
       ++open;
     } else {
       HEADRACE_TRY_ASSIGN(const std::uint64_t percent, parse_number(share));

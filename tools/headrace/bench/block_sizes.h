@@ -1,4 +1,4 @@
-// BlockSizes: how large the blocks of one direction are: all the same, drawn from a range, or from a list with shares.
+// BlockSizes: the block sizes of one direction: a fixed size, a range, or a weighted list.
 #pragma once
 
 #include <headrace/status.h>
@@ -15,17 +15,18 @@ class BlockSizes {
   BlockSizes() : BlockSizes(4096) {}
   explicit BlockSizes(std::uint64_t bytes) : smallest_(bytes), largest_(bytes) {}
 
-  // "4k", or "4k-64k": any multiple of the smallest in between.
+  // "4k", or "4k-64k": all multiples of the smallest size in that range.
   static Result<BlockSizes> parse_size_or_range(std::string_view text);
-  // "4k/60:64k/40": shares in percent that add up to 100; those left out share what is left. At most 64 sizes.
+  // "4k/60:64k/40": sizes with shares in percent that add up to 100; sizes without a share divide the rest. At most 64
+  // sizes.
   static Result<BlockSizes> parse_split(std::string_view text);
 
   std::uint64_t smallest() const noexcept { return smallest_; }
   std::uint64_t largest() const noexcept { return largest_; }
   bool fixed() const noexcept { return smallest_ == largest_; }
-  // Every size is a multiple of this.
+  // A common divisor of all possible sizes.
   std::uint64_t divisor(bool unaligned) const noexcept;
-  // A size by a random word. `unaligned`: a range then has every size, not multiples of the smallest alone.
+  // Picks a size by a random word. `unaligned`: any size of a range, not only multiples of the smallest.
   std::uint64_t pick(std::uint64_t random, bool unaligned) const noexcept;
   std::string text() const;  // "4KiB", "4KiB-64KiB"
   bool operator==(const BlockSizes&) const = default;
@@ -33,11 +34,11 @@ class BlockSizes {
  private:
   struct Part {
     std::uint64_t bytes = 0;
-    unsigned up_to = 0;  // sum of the shares to here, in percent
+    unsigned up_to = 0;  // cumulative share, in percent
     bool operator==(const Part&) const = default;
   };
   std::uint64_t smallest_, largest_;
-  std::vector<Part> parts_;  // of a split
+  std::vector<Part> parts_;  // for a weighted list
 };
 
 }  // namespace headrace::bench

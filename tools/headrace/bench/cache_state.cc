@@ -47,7 +47,7 @@ struct CachestatResult {
 constexpr long kCachestat = 451;  // the same number on every architecture
 
 Result<std::uint64_t> resident_by_mincore(int fd, const CacheRange& range, std::uint64_t page, std::uint64_t pages) {
-  // In windows, so that the answer's one byte a page stays small whatever the file's size.
+  // In windows, because the result takes one byte per page.
   constexpr std::uint64_t kWindowPages = std::uint64_t{1} << 18;
   const std::uint64_t first = range.offset_bytes / page * page;
   std::vector<unsigned char> present(static_cast<std::size_t>(std::min(pages, kWindowPages)));
@@ -102,20 +102,20 @@ Status read_through(int fd, const CacheRange& range, std::uint64_t offset, std::
 }
 
 Status drop(int fd, const CacheRange& range) {
-  // Dirty pages stay, so they are written first.
+  // Only clean pages can be evicted.
   if (::fdatasync(fd) != 0) return system_failure("cannot write back the file's cached pages", range.path, errno);
   const int error =
       ::posix_fadvise(fd, static_cast<off_t>(range.offset_bytes), static_cast<off_t>(range.bytes), POSIX_FADV_DONTNEED);
   return error == 0 ? Status() : system_failure("cannot drop the file's cached pages", range.path, error);
 }
 
-// One attempt; the proof follows it.
+// Makes one attempt; the caller verifies it.
 Status bring_into(int fd, const CacheRange& range, CacheState state, std::uint64_t block_bytes) {
   const std::uint64_t end = range.offset_bytes + range.bytes;
   if (state == CacheState::kWarm) return read_through(fd, range, range.offset_bytes, end);
   HEADRACE_TRY(drop(fd, range));
   if (state == CacheState::kCold) return {};
-  // Without this, readahead fetches the other half as well.
+  // Otherwise readahead would also fetch the other half.
   if (const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); error != 0) {
     return system_failure("cannot turn readahead off", range.path, error);
   }
@@ -145,10 +145,10 @@ Result<Residency> sample_residency(std::span<const CacheRange> ranges) {
 
 Result<Residency> set_cache_state(std::span<const CacheRange> ranges, CacheState state, std::uint64_t block_bytes) {
   HEADRACE_TRY_ASSIGN(Residency total, sample_residency(ranges));
-  // The threads of one job ask for the same state one after the other.
+  // Threads of one job request the same state one after the other.
   const bool there = state == CacheState::kCold ? total.resident == 0 : is_reached(total, state);
   if (state == CacheState::kAsIs || (state != CacheState::kHalf && there)) return total;
-  // Pages under writeback or on a per-CPU list escape the first attempt now and then.
+  // Pages under writeback or on a per-CPU list occasionally survive the first attempt.
   for (int attempt = 0; attempt < 3; ++attempt) {
     for (const CacheRange& range : ranges) {
       const OpenFile file(range.path);

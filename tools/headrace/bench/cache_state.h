@@ -1,7 +1,8 @@
-// The page cache's part in a measurement: how much of a file is in it, and putting it into a stated state.
+// The page cache in a measurement: samples how much of a file it holds, and establishes a given state.
 //
-// Fails: a state that was asked for and not reached is kIo, with the pages that are in the wrong state; a file that
-//        cannot be opened is kNotFound or kPermission. Status::key() is the path.
+// Fails: kIo, with the number of pages in the wrong state, if a requested state was not reached; kNotFound or
+// kPermission
+//        if a file cannot be opened. Status::key() is the path.
 #pragma once
 
 #include <headrace/status.h>
@@ -24,15 +25,15 @@ struct Residency {
   double share() const { return pages == 0 ? 0 : static_cast<double>(resident) / static_cast<double>(pages); }
 };
 
-// How many pages of the ranges the page cache holds: cachestat(2) where the kernel has it, else mincore(2).
+// Counts the pages of the ranges in the page cache: by cachestat(2) if the kernel has it, else mincore(2).
 Result<Residency> sample_residency(std::span<const CacheRange> ranges);
 
-// Brings the ranges into `state` and proves it; gives the residency reached. Cold: written back and dropped, all but
-// 64 pages or a thousandth, which per-CPU lists may hold. Warm: read until all are there. Half: dropped, then every
-// other block read; within a tenth of one half.
+// Brings the ranges into `state`, verifies it, and returns the residency. Cold: written back and evicted, except for up
+// to 64 pages or a thousandth, which per-CPU lists may hold. Warm: read until all pages are resident. Half: evicted,
+// then every other block read; accepted within a tenth of one half.
 Result<Residency> set_cache_state(std::span<const CacheRange> ranges, CacheState state, std::uint64_t block_bytes);
 
-// The granularity at which O_DIRECT reads of the file must be aligned, in bytes; 512 where the system does not say.
+// Alignment in bytes that O_DIRECT reads of the file require; 512 if the system does not report it.
 Result<std::uint64_t> direct_alignment(const std::string& path);
 
 }  // namespace headrace::bench

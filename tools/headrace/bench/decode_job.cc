@@ -1,4 +1,4 @@
-// A job without I/O: the chunks of an array are decoded again and again, from device memory to device memory.
+// A job without I/O: decodes the chunks of an array repeatedly, from device memory to device memory.
 #include <headrace/array.h>
 #include <headrace_bench/decode_batch.h>
 
@@ -62,7 +62,7 @@ void DecodeJob::run(JobResult& result, JobMonitor& monitor) {
   result.decode.emplace();
   result.decode->scratch_bytes = batch_->scratch_bytes();
   result.decode->undone = batch_->undone();
-  // Kernels are loaded at their first launch.
+  // A warm-up run, because kernels are loaded at their first launch.
   result.status = batch_->run().status();
   clock_.start();
   for (std::uint64_t done = 0; result.status.ok(); ++done) {

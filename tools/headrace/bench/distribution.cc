@@ -87,7 +87,7 @@ std::uint64_t Distribution::pick(std::uint64_t random) const noexcept {
   const auto clamped = [this](double x) { return static_cast<std::uint64_t>(std::clamp(x, 0.0, count_ - 1)); };
   if (law_ == Law::kPareto) return clamped(count_ * std::pow(unit(random), first_));
   if (law_ == Law::kNormal) {
-    // Draws outside the region are drawn again; a deviation of 100 % leaves 38 % of them inside.
+    // Rejects draws outside the region; with a deviation of 100 %, 38 % of them are inside.
     for (int attempt = 0; attempt < 64; ++attempt, random = mix64(random)) {
       const double radius = std::sqrt(-2 * std::log(unit(random)));
       const double x = radius * std::cos(2 * std::numbers::pi * unit(mix64(random ^ 1)));
@@ -96,8 +96,8 @@ std::uint64_t Distribution::pick(std::uint64_t random) const noexcept {
     }
     return clamped(count_ / 2);
   }
-  // Under the curve rank^-theta drawn through each rank, a point is drawn; the part of a rank's strip that its own
-  // weight does not fill is drawn again, which is less than once in five.
+  // Rejection sampling: draws a point under the curve rank^-theta through all ranks, and rejects it in the part of a
+  // rank's strip that exceeds the rank's weight. Fewer than one draw in five is rejected.
   for (int attempt = 0; attempt < 64; ++attempt, random = mix64(random)) {
     const double a = first_ + unit(random) * (last_ - first_);
     const double rank = std::clamp(std::round(area_end(a)), 1.0, count_);

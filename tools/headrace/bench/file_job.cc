@@ -14,7 +14,7 @@ namespace headrace::bench {
 namespace {
 
 constexpr std::size_t kMostPasses = 64;
-constexpr std::uint64_t kSample = 500'000'000;  // nanoseconds, fio's bwavgtime
+constexpr std::uint64_t kSample = 500'000'000;  // nanoseconds, like fio's bwavgtime
 
 FileStats difference(const FileStats& now, const FileStats& then) {
   FileStats out = now;
@@ -32,12 +32,12 @@ FileStats difference(const FileStats& now, const FileStats& then) {
   return out;
 }
 
-// Each thread goes its own way over the region, the same way in every run unless randrepeat=0.
+// Each thread has a different order, which is the same in every run unless randrepeat=0.
 std::uint64_t order_seed(const JobOptions& options, unsigned thread) {
   return mix64(options.repeatable ? options.seed : options.seed ^ now_ns()) + thread;
 }
 
-// Of a list of files each is one block.
+// In a list of files, each file is one block.
 IoSequence make_sequence(const JobOptions& options, const FileRegion& region, std::uint64_t seed) {
   std::vector<std::uint64_t> bytes;
   if (!region.whole_files) {
@@ -97,7 +97,7 @@ Status FileJob::set_up() {
   HEADRACE_TRY_ASSIGN(buffer_, Buffer::allocate(device_, bytes));
   FileQueueOptions queue_options;
   queue_options.path = options_.chosen_path();
-  // No more than iodepth requests are handed over at a time; what a large one is split into is the queue's own affair.
+  // At most iodepth requests are submitted at a time; the queue may split large ones further.
   queue_options.depth = std::max(queue_options.depth, options_.depth);
   queue_options.network_direct = queue_options.path == Path::kDirect;
   const QueueSkips skips{.io = options_.skips_io(), .copy = options_.no_copy};
@@ -113,7 +113,7 @@ Status FileJob::set_up() {
   host_.resize(slot_bytes_);
   HEADRACE_TRY(set_up_verify());
   for (std::size_t slot = 0; options_.write && !options_.verifies() && slot < options_.depth; ++slot) {
-    // Neither zeros nor the same everywhere: storage that compresses or deduplicates would not be measured.
+    // Not zeros, and different everywhere: storage that compresses or deduplicates must not have less to write.
     for (std::size_t at = 0; at + 8 <= slot_bytes_; at += 8) {
       const std::uint64_t word = mix64(mix64(options_.seed + slot) + at);
       std::memcpy(host_.data() + at, &word, 8);
@@ -124,7 +124,7 @@ Status FileJob::set_up() {
   return {};
 }
 
-// What the job asks for in place of random bytes.
+// Fills the buffers with the job's pattern or compressible data instead of random bytes.
 void FileJob::fill_buffers() {
   const auto fill = [this](std::span<std::byte> bytes) {
     if (options_.buffer_pattern.empty()) {
@@ -149,14 +149,14 @@ bool FileJob::limit_reached() const noexcept {
          (most > 0 && !options_.time_based && issued_bytes_ >= most);
 }
 
-// The next I/O of this pass or of a new one; nullptr when there is none, or none yet.
+// The next I/O of this pass or of a new one; nullptr if there is none at present.
 const Io* FileJob::next_io() {
   if (limit_reached()) return nullptr;
   if (const Io* io = sequence_.peek()) return io;
   end_pass(now_ns(), *result_);
   if (!options_.time_based && region_.io_bytes == 0 && pass_ + 1 >= options_.loops) return nullptr;
-  // Passes that are counted do not overlap, so that the first can be told from the later ones; nor those that are
-  // verified block by block, since of two writes of one block nobody knows which comes last.
+  // Passes must not overlap if they are counted, to separate the first from later ones, or if blocks are verified
+  // individually, since the order of two writes of a block is undefined.
   if ((!options_.time_based || written_) && in_flight() > 0) return nullptr;
   sequence_.begin_pass(++pass_);
   taken_ = 0;
@@ -228,10 +228,10 @@ void FileJob::submit_what_fits() {
   wake_ = 0;
   if (draining_ && in_flight() <= options_.depth_low) draining_ = false;
   while (failure_.ok() && !free_.empty() && !draining_) {
-    // A batch goes out whole, unless the pass ends in it.
+    // A batch is submitted whole unless the pass ends within it.
     if (since_flush == 0 && free_.size() < batch && queue_->pending() > 0) break;
     const std::uint64_t now = now_ns();
-    // A runtime so short that it is over before the thread runs is worth a request all the same.
+    // At least one I/O is issued, even if the runtime expires before the thread runs.
     if ((clock_.expired(now) && issued_ios_ > 0) || monitor_->stopped()) break;
     if (options_.fsync_every > 0 && writes_since_sync_ >= options_.fsync_every) break;
     const Io* io = next_io();
@@ -253,7 +253,7 @@ void FileJob::submit_what_fits() {
     }
   }
   draining_ = draining_ || (options_.depth_low > 0 && free_.empty());
-  // The wait that follows starts the rest, and needs one system call less where it does.
+  // The rest is submitted by the following wait, which saves a system call.
 }
 
 void FileJob::count_issued(const Slot& slot, std::uint64_t now) {
@@ -262,7 +262,7 @@ void FileJob::count_issued(const Slot& slot, std::uint64_t now) {
   if (options_.think_after_issue) think(slot.count, now);
 }
 
-// So many blocks more are done, or handed over: perhaps it is time to wait.
+// Counts `blocks` completed or issued, and decides whether a pause is due.
 void FileJob::think(std::uint64_t blocks, std::uint64_t now) {
   if (options_.think_seconds == 0) return;
   think_count_ += blocks;
@@ -273,14 +273,14 @@ void FileJob::think(std::uint64_t blocks, std::uint64_t now) {
   think_until_ = thought_at_ = now + nanoseconds(options_.think_seconds);
 }
 
-// Nothing is in flight and a limit holds the next I/O back.
+// Called if nothing is in flight and a limit delays the next I/O.
 void FileJob::pause() {
   std::uint64_t now = now_ns();
   if (wake_ == think_until_ && options_.think_spin_seconds > 0) {
     const std::uint64_t until = std::min(wake_, now + nanoseconds(options_.think_spin_seconds));
     while (now < until && !monitor_->stopped()) now = now_ns();
   }
-  constexpr std::uint64_t kSlice = 50'000'000;  // an interrupt is seen so soon
+  constexpr std::uint64_t kSlice = 50'000'000;  // upper bound of the delay in noticing an interrupt
   if (now < wake_) std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(wake_ - now, kSlice)));
 }
 
@@ -308,7 +308,7 @@ void FileJob::count_pass(const Slot& slot, std::uint64_t now, JobResult& result)
   last_pass_end_ = now;
 }
 
-// All of the pass has been handed over; its last completion may have been seen before that was known.
+// All I/Os of the pass have been issued; its last completion may already have been counted.
 void FileJob::end_pass(std::uint64_t now, JobResult& result) {
   if (pass_ >= kMostPasses || pass_taken_[pass_] != 0) return;
   pass_taken_[pass_] = taken_;

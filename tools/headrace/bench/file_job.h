@@ -1,7 +1,7 @@
-// FileJob: a job on files: requests through a FileQueue of its own, `iodepth` in flight, each a list of blocks or whole
+// FileJob: a job on files. Its FileQueue keeps `iodepth` requests in flight; each is a list of blocks or of whole
 // files.
 //
-// Threads: as BenchJob. In the measured loop nothing is allocated and nothing locked for a request.
+// Threads: as BenchJob. The measured loop neither allocates nor locks for a request.
 #pragma once
 
 #include <headrace/context.h>
@@ -34,13 +34,13 @@ class FileJob : public BenchJob {
 
  private:
   struct Slot {
-    std::uint64_t begun = 0, submitted = 0;  // nanoseconds
+    std::uint64_t begun = 0, submitted = 0;  // in nanoseconds
     std::uint64_t bytes = 0, pass = 0;
-    std::size_t count = 0;  // ranges
+    std::size_t count = 0;  // number of ranges
     std::size_t file = 0;
     bool write = false;
   };
-  // What completed since a time.
+  // Completions since a point in time.
   struct RateWindow {
     std::uint64_t began = 0, bytes[2] = {0, 0}, ios[2] = {0, 0};
   };
@@ -87,30 +87,30 @@ class FileJob : public BenchJob {
 
   std::optional<FileQueue> queue_;
   Buffer buffer_;
-  std::optional<WrittenBlocks> written_;  // of a job that tracks_written()
-  std::vector<std::uint64_t> expected_;   // of such a job, slot_blocks_ to a slot: the sequence of each block when its
-                                          // read began, 0 where that is not known
+  std::optional<WrittenBlocks> written_;  // for a job that tracks_written()
+  std::vector<std::uint64_t>
+      expected_;  // for such a job, slot_blocks_ per slot: the sequence of each block when its read started; 0: unknown
   std::size_t slot_blocks_ = 0;
-  std::vector<std::byte> host_;  // one slot's bytes, for patterns and checks
+  std::vector<std::byte> host_;  // one slot's bytes, for filling patterns and for checks
   std::size_t slot_bytes_ = 0;
   std::vector<Slot> slots_;
-  std::vector<FileRange> ranges_;  // options_.list to a slot
-  std::vector<PathRange> paths_;   // the same, with a list of files
+  std::vector<FileRange> ranges_;  // options_.list per slot
+  std::vector<PathRange> paths_;   // the same for lists of whole files
   std::vector<std::size_t> free_;
   std::vector<FileCompletion> completions_;
 
   JobMonitor* monitor_ = nullptr;
-  JobResult* result_ = nullptr;  // of the run
+  JobResult* result_ = nullptr;  // result of the current run
   Status failure_;
   std::uint64_t pass_ = 0, taken_ = 0;  // taken_: I/Os of this pass
   std::uint64_t issued_bytes_ = 0, issued_ios_ = 0, done_bytes_ = 0, done_ios_ = 0;
-  std::uint64_t wake_ = 0;  // when the next I/O may begin; 0: no limit holds it back
+  std::uint64_t wake_ = 0;  // when the next I/O may start; 0: not limited
   std::uint64_t think_until_ = 0, think_count_ = 0, thought_at_ = 0;
-  bool draining_ = false;  // down to iodepth_low
+  bool draining_ = false;  // until iodepth_low is reached
   std::uint64_t writes_since_sync_ = 0;
-  RateWindow window_, sample_;             // for rate_min, and for the result's samples
-  std::vector<std::uint64_t> pass_taken_;  // of each of the first passes that has ended
-  std::vector<std::uint64_t> pass_ios_;    // completed of each
+  RateWindow window_, sample_;             // for rate_min, and for the samples in the result
+  std::vector<std::uint64_t> pass_taken_;  // I/Os taken in each of the first passes, once ended
+  std::vector<std::uint64_t> pass_ios_;    // I/Os completed in each
   std::uint64_t last_pass_end_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The verifying part of a job on files: what was read is checked slot by slot, what was written is read again.
+// The verification part of a file job: checks each slot after a read, and reads back what was written.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr std::size_t kMostFaults = 16;
 
 }  // namespace
 
-// A job that writes each block once a pass knows from its passes what each holds; of others that is kept.
+// If each block is written once per pass, the pass determines its content; other jobs need a record.
 Status FileJob::set_up_verify() {
   if (!options_.tracks_written()) return {};
   std::vector<std::uint64_t> blocks;
@@ -61,7 +61,7 @@ Result<const std::byte*> FileJob::on_host(std::size_t index) {
   return host_.data();
 }
 
-// The blocks of a slot that was read. A bad block is a result, not a failure, unless verify_fatal says so.
+// Checks the blocks of a slot that was read. A bad block is a result, not a failure, except with verify_fatal.
 Status FileJob::check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify) {
   HEADRACE_TRY_ASSIGN(const std::byte* bytes, on_host(index));
   const auto interval = static_cast<std::size_t>(options_.interval_bytes());
@@ -71,7 +71,8 @@ Status FileJob::check_slot(std::size_t index, std::uint64_t sequence, VerifyResu
     const FileRange& range = ranges_[index * options_.list + i];
     for (std::size_t done = 0; done < range.bytes; done += interval, bytes += interval) {
       if (written_) {
-        // A block that is not this job's, or whose write was under way at either end of the read, may hold anything.
+        // A block that this job has not written, or that was being written at the start or end of the read, may hold
+        // anything.
         const std::uint64_t block = (range.offset_bytes + done - region_.files[file].offset_bytes) / interval;
         sequence = expected_[at++];
         if (sequence == 0 || written_->sequence(file, block) != sequence) continue;
@@ -87,7 +88,7 @@ Status FileJob::check_slot(std::size_t index, std::uint64_t sequence, VerifyResu
   return {};
 }
 
-// Goes through the last pass again, reading; what that pass did not reach is still as the one before left it.
+// Repeats the last pass with reads. Blocks that it did not reach still hold the content of the previous pass.
 void FileJob::verify_written(JobResult& result) {
   const std::uint64_t last = pass_, reached = taken_;
   sequence_.begin_pass(last);
@@ -101,7 +102,7 @@ void FileJob::verify_written(JobResult& result) {
     slot.file = io->file;
     slot.write = false;
     const bool of_last = taken < reached;
-    // A list must not straddle the blocks of two passes.
+    // A list must not contain blocks of two passes.
     do {
       ranges_[index * options_.list + slot.count] = {region_.files[io->file].offset_bytes + io->offset,
                                                      buffer_.data() + index * slot_bytes_ + slot.bytes,
@@ -121,10 +122,10 @@ void FileJob::verify_written(JobResult& result) {
   }
 }
 
-// Every block that the job wrote, in the order of the file, as many at a time as a slot has room for.
+// Checks every block that the job wrote, in file order, as many at a time as a slot can hold.
 void FileJob::verify_tracked(JobResult& result) {
   const std::uint64_t interval = options_.interval_bytes();
-  // Pieces begin where a block may: direct I/O needs that.
+  // Pieces start at possible block boundaries, as direct I/O requires.
   std::uint64_t step = 0;
   for (const unsigned which : {0u, 1u}) {
     if (options_.uses_sizes(which)) step = std::gcd(step, options_.sizes[which].divisor(options_.unaligned) / interval);

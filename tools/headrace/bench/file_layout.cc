@@ -39,7 +39,7 @@ Status write_bytes(int fd, const std::string& path, std::uint64_t from, std::uin
   return {};
 }
 
-// Found out before the disk is full, which others use too.
+// Checked before writing, so that a shared disk is not filled.
 Status check_space(int fd, const std::string& path, std::uint64_t wanted) {
   struct statvfs info {};
   if (::fstatvfs(fd, &info) != 0) return {};

@@ -1,4 +1,4 @@
-// Makes the files that a job reads or writes over.
+// Creates or extends the files that a job uses.
 #pragma once
 
 #include <headrace/status.h>
@@ -8,8 +8,8 @@
 
 namespace headrace::bench {
 
-// Writes [from, end) of the file, which is made if it is missing, with bytes that do not compress. On failure, or an
-// interrupt (kCancelled), a file that was made is removed. Status::key() is the path.
+// Writes incompressible bytes to [from, end) of the file, creating it if it is missing. On failure or interrupt
+// (kCancelled), removes a file that it created. Status::key() is the path.
 Status lay_out(const std::string& path, std::uint64_t from, std::uint64_t end, std::uint64_t seed, bool sync);
 
 }  // namespace headrace::bench

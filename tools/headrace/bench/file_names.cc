@@ -1,4 +1,4 @@
-// The names of a job's files: as they are given, those of a folder, or fio's names.
+// The names of a job's files: given ones, those of a folder, or fio's default names.
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostFileNames = std::size_t{1} << 16;
 
-// ':' between names, "\:" within one.
+// Names are separated by ':'; "\:" is a colon within a name.
 std::vector<std::string> split_names(const std::string& text) {
   std::vector<std::string> names(1);
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -54,7 +54,7 @@ Result<std::vector<std::string>> files_of_folder(const std::string& folder) {
   if (names.empty()) {
     return Status(Code::kNotFound, Layer::kApi, "opendir: there is no file with bytes in it").with_key(folder);
   }
-  // In the same order on every file system.
+  // Sorted, so that the order does not depend on the file system.
   std::sort(names.begin(), names.end());
   return names;
 }

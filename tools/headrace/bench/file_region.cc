@@ -22,7 +22,7 @@ Status unfit(std::string message, const std::string& path) {
   return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)).with_key(path);
 }
 
-// The threads of a job share the list out among them.
+// Divides the list among the threads of a job.
 Status read_list(const JobOptions& options, unsigned thread, FileRegion& region) {
   std::ifstream list(region.path);
   if (!list) {
@@ -49,7 +49,7 @@ Status read_list(const JobOptions& options, unsigned thread, FileRegion& region)
   return !region.files.empty() ? Status() : unfit("the list names fewer files than the job has threads", region.path);
 }
 
-// Bytes of the file's region, from the size it has or will have; 0: nothing says so.
+// Bytes of the file's region, given its present or future size; 0 if undetermined.
 std::uint64_t wanted_bytes(const JobOptions& options, std::uint64_t file_bytes, std::size_t files, std::size_t index,
                            unsigned thread) {
   if (options.least_file_bytes > 0) {
@@ -62,7 +62,7 @@ std::uint64_t wanted_bytes(const JobOptions& options, std::uint64_t file_bytes, 
   return options.size_bytes / files;
 }
 
-// Offset of the region; a share is of the file's size.
+// Offset of the region; a percentage refers to the file's size.
 Result<std::uint64_t> region_offset(const JobOptions& options, const RegionFile& file, std::uint64_t file_bytes,
                                     unsigned thread) {
   std::uint64_t increment = 0, offset = options.offset.of(file_bytes);
@@ -123,7 +123,7 @@ Status check_alignment(const JobOptions& options, const RegionFile& file) {
   return {};
 }
 
-// One more than the region's first block was written with, so that what an earlier run left is stale.
+// One more than the sequence of the region's first block, so that content of an earlier run is stale.
 std::uint64_t next_sequence(const JobOptions& options, const RegionFile& file) {
   std::array<std::byte, kVerifyHeaderBytes> header{};
   std::ifstream in(file.path, std::ios::binary);
@@ -134,7 +134,7 @@ std::uint64_t next_sequence(const JobOptions& options, const RegionFile& file) {
          1;
 }
 
-// A job that does not write every block may leave the first as it is: that tells nothing of the others.
+// A time stamp, for a job that may not rewrite the first block: its sequence says nothing about the others.
 std::uint64_t unused_sequence() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
@@ -150,7 +150,7 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   }
   FileOptions open_options;
   open_options.write = options.write;
-  // What a file made here would hold, no verify job wrote.
+  // A verify job must not create its input: no verify job would have written it.
   const bool makes = !there && options.may_create && (options.write || !options.verifies());
   std::uint64_t file_bytes = 0;
   if (!makes) {
@@ -165,10 +165,10 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   HEADRACE_TRY_ASSIGN(file.offset_bytes, region_offset(options, file, makes ? wanted : file_bytes, thread));
   const std::uint64_t behind = file_bytes > file.offset_bytes ? file_bytes - file.offset_bytes : 0;
   file.bytes = wanted == 0 ? behind : wanted;
-  // A file of a size of its own holds the offset too.
+  // A file with its own size includes the offset.
   if (options.least_file_bytes > 0) file.bytes = wanted > file.offset_bytes ? wanted - file.offset_bytes : 0;
   HEADRACE_TRY(check_region(options, file, makes ? file.bytes : behind));
-  // What is read, or written over, must be there first.
+  // Data that is read or overwritten must exist first.
   const std::uint64_t end = file.offset_bytes + file.bytes;
   const bool grows = makes || (options.write && S_ISREG(info.st_mode));
   file.made = makes;
@@ -217,7 +217,7 @@ Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
     Status status = open_one(options, thread, names.size(), i, file, region.notes);
     if (status.ok()) status = check_alignment(options, file);
     if (!status.ok()) {
-      // Nothing is left of a job that did not begin.
+      // A job that cannot start leaves no files behind.
       region.remove_made();
       return status;
     }

@@ -45,7 +45,7 @@ const std::vector<double>* percentiles_if(bool wanted, const JobResult& result) 
   return wanted ? &result.options.percentiles : nullptr;
 }
 
-// fio's data direction.
+// The object that fio writes per data direction.
 Json direction_json(const JobResult& result, const DirectionResult& side, bool with_buckets) {
   const double seconds = side.requests > 0 ? result.seconds : 0;
   const auto rate = [&](std::uint64_t count) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; };
@@ -76,7 +76,7 @@ Json direction_json(const JobResult& result, const DirectionResult& side, bool w
   };
 }
 
-// Trims too, of which there are none: programs that read fio's results look for all three.
+// Includes empty trims, because programs that read fio's results expect all three directions.
 void add_directions(Json& json, const JobResult& result, bool with_buckets) {
   static const DirectionResult kNone;
   if (result.options.report_sum) {
@@ -124,7 +124,7 @@ Json verify_json(const JobResult& result) {
   return {{"blocks", result.verify.blocks}, {"bad_blocks", result.verify.bad}, {"faults", std::move(faults)}};
 }
 
-// Null but for decode jobs.
+// Null except for decode jobs.
 Json decode_json(const JobResult& result) {
   if (!result.decode) return {};
   const DecodeResult& decode = *result.decode;
@@ -142,7 +142,7 @@ Json decode_json(const JobResult& result) {
           {"steps", std::move(steps)}};
 }
 
-// What every result has that fio's does not.
+// Results that fio's format has no field for.
 Json own_json(const JobResult& result) {
   const Stats none;
   const Stats& array = result.array ? *result.array : none;
@@ -198,7 +198,7 @@ Json options_json(const std::vector<GivenOption>& options, bool global) {
   return json;
 }
 
-// A failure without an errno still is one.
+// A failure without an errno must still be nonzero.
 int error_number(const Status& status) {
   if (status.ok()) return 0;
   return status.system_error() != 0 ? status.system_error() : EIO;

@@ -1,4 +1,5 @@
-// The result as fio lays it out, so that what reads fio's JSON reads ours; what fio has no place for is in "headrace".
+// The result in fio's JSON layout, so that tools for fio's JSON can read it. Data that fio has no field for is in
+// "headrace".
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace headrace::bench {
 
-// `with_buckets`: fio's json+, which adds the latency histograms' buckets.
+// `with_buckets`: as fio's json+, which includes the buckets of latency histograms.
 std::string fio_json(const BenchOutcome& outcome, bool with_buckets);
 
 }  // namespace headrace::bench

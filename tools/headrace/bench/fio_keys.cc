@@ -179,7 +179,7 @@ bool is_word_of(std::string_view value, std::string_view words) {
   return false;
 }
 
-// A number that may have a fraction and a unit: "4k", "500ms", "0.5", "99.9%".
+// A number with an optional fraction and unit: "4k", "500ms", "0.5", "99.9%".
 bool is_quantity(std::string_view value) {
   const std::size_t digits = std::min(value.find_first_not_of("0123456789."), value.size());
   const std::string_view unit = value.substr(digits);
@@ -210,7 +210,7 @@ Status check_other_value(const OtherFioKey& key, std::string_view value) {
   if (words == "*") return {};
   const std::string shown = ": '" + std::string(value.substr(0, 80)) + "' ";
   if (words == "#") return is_quantity(value) ? Status() : refuse(shown + "is not a number");
-  // A flag may stand without a value.
+  // A flag may have no value.
   const bool flag = is_word_of("1", words) && value.empty();
   if (flag || is_word_of(value, words)) return {};
   return refuse(shown + "is not supported, only " + std::string(words) + ": " + key.text);

@@ -1,5 +1,5 @@
-// Keys that fio has and that do nothing here: those that may stay in a job file, with what they do not do, and those
-// that would change what is measured, with what to use in their place.
+// fio's keys that have no effect here: keys that are accepted, with a note of what they do not do, and keys that are
+// rejected because they would change the measurement, with a replacement.
 #pragma once
 
 #include <headrace/status.h>
@@ -12,20 +12,20 @@ namespace headrace::bench {
 struct OtherFioKey {
   const char* name;
   const char* alias;  // "" for none
-  // What a value may be: "" a flag, "*" anything, "#" a number, size or time with unit; else the words, '|' between
-  // them. nullptr: the key is refused whatever its value.
+  // Accepted values: "" a flag, "*" anything, "#" a number, size or time with unit; otherwise words separated by '|'.
+  // nullptr: the key is rejected with any value.
   const char* values;
-  const char* text;  // what it does not do, or what to use in its place
+  const char* text;  // what it does not do, or what to use instead
 };
 std::span<const OtherFioKey> other_fio_keys();
 
-// The same of the options that are not a job's: --terse-version and its like.
+// The same for options that belong to no job, such as --terse-version.
 std::span<const OtherFioKey> other_fio_arguments();
 
-// nullptr for a key that is not among them.
+// Returns nullptr for any other key.
 const OtherFioKey* find_other_fio_key(std::string_view name);
 
-// Whether the value is one that fio's key takes and that changes nothing here.
+// Whether fio accepts the value and it has no effect here.
 Status check_other_value(const OtherFioKey& key, std::string_view value);
 
 }  // namespace headrace::bench

@@ -11,7 +11,7 @@ bool below_percent(std::uint64_t draw, unsigned percent) {
   return static_cast<unsigned>(static_cast<unsigned __int128>(draw) * 100 >> 64) < percent;
 }
 
-// A file that is drawn has so many ranks in a row of the distribution, as fio's have.
+// Number of ranks that each file occupies in the distribution of file_service_type, as in fio.
 constexpr std::uint64_t kRanksOfFile = 1024;
 
 }  // namespace
@@ -88,8 +88,8 @@ void IoSequence::choose_file(std::uint64_t draw) {
     turn_ = static_cast<std::size_t>(static_cast<unsigned __int128>(mix64(draw ^ 4)) * live_.size() >> 64);
     service_left_ = service_ios_;
   } else if (service_ == FileService::kDrawn) {
-    // The likeliest rank is the same one of any file in every pass; the middle one of a normal distribution. A file
-    // that has ended gives its draws to the next.
+    // The most likely rank belongs to an arbitrary file, the same in every pass; for a normal distribution, to the
+    // middle one. Draws of a file that has ended go to the next file.
     const std::uint64_t ranks = files_.size() * kRanksOfFile;
     std::uint64_t rank = service_distribution_.pick(mix64(draw ^ 4));
     if (service_law_ != DistributionKind::Law::kNormal) rank = (rank + mix64(seed_ ^ 7) % ranks) % ranks;
@@ -107,7 +107,7 @@ std::uint64_t IoSequence::random_offset(FileState& file, bool write, std::uint64
   }
   if (law_ == DistributionKind::Law::kUniform) return file.map.block(pass_, file.position++) * unit_;
   std::uint64_t index = file.distribution.pick(mix64(draw ^ 3));
-  // The likeliest blocks are the same ones in every pass.
+  // The most likely blocks are the same in every pass.
   if (law_ != DistributionKind::Law::kNormal) index = file.map.block(UINT64_MAX, index);
   return index * unit_;
 }
@@ -117,7 +117,7 @@ const Io* IoSequence::peek() {
   joins_ = group_left_ > 0;
   while (!live_.empty() && (turn_ >= live_.size() || ended(files_[live_[turn_]]))) {
     if (turn_ < live_.size()) live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(turn_));
-    // Whose turn it is, is then the file behind it.
+    // The turn passes to the next file.
     if (turn_ >= live_.size()) turn_ = 0;
     joins_ = false;
     service_left_ = service_ios_;
@@ -127,7 +127,7 @@ const Io* IoSequence::peek() {
   if (!joins_) {
     const std::size_t before = live_[turn_];
     choose_file(draw);
-    // One that ended before it was chosen.
+    // The chosen file had already ended.
     if (live_[turn_] != before && ended(files_[live_[turn_]])) {
       group_left_ = 0;
       return peek();

@@ -19,7 +19,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// A comment begins the line or follows a blank, so that file names may hold the characters.
+// A comment starts the line or follows a blank, because file names may contain these characters.
 std::string_view without_comment(std::string_view line) {
   for (std::size_t i = 0; i < line.size(); ++i) {
     if ((line[i] == ';' || line[i] == '#') && (i == 0 || is_blank(line[i - 1]))) return line.substr(0, i);
@@ -27,8 +27,8 @@ std::string_view without_comment(std::string_view line) {
   return line;
 }
 
-// ${NAME} is that variable of the environment; $pagesize, $ncpus and $mb_memory are this machine's. An unset variable
-// is an error: without it a path would be another one.
+// ${NAME} is an environment variable; $pagesize, $ncpus and $mb_memory describe this machine. An unset variable is an
+// error, since leaving it out would change a path.
 Result<std::string> expanded(std::string_view line) {
   std::string out;
   while (!line.empty()) {
@@ -61,7 +61,7 @@ Result<std::string> expanded(std::string_view line) {
       out += std::to_string(word->second);
       line.remove_prefix(word->first.size());
     } else if (!line.empty()) {
-      out += '$';  // of filename_format, or somebody's file name
+      out += '$';  // part of filename_format, or of a file name
       line.remove_prefix(1);
     }
   }

@@ -1,4 +1,4 @@
-// Job files in fio's form: [global] and [job] sections of key=value lines, ';' and '#' begin a comment.
+// Parses job files in fio's format: [global] and [job] sections of key=value lines; ';' and '#' start a comment.
 //
 // Fails: kInvalidArgument; Status::key() is "NAME line N".
 #pragma once
@@ -15,12 +15,11 @@
 
 namespace headrace::bench {
 
-// The jobs of a file, in order; `name` is for messages. At most 1 MiB of text.
+// Returns the jobs of a file, in order. `name` is for messages. At most 1 MiB of text.
 Result<std::vector<JobOptions>> parse_job_file(std::string_view text, const std::string& name);
 
-// Keys and values of the command line in their order. Without jobs from files, each `name` begins a job and what comes
-// before the first one holds for all; with them, every option replaces that of each job. Status::key() is "command
-// line".
+// Takes the options of the command line in order. Without jobs from files, each `name` starts a job, and options before
+// the first one apply to all; with them, every option overrides that of each job. Status::key() is "command line".
 Result<std::vector<JobOptions>> jobs_from_arguments(std::span<const std::pair<std::string, std::string>> arguments,
                                                     std::vector<JobOptions> from_files);
 

@@ -1,4 +1,4 @@
-// The table of keys. Each row's function says what a value means; whether values fit each other is check_options().
+// The table of job keys. Each row's function parses a value; check_options() checks that values are compatible.
 #include <algorithm>
 
 #include "bench_units.h"
@@ -62,7 +62,7 @@ Status assign_share(SizeOrPercent& target, std::string_view value) {
   return {};
 }
 
-// "10m", "10m,5m", ",5m": of reads and of writes.
+// "10m", "10m,5m", ",5m": for reads and for writes.
 Status assign_rates(std::uint64_t (&target)[2], std::string_view value) {
   HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(value));
   if (texts.read.empty() && texts.write.empty()) return invalid("a value is missing");
@@ -89,7 +89,7 @@ Status assign_log(std::optional<std::string>& target, std::string_view value) {
   return {};
 }
 
-// A value that holds for reads and writes alike, however it is written.
+// A single value for both reads and writes, in any of the accepted forms.
 Result<std::string_view> of_both(std::string_view value) {
   HEADRACE_TRY_ASSIGN(const DirectionTexts texts, parse_directions(value));
   if (!texts.read.empty() && !texts.write.empty() && texts.read != texts.write) {

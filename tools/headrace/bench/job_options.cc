@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kMostBlocks = 1u << 24;
 
-// What was said of the key before no longer counts.
+// A later value of a key replaces earlier ones.
 void replace_given(JobOptions& job, const char* name, std::string value, bool global) {
   std::erase_if(job.given, [&](const GivenOption& option) { return option.key == name; });
   job.given.push_back({name, std::move(value), global});

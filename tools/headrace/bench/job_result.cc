@@ -73,7 +73,7 @@ JobResult merge_results(const std::vector<JobResult>& results) {
     sum.cpu.context_switches += one.cpu.context_switches;
     sum.cpu.major_faults += one.cpu.major_faults;
     sum.cpu.minor_faults += one.cpu.minor_faults;
-    sum.passes.clear();  // passes of several threads have no common time
+    sum.passes.clear();  // passes of different threads do not coincide
     sum.verify.blocks += one.verify.blocks;
     sum.verify.bad += one.verify.bad;
     for (const VerifyFault& fault : one.verify.faults) {

@@ -10,7 +10,7 @@ std::size_t LatencyHistogram::bucket_of(std::uint64_t nanoseconds) noexcept {
   const auto width = static_cast<unsigned>(std::bit_width(nanoseconds));
   if (width <= kBits) return static_cast<std::size_t>(nanoseconds);
   const unsigned shift = width - kBits - 1;
-  // The top bit says which doubling, the next kBits which bucket of it.
+  // The position of the top bit selects the power of two, the next kBits bits the bucket in it.
   return (static_cast<std::size_t>(shift) << kBits) + static_cast<std::size_t>(nanoseconds >> shift);
 }
 

@@ -1,7 +1,7 @@
-// LatencyHistogram: durations in logarithmic buckets, 64 to each doubling, so that a percentile is within 1 % of its
-// true value at any magnitude. Fixed size; adding allocates nothing.
+// LatencyHistogram: durations in logarithmic buckets, 64 per power of two, so that a percentile is within 1 % of its
+// true value at any magnitude. Fixed size; adding does not allocate.
 //
-// Threads: one at a time; threads keep one each and merge them.
+// Threads: one at a time; each thread keeps its own, to be merged.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class LatencyHistogram {
   // The value that `percent` % of the samples do not exceed; 0 without samples. REQUIRES: 0 < percent <= 100.
   std::uint64_t percentile(double percent) const noexcept;
 
-  // Calls visit(middle of the bucket in nanoseconds, samples) for each bucket that has some, in order.
+  // Calls visit(middle of the bucket in nanoseconds, samples) for each non-empty bucket, in order.
   template <class Visit>
   void for_each_bucket(Visit&& visit) const {
     for (std::size_t i = 0; i < kBuckets; ++i) {

@@ -107,7 +107,7 @@ void MeasurementLog::finish(std::uint64_t now) {
       continue;
     }
     last.window.add(window);
-    const std::uint64_t time = last.line->time;  // lines are in the order of their times
+    const std::uint64_t time = last.line->time;  // keeps the lines in order of time
     *last.line = line_of(last.window, write, now);
     last.line->time = time;
     window = Window();
@@ -135,7 +135,7 @@ Status MeasurementLog::write(const std::string& job_name, unsigned thread) const
   const std::string end = options_.per_job ? "." + std::to_string(thread) + ".log" : ".log";
   const auto one = [&](const std::optional<std::string>& name, const char* kind, std::uint64_t Line::*value) {
     if (!name) return Status();
-    // fio's rule: without a name the job's, in the working directory.
+    // As in fio: without a name, uses the job's name, in the working directory.
     return write_one((name->empty() ? job_name : *name) + kind + end, value);
   };
   HEADRACE_TRY(one(options_.bw, "_bw", &Line::bandwidth));

@@ -1,9 +1,9 @@
-// MeasurementLog: bandwidth, latency and IOPS of a job over time, in the form of fio's logs.
+// MeasurementLog: a job's bandwidth, latency and IOPS over time, in the format of fio's logs.
 //
-// Each line: milliseconds, value, direction (0 read, 1 write), bytes, the offset if asked for, priority (0). Values are
-// KiB/s, nanoseconds, and blocks: 1 for each request, or blocks a second of a window.
+// Each line has: milliseconds, value, direction (0 read, 1 write), bytes, the offset if requested, priority (0). Values
+// are KiB/s, nanoseconds, and blocks: 1 per request, or blocks per second of a window.
 //
-// Threads: one at a time. Fails: lines beyond 2^24 are counted, not kept.
+// Threads: one at a time. Fails: lines beyond 2^24 are counted but not kept.
 #pragma once
 
 #include <headrace/status.h>
@@ -28,16 +28,16 @@ class MeasurementLog {
  public:
   explicit MeasurementLog(const LogOptions& options) : options_(options) {}
 
-  // The job begins; `now` of now_ns().
+  // Marks the start of the job; `now` is from now_ns().
   void start(std::uint64_t now);
-  // Allocates once in 2^15 lines at most.
+  // Allocates at most once per 2^15 lines.
   void add(const MeasuredRequest& request);
-  // The job has ended: what the last windows hold becomes lines. A window of less than half the time is added to the
-  // one before it: a request that ends as the window begins would have a rate that nothing had.
+  // Marks the end of the job: converts the last windows to lines. A window shorter than half its length is merged into
+  // the previous one, since a request that ends at its beginning would give an unrealistic rate.
   void finish(std::uint64_t now);
   std::uint64_t dropped() const noexcept { return dropped_; }
 
-  // Writes the files that were asked for, each whole or not at all; `thread` counts all threads of the run from 1.
+  // Writes the requested files, each atomically. `thread` numbers all threads of the run, from 1.
   Status write(const std::string& job_name, unsigned thread) const;
 
  private:
@@ -50,14 +50,14 @@ class MeasurementLog {
     std::uint64_t most_submit = 0, most_complete = 0, most_total = 0;
     void add(const Window& other);
   };
-  // The latest line of a direction, and what it was made of.
+  // The latest line of a direction, and the window it was made from.
   struct LastLine {
     Line* line = nullptr;
     Window window;
   };
   static constexpr std::size_t kChunk = std::size_t{1} << 15, kMostChunks = 512;
 
-  // Where the line is kept; null where there is no more room.
+  // Returns the stored line; nullptr if the log is full.
   Line* push(const Line& line);
   Line line_of(const Window& window, bool write, std::uint64_t now) const;
   void close_window(bool write, std::uint64_t now);

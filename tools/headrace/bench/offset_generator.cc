@@ -17,8 +17,8 @@ std::uint64_t OffsetGenerator::block(std::uint64_t pass, std::uint64_t position)
   if (repeat_) {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(mix64(key + position)) * blocks_ >> 64);
   }
-  // A Feistel network permutes the power of two; what falls outside the blocks goes through it again, which happens
-  // less than once on average and ends because a permutation's cycle comes back to the position it started from.
+  // A Feistel network permutes a power of two. Values that are not block numbers are permuted again (cycle walking):
+  // less than once on average, and it terminates because a permutation's cycle returns to its start.
   const std::uint64_t low_mask = (std::uint64_t{1} << low_bits_) - 1, high_mask = (std::uint64_t{1} << high_bits_) - 1;
   std::uint64_t value = position;
   do {

@@ -1,15 +1,15 @@
-// OffsetGenerator: which block of a region is visited when.
+// OffsetGenerator: the order in which a pass visits the blocks of a region.
 //
-// A pass over n blocks is a sequence of n positions. In sequence, position i is block i. At random, the positions are a
-// permutation (each block exactly once a pass, no table of visited blocks), another one each pass; with `repeat` they
-// are independent draws. A function of seed, pass and position alone, so that a pass can be gone through again.
+// A pass over n blocks has n positions. In sequential order, position i is block i. In random order, the positions are
+// a permutation, another one in each pass: it visits each block exactly once without a table of visited blocks. With
+// `repeat` they are independent draws. The order depends only on seed, pass and position, so a pass can be repeated.
 #pragma once
 
 #include <cstdint>
 
 namespace headrace::bench {
 
-// A well-mixed function of x, used for seeds as well.
+// Hashes x; also used to derive seeds.
 constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -29,7 +29,7 @@ class OffsetGenerator {
  private:
   std::uint64_t blocks_, seed_;
   bool random_, repeat_;
-  unsigned low_bits_ = 0, high_bits_ = 0;  // of the smallest power of two that holds every block
+  unsigned low_bits_ = 0, high_bits_ = 0;  // of the smallest power of two that is not less than the number of blocks
 };
 
 }  // namespace headrace::bench

@@ -1,7 +1,6 @@
-// RateLimit: when the next I/O of a direction may begin, so that no more bytes or blocks a second go out than asked
-// for.
+// RateLimit: limits the bytes or blocks per second of a direction, by setting the time of its next I/O.
 //
-// What was missed is caught up with, as long as the limit holds on average since the start. Threads: one at a time.
+// Delayed I/Os are caught up with: the limit applies to the average since the start. Threads: one at a time.
 #pragma once
 
 #include <cmath>
@@ -14,12 +13,12 @@ namespace headrace::bench {
 class RateLimit {
  public:
   RateLimit() = default;
-  // 0: no limit of that kind. `poisson`: random times of that mean between blocks.
+  // 0: unlimited. `poisson`: random intervals between blocks with the same mean.
   RateLimit(std::uint64_t bytes_per_second, std::uint64_t blocks_per_second, bool poisson, std::uint64_t seed)
       : bytes_(bytes_per_second), blocks_(blocks_per_second), seed_(seed), poisson_(poisson) {}
 
   bool limits() const noexcept { return bytes_ > 0 || blocks_ > 0; }
-  // Nanoseconds; 0 before the first I/O, at most 2^62.
+  // Time of the next I/O in nanoseconds; 0 before the first I/O, at most 2^62.
   std::uint64_t due() const noexcept { return static_cast<std::uint64_t>(std::fmin(due_, 0x1p62)); }
   void begun(std::uint64_t now, std::uint64_t bytes, std::uint64_t blocks) noexcept {
     if (due_ == 0) due_ = static_cast<double>(now);

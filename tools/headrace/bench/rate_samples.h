@@ -1,4 +1,4 @@
-// RateSamples: rates of equal pieces of a job's time: fio's bw_min, bw_mean, iops_stddev and their like.
+// RateSamples: rates over equal intervals of a job: fio's bw_min, bw_mean, iops_stddev and similar figures.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A job on objects of a URL: ranges of bytes into host memory, `iodepth` requests in flight, each over a connection of
-// its own.
+// A job on objects of a URL: reads byte ranges into host memory with `iodepth` requests in flight, each on its own
+// connection.
 #include <headrace/byte_store.h>
 
 #include <algorithm>
@@ -21,13 +21,13 @@ namespace {
 constexpr std::size_t kMostObjects = std::size_t{1} << 16;
 constexpr std::size_t kMostRemotePasses = 64;
 constexpr std::uint32_t kMostConnections = 1024;
-constexpr int kMostFolders = 12;  // below one another
+constexpr int kMostFolders = 12;  // nesting depth
 
 Status unfit_url(std::string what, const std::string& url) {
   return Status(Code::kInvalidArgument, Layer::kApi, std::move(what)).with_key(cli::shown_path(url));
 }
 
-// Where reads end, for whoever waits for some of them.
+// Collects completed reads for a waiting thread.
 class RemoteReads final : private RangeListener {
  public:
   void start(ByteStore& store, RangeRead& read, std::uint64_t tag) {
@@ -43,7 +43,7 @@ class RemoteReads final : private RangeListener {
   struct Ended {
     std::uint64_t tag = 0, at_ns = 0;
   };
-  // At least one, or none where that takes longer than `most`.
+  // Waits for at least one read, at most for the time `most`.
   void wait(std::vector<Ended>& out, std::chrono::milliseconds most) {
     out.clear();
     std::unique_lock lock(mutex_);
@@ -55,7 +55,7 @@ class RemoteReads final : private RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override {
     const std::uint64_t now = now_ns();
     std::lock_guard lock(mutex_);
-    for (const RangeRead* read : reads) ended_.push_back({read->user, now});  // has room
+    for (const RangeRead* read : reads) ended_.push_back({read->user, now});  // capacity was reserved
     came_.notify_one();
   }
 
@@ -66,8 +66,8 @@ class RemoteReads final : private RangeListener {
 
 struct JobObject {
   std::shared_ptr<ByteStore> store;
-  std::string key, url;                 // the URL as it may be printed
-  std::uint64_t offset = 0, bytes = 0;  // of the region
+  std::string key, url;                 // the URL, safe to print
+  std::uint64_t offset = 0, bytes = 0;  // the region
 };
 
 Status add_folder(ByteStore& store, const std::string& folder, int depth, std::vector<std::string>& keys) {
@@ -86,7 +86,7 @@ Status add_folder(ByteStore& store, const std::string& folder, int depth, std::v
   return {};
 }
 
-// The sizes of all objects, 64 requests at a time.
+// Requests the sizes of all objects, 64 at a time.
 Status measure_objects(std::vector<JobObject>& objects) {
   constexpr std::size_t kAtOnce = 64;
   struct Question {
@@ -132,7 +132,7 @@ Status measure_objects(std::vector<JobObject>& objects) {
 }
 
 Result<std::vector<JobObject>> open_objects(const JobOptions& options, const Context& context) {
-  // A connection for each request in flight, and nobody between: the server is measured.
+  // One connection per request in flight and no disk cache, to measure the server itself.
   const StorageOption storage[] = {{"max_pool_connections", std::to_string(std::min(options.depth, kMostConnections))},
                                    {"cache_dir", "off"}};
   std::map<std::string, std::shared_ptr<ByteStore>> stores;
@@ -168,7 +168,7 @@ Result<std::vector<JobObject>> open_objects(const JobOptions& options, const Con
   return objects;
 }
 
-// The region of an object that has so many bytes.
+// Sets the region of an object whose size is known.
 Status set_region(const JobOptions& options, unsigned thread, JobObject& object) {
   const std::uint64_t all = object.bytes;
   object.offset = options.offset.of(all) + thread * options.offset_increment.of(all);
@@ -209,7 +209,7 @@ class RemoteJob final : public BenchJob {
     return {};
   }
   void run(JobResult& result, JobMonitor& monitor) override;
-  // Nothing of it is in this machine's page cache.
+  // None of its data is in this machine's page cache.
   std::vector<CacheRange> cache_ranges() const override { return {}; }
   std::uint64_t expected_bytes() const override {
     std::uint64_t bytes = options_.io_size.given() ? io_bytes() : 0;
@@ -261,7 +261,7 @@ const Io* RemoteJob::next_io() {
   if (options_.io_size.given() && !options_.time_based && issued_bytes_ >= io_bytes() * options_.loops) return nullptr;
   if (const Io* io = sequence_.peek()) return io;
   if (!options_.time_based && !options_.io_size.given() && pass_ + 1 >= options_.loops) return nullptr;
-  if (!options_.time_based && free_.size() < slots_.size()) return nullptr;  // passes that are counted do not overlap
+  if (!options_.time_based && free_.size() < slots_.size()) return nullptr;  // counted passes must not overlap
   sequence_.begin_pass(++pass_);
   return sequence_.peek();
 }
@@ -293,7 +293,7 @@ void RemoteJob::finish(const RemoteReads::Ended& end, JobResult& result, JobMoni
   slot.in_flight = false;
   free_.push_back(index);
   Status status = std::move(slot.read.status);
-  // Of what an interrupt cut off, nothing counts.
+  // Requests cancelled by an interrupt do not count.
   if (cancelled_ && status.code() == Code::kCancelled) return;
   if (status.ok() && slot.read.bytes != slot.read.out.size()) {
     status = Status(Code::kShort, Layer::kApi, "a request completed with fewer bytes than it asked for");
@@ -336,7 +336,7 @@ void RemoteJob::run(JobResult& result, JobMonitor& monitor) {
     while (failure_.ok() && !free_.empty() && !monitor.stopped() && !(clock_.expired(now_ns()) && issued_ios_ > 0)) {
       const std::uint64_t pass = pass_;
       const Io* const io = next_io();
-      // All of the pass before has ended where a new one began.
+      // A new pass starts only after the previous one has completed.
       if (pass_ != pass && !options_.time_based && result.passes.size() < kMostRemotePasses) {
         const std::uint64_t now = now_ns();
         result.passes.push_back({pass_bytes_, static_cast<double>(now - pass_end_) * 1e-9});
@@ -347,7 +347,7 @@ void RemoteJob::run(JobResult& result, JobMonitor& monitor) {
       submit(*io);
     }
     if (free_.size() == slots_.size()) break;
-    // A server that says nothing is not waited for by whoever has interrupted, nor after a failure.
+    // After an interrupt or a failure, unresponsive servers are not waited for.
     if ((monitor.stopped() || !failure_.ok()) && !cancelled_) cancel_all();
     reads_.wait(ended_, std::chrono::milliseconds(100));
     for (const RemoteReads::Ended& end : ended_) finish(end, result, monitor);
@@ -369,7 +369,7 @@ void RemoteJob::run(JobResult& result, JobMonitor& monitor) {
 
 Result<std::unique_ptr<BenchJob>> make_remote_job(const JobOptions& options, unsigned thread, const Context& context) {
   HEADRACE_TRY_ASSIGN(auto objects, open_objects(options, context));
-  // Folders hold documents beside their chunks: what is smaller than a block is no block.
+  // Folders also contain metadata documents: skips objects smaller than a block.
   const std::uint64_t least = options.largest_block();
   const std::uint64_t largest =
       std::max_element(objects.begin(), objects.end(), [](const JobObject& a, const JobObject& b) {
@@ -386,7 +386,7 @@ Result<std::unique_ptr<BenchJob>> make_remote_job(const JobOptions& options, uns
   return std::unique_ptr<BenchJob>(new RemoteJob(options, thread, std::move(objects)));
 }
 
-// What a job on a URL cannot do, said before anything is asked.
+// Rejects options that a job on a URL does not support, before any request is sent.
 Status check_remote_options(const JobOptions& job) {
   const auto refuse = [](const char* what) {
     return Status(Code::kInvalidArgument, Layer::kApi, std::string("filename is a URL: ") + what);

@@ -21,7 +21,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == kVerifyHeaderBytes);
 
-// The last byte says which checksum: a block of another one is not taken for a damaged block of this one.
+// The last byte identifies the checksum, so that a block with another checksum is not mistaken for a damaged one.
 std::uint64_t magic_of(VerifySum sum) {
   constexpr std::pair<VerifySum, char> kLetters[] = {
       {VerifySum::kXxhash, 'X'}, {VerifySum::kMd5, 'M'},   {VerifySum::kSha256, 'S'}, {VerifySum::kCrc7, '7'},
@@ -47,7 +47,7 @@ Header read_header(std::span<const std::byte> block) {
   return header;
 }
 
-// Over the whole block, the checksum itself counting as zero, and what lies behind the header as nothing.
+// Checksum of the whole block, with the checksum field as zero and the digest after the header left out.
 struct Checksum {
   std::uint32_t short_sum = 0;
   std::array<std::byte, 64> digest{};
@@ -196,8 +196,8 @@ std::optional<VerifyFault> VerifyChecker::check(std::span<const std::byte> block
   return fault;
 }
 
-// Whatever the block should be can be made again: the header's own sequence may be the damage, so the likelier of the
-// two is compared with.
+// The expected block can be regenerated. Since the header's sequence itself may be damaged, compares with the more
+// likely of two sequences.
 VerifyFault VerifyChecker::compare(std::span<const std::byte> block, std::uint64_t offset, std::uint64_t expected,
                                    std::uint64_t sequence) {
   VerifyFault fault;

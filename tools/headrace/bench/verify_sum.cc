@@ -17,7 +17,7 @@
 namespace headrace::bench {
 namespace {
 
-// Of a polynomial whose bits are reversed: the lowest is that of the highest power.
+// Table for a reflected polynomial: the lowest bit is the highest power.
 template <class Word>
 constexpr std::array<Word, 256> make_table(Word polynomial) {
   std::array<Word, 256> table{};
@@ -39,7 +39,7 @@ Word crc_by(const std::array<Word, 256>& table, Word crc, const std::byte* data,
   return crc;
 }
 
-// The seven bits of CRC-7 stand in the upper part of a byte, the highest first.
+// The seven bits of CRC-7 occupy the upper part of a byte, most significant first.
 constexpr std::array<std::uint8_t, 256> make_table7() {
   std::array<std::uint8_t, 256> table{};
   for (unsigned byte = 0; byte < 256; ++byte) {

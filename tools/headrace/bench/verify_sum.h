@@ -1,4 +1,4 @@
-// Checksums of verify blocks, by fio's names.
+// Checksums of verify blocks, under fio's names.
 #pragma once
 
 #include <array>
@@ -19,21 +19,20 @@ enum class VerifySum : std::uint8_t {
   kXxhash,
   kMd5,
   kSha256,
-  kMeta,  // the header alone: offset, seed, pass
+  kMeta,  // only the header: offset, seed, pass
   kPattern,
 };
 
-// CRC-32C (Castagnoli) of `bytes`, following `crc` of what came before.
+// CRC-32C (Castagnoli) of `bytes`, continuing from `crc`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0) noexcept;
 
-// The other CRCs, whose catalogue names are CRC-7/MMC, CRC-16/ARC, CRC-32/ISO-HDLC and CRC-64/XZ; following `crc` of
-// what came before.
+// CRC-7/MMC, CRC-16/ARC, CRC-32/ISO-HDLC and CRC-64/XZ by catalogue name; each continues from `crc`.
 std::uint8_t crc7(std::span<const std::byte> bytes, std::uint8_t crc = 0) noexcept;
 std::uint16_t crc16(std::span<const std::byte> bytes, std::uint16_t crc = 0) noexcept;
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0) noexcept;
 std::uint64_t crc64(std::span<const std::byte> bytes, std::uint64_t crc = 0) noexcept;
 
-// Bytes of the digest that lies behind a block's header, of sums that do not fit the header.
+// Size of the digest after a block's header, for checksums that do not fit the header.
 constexpr std::size_t digest_bytes(VerifySum sum) {
   switch (sum) {
     case VerifySum::kCrc64:
@@ -47,7 +46,7 @@ constexpr std::size_t digest_bytes(VerifySum sum) {
   }
 }
 
-// Bytes that a verify block has at least: its header, and something that the header is about.
+// Minimum size of a verify block: its header and some content.
 constexpr std::uint64_t least_verify_bytes(VerifySum sum) {
   return sum == VerifySum::kPattern ? 1 : digest_bytes(sum) > 8 ? 128 : 64;
 }
@@ -55,7 +54,7 @@ constexpr std::uint64_t least_verify_bytes(VerifySum sum) {
 // XXH32 with seed 0.
 std::uint32_t xxh32(std::span<const std::byte> bytes) noexcept;
 
-// MD5 (RFC 1321) of two parts, one behind the other. A checksum against accidents, not against people.
+// MD5 (RFC 1321) of two parts concatenated. It detects accidental damage, not manipulation.
 using Md5Digest = std::array<std::byte, 16>;
 Md5Digest md5(std::span<const std::byte> first, std::span<const std::byte> second = {}) noexcept;
 

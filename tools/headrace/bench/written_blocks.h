@@ -1,8 +1,7 @@
-// WrittenBlocks: which verify blocks of its files a job has written, and in which pass, so that what it reads of
-// them can be checked.
+// WrittenBlocks: records which verify blocks a job has written, and in which pass, so that its reads can be checked.
 //
-// A block that is being written has no contents that could be expected, but where it is written anew with the same
-// ones. Threads: one at a time.
+// While a block is being written its content is unknown, unless the same content is written again. Threads: one at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +11,30 @@
 
 namespace headrace::bench {
 
-// Blocks that lie one behind the other, all written in one pass.
+// Consecutive blocks written in the same pass.
 struct WrittenRun {
   std::uint64_t block = 0, blocks = 0, sequence = 0;
 };
 
 class WrittenBlocks {
  public:
-  // Memory for files of so many blocks.
+  // Memory per block of the files.
   static constexpr std::uint64_t kBytesPerBlock = sizeof(std::uint64_t);
   explicit WrittenBlocks(const std::vector<std::uint64_t>& blocks_of_files);
 
-  // REQUIRES: blocks of the file; a sequence above 0 and below 2^63, not less than any before.
+  // REQUIRES: blocks of the file; 0 < sequence < 2^63, and not less than any before.
   void begin(std::size_t file, std::uint64_t block, std::uint64_t blocks, std::uint64_t sequence) noexcept;
   void end(std::size_t file, std::uint64_t block, std::uint64_t blocks, std::uint64_t sequence) noexcept;
 
-  // The sequence that the block holds; 0: nobody knows, since it was not written here or is being written.
+  // The sequence that the block holds; 0 if unknown: not written by this job, or being written.
   std::uint64_t sequence(std::size_t file, std::uint64_t block) const noexcept;
 
-  // The first run of at most `most` blocks of the file from `block` on.
+  // The first run of at most `most` blocks of the file, from `block` on.
   std::optional<WrittenRun> run_from(std::size_t file, std::uint64_t block, std::uint64_t most) const noexcept;
 
  private:
   static constexpr std::uint64_t kBeingWritten = std::uint64_t{1} << 63;
-  std::vector<std::vector<std::uint64_t>> files_;  // of each block its sequence, perhaps with kBeingWritten
+  std::vector<std::vector<std::uint64_t>> files_;  // per block its sequence, possibly with kBeingWritten
 };
 
 }  // namespace headrace::bench

@@ -1,4 +1,4 @@
-// A job on a Zarr array: one selection, read again and again, `iodepth` reads in flight.
+// A job on a Zarr array: reads one selection repeatedly, with `iodepth` reads in flight.
 #include <headrace/array.h>
 #include <headrace/selection.h>
 
@@ -91,7 +91,7 @@ void ZarrJob::run(JobResult& result, JobMonitor& monitor) {
   result.array.emplace();
   clock_.start();
   pass_end_ = now_ns();
-  // Oldest first: the next one to be waited for is the one whose turn to begin comes next.
+  // Slots are used in turn, so the next slot to start holds the oldest read.
   for (std::size_t turn = 0;; turn = (turn + 1) % slots_.size()) {
     const std::uint64_t now = now_ns();
     clock_.counting_begins(now);
@@ -111,7 +111,7 @@ void ZarrJob::run(JobResult& result, JobMonitor& monitor) {
     }
   }
   clock_.finish(result);
-  // After a failure the reads in flight still write into their buffers.
+  // After a failure, reads in flight still write to their buffers, so wait for them.
   for (Slot& slot : slots_) {
     if (slot.reading && !slot.reading->wait().ok() && result.status.ok()) break;
   }
@@ -146,7 +146,7 @@ Result<std::unique_ptr<BenchJob>> make_zarr_job(const JobOptions& options, const
       return Status(Code::kResourceExhausted, Layer::kApi, "the selection decodes to more than 2^64 bytes");
     }
   }
-  TensorView tensor;  // of whichever buffer is free
+  TensorView tensor;  // of the buffer that is free
   tensor.dtype = array.info().dtype;
   tensor.shape = resolved.shape;
   return std::unique_ptr<BenchJob>(

@@ -101,7 +101,7 @@ Status generate_files(const std::string& directory, std::uint64_t count, std::ui
         fill_bytes(content, source, start + offset, bytes);
         status = write_all(fd, bytes, offset);
       }
-      // Network file systems report a full disk here.
+      // Network file systems report a full disk on close().
       if (::close(fd) != 0 && status.ok()) status = failure("cannot write the output", errno);
       if (!status.ok()) return std::move(status).with_key(path);
       progress(done.fetch_add(1) + 1, count);

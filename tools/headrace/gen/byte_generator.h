@@ -1,4 +1,4 @@
-// Plain files for I/O benchmarks: one large file, or many small ones.
+// Generates plain files for I/O benchmarks: one large file, or many small ones.
 #pragma once
 
 #include <headrace/status.h>
@@ -12,18 +12,18 @@
 namespace headrace::cli {
 
 enum class ByteContent {
-  kRandom,  // does not compress
-  kField,   // float32 fields of 721 x 1440 one after the other
+  kRandom,  // incompressible
+  kField,   // consecutive float32 fields of 721 x 1440
 };
 
 using ByteProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-// Fills the file behind `fd`, which is empty, with bytes [0, size_bytes) of the content. The space is claimed first, so
-// a full disk is found before anything is written.
+// Fills the empty file `fd` with bytes [0, size_bytes) of the content. Allocates the space first, so that a full disk
+// is detected before anything is written.
 Status generate_file(int fd, std::uint64_t size_bytes, ByteContent content, const FieldSource& source, unsigned threads,
                      const ByteProgress& progress);
 
-// Files 00000000, 00000001, ... of size_bytes each in `directory`; file i holds the content from byte
+// Creates files 00000000, 00000001, ... of size_bytes each in `directory`. File i holds the content from byte
 // i * round_up(size_bytes, 8) on.
 Status generate_files(const std::string& directory, std::uint64_t count, std::uint64_t size_bytes, ByteContent content,
                       const FieldSource& source, unsigned threads, const ByteProgress& progress);

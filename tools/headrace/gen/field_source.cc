@@ -1,4 +1,5 @@
-// Compiled without contraction of multiplies and adds: the same bits on every machine (see docs/design/gen.md).
+// Compiled without contraction of multiplications and additions, for identical bits on every machine
+// (docs/design/gen.md).
 #include "gen/field_source.h"
 
 #include <algorithm>
@@ -15,13 +16,13 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kRows = FieldSource::kMaxGrid.rows, kColumns = FieldSource::kMaxGrid.columns;
 constexpr std::uint64_t kWhite = std::uint64_t{1} << 20;
-// In columns of a grid of 1440, the 0.25 degree globe.
+// For a grid of 1440 columns, the 0.25 degree globe.
 constexpr double kBreakWavenumber = 60, kGlobeColumns = 1440;
-constexpr std::uint64_t kPeriodSteps = 40;  // after which the smooth part returns: ten days of 6 hours
-constexpr std::uint64_t kDriftColumns = 2;  // eastward in a step
-constexpr float kRangeSigmas = 3.4F;        // the packing's range below the mean; beyond it values are clipped
+constexpr std::uint64_t kPeriodSteps = 40;  // the smooth part repeats after ten days of 6-hour steps
+constexpr std::uint64_t kDriftColumns = 2;  // eastward, per step
+constexpr float kRangeSigmas = 3.4F;        // the packed range below the mean; values outside are clipped
 
-// Finaliser of a 64-bit counter: each output bit depends on each input bit.
+// Finaliser of a 64-bit counter: each output bit depends on every input bit.
 std::uint64_t mix(std::uint64_t x) {
   x ^= x >> 30;
   x *= 0xBF58476D1CE4E5B9u;
@@ -35,7 +36,7 @@ std::uint64_t field_key(std::uint64_t seed, const FieldId& id) {
   return combine(combine(combine(mix(seed + kGolden), id.variable), id.time), id.level);
 }
 
-// Rounded to a multiple of 2^-bits. Libraries' sines and logarithms differ in their last bit; this hides it. Both
+// Rounds to a multiple of 2^-bits, to hide that math libraries differ in the last bit of sines and logarithms. Both
 // products are exact.
 float rounded(double value, int bits) {
   return static_cast<float>(std::nearbyint(value * std::ldexp(1.0, bits)) * std::ldexp(1.0, -bits));
@@ -48,7 +49,7 @@ std::complex<double> normal_pair(std::uint64_t key) {
   return std::polar(std::sqrt(-2 * std::log(u)), 2 * std::numbers::pi * v);
 }
 
-// In place, radix 2, without scaling: only the shape of the spectrum matters here.
+// In-place radix-2 FFT without scaling, since only the shape of the spectrum matters.
 void transform(std::span<std::complex<double>> data, std::span<const std::complex<double>> roots) {
   const std::size_t n = data.size();
   for (std::size_t i = 1, j = 0; i < n; ++i) {
@@ -62,7 +63,7 @@ void transform(std::span<std::complex<double>> data, std::span<const std::comple
     const std::size_t step = roots.size() / half;
     for (std::size_t start = 0; start < n; start += 2 * half) {
       for (std::size_t i = 0; i < half; ++i) {
-        // In plain numbers: g++ moves complex ones through memory, several times as slow.
+        // On plain doubles: g++ moves std::complex through memory, which is several times slower.
         const double c = roots[i * step].real(), d = roots[i * step].imag();
         double *const low = numbers + 2 * (start + i), *const high = low + 2 * half;
         const double real = high[0] * c - high[1] * d, imaginary = high[0] * d + high[1] * c;
@@ -75,8 +76,7 @@ void transform(std::span<std::complex<double>> data, std::span<const std::comple
   }
 }
 
-// Square root of the power per mode of these wave numbers, of the grid: of k^-3, then k^-5/3, spread over a circle of
-// modes.
+// Square root of the power per mode at these wavenumbers of the grid: k^-3, then k^-5/3, spread over a circle of modes.
 double amplitude(std::uint64_t row, std::uint64_t column) {
   const auto wavenumber = [](std::uint64_t i) {
     return static_cast<double>(i) * kGlobeColumns / static_cast<double>(kColumns);
@@ -95,12 +95,12 @@ FieldSource::FieldSource(std::uint64_t seed, bool smooth) : seed_(seed) {
   if (!smooth) return;
   const std::uint64_t key = combine(mix(seed + kGolden), ~std::uint64_t{0});
   constexpr std::uint64_t kTogether = 8;
-  // One complex field without symmetry holds two real ones.
+  // One complex field without symmetry contains two real ones.
   std::vector<std::complex<double>> modes(kRows * kColumns), columns(kTogether * kRows), roots(kColumns / 2);
   for (std::size_t i = 0; i < roots.size(); ++i) {
     roots[i] = std::polar(1.0, 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(kColumns));
   }
-  // Four modes have the same: those of each sign of both wave numbers.
+  // Four modes, for both signs of both wavenumbers, have the same amplitude.
   for (std::uint64_t row = 0; row <= kRows / 2; ++row) {
     for (std::uint64_t column = 0; column <= kColumns / 2; ++column) {
       const double power = amplitude(row, column);
@@ -113,7 +113,7 @@ FieldSource::FieldSource(std::uint64_t seed, bool smooth) : seed_(seed) {
     }
   }
   for (std::uint64_t row = 0; row < kRows; ++row) transform({&modes[row * kColumns], kColumns}, roots);
-  // Columns by the cache line.
+  // Transforms the columns in groups of one cache line.
   for (std::uint64_t x = 0; x < kColumns; x += kTogether) {
     for (std::uint64_t y = 0; y < kRows; ++y) {
       for (std::uint64_t i = 0; i < kTogether; ++i) columns[i * kRows + y] = modes[y * kColumns + x + i];
@@ -136,22 +136,22 @@ FieldSource::FieldSource(std::uint64_t seed, bool smooth) : seed_(seed) {
     real_.push_back(rounded(value.real() * scale[0], 14));
     imaginary_.push_back(rounded(value.imag() * scale[1], 14));
   }
-  white_.resize(kWhite + kColumns);  // a row may begin anywhere in the first part
+  white_.resize(kWhite + kColumns);  // a row may start anywhere in the first kWhite numbers
   for (std::uint64_t i = 0; i < kWhite; ++i) white_[i] = rounded(normal_pair(combine(key, i)).real(), 10);
   std::copy_n(white_.begin(), kColumns, white_.begin() + kWhite);
 }
 
 void FieldSource::field_row(const FieldModel& model, const FieldId& id, const Grid& grid, std::uint64_t row,
                             std::uint64_t column, std::span<float> out) const {
-  // What is fixed for a variable and level over time: where on the torus it lies, and its phase.
+  // Fixed over time for a variable and level: its position on the torus, and its phase.
   const std::uint64_t place = field_key(seed_, {id.variable, ~std::uint64_t{0}, id.level});
   const std::uint64_t moment = field_key(seed_, id);
   const double angle = 2 * std::numbers::pi *
                        (static_cast<double>(id.time % kPeriodSteps) / static_cast<double>(kPeriodSteps) +
                         static_cast<double>(place >> 48) * 0x1p-16);
-  // Of two independent fields with the same spectrum, a turning mixture: neighbouring times resemble each other.
+  // A rotating mixture of two independent fields with the same spectrum, so that neighbouring times are similar.
   const float cosine = rounded(std::cos(angle), 14) * model.sigma, sine = rounded(std::sin(angle), 14) * model.sigma;
-  // To and fro between the edges, which need not match.
+  // Drifts back and forth between the edges, which need not match.
   const std::uint64_t span = kColumns - grid.columns;
   const std::uint64_t drift = span == 0 ? 0 : ((place >> 16) + kDriftColumns * id.time) % (2 * span);
   const std::uint64_t first_column = std::min(drift, 2 * span - drift) + column;
@@ -162,7 +162,7 @@ void FieldSource::field_row(const FieldModel& model, const FieldId& id, const Gr
                                                         static_cast<double>(std::max<std::uint64_t>(grid.rows, 2) - 1));
   const double wave = model.wind ? std::sin(2 * latitude) : std::cos(latitude);
   const float mean = rounded(model.base + model.amplitude * wave * wave, -model.quantum_exponent);
-  // GRIB's reference value is the field's minimum, a float32 with an arbitrary mantissa.
+  // GRIB's reference value is the field's minimum: a float32 with an arbitrary mantissa.
   const float reference =
       model.base - (kRangeSigmas - 0.1F * static_cast<float>(moment >> 40) * 0x1p-24F) * model.sigma;
 

@@ -1,11 +1,11 @@
-// FieldSource: synthetic fields with the entropy of a reanalysis, and noise that does not compress.
+// FieldSource: synthetic fields with the entropy of a reanalysis, and incompressible noise.
 //
-// A field is a zonal mean, a smooth part whose power spectrum falls as k^-3 and beyond wavenumber 60 as k^-5/3, and a
-// little noise; then it is packed to 16 bits and unpacked, as GRIB does. So the lowest mantissa bits repeat and the
-// middle ones look random, like those of fields that came from GRIB. Every value is a function of (seed, variable,
-// time, level, place) alone: any part can be made at any time by any thread, and gives the same bits on every machine.
+// A field is the sum of a zonal mean, a smooth part whose power spectrum falls as k^-3 and, beyond wavenumber 60, as
+// k^-5/3, and a little noise. It is packed to 16 bits and unpacked, as in GRIB, so that the lowest mantissa bits repeat
+// and the middle ones look random, as in fields converted from GRIB. Every value depends only on (seed, variable, time,
+// level, place): any thread can generate any part at any time, with identical bits on every machine.
 //
-// Threads: immutable once made.
+// Threads: immutable after construction.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@
 
 namespace headrace::cli {
 
-// How one physical variable is distributed. Everything in its own unit; 2^quantum_exponent is the packing step.
+// Distribution of one physical variable, in its own unit; the packing step is 2^quantum_exponent.
 struct FieldModel {
   const char* name;
   const char* long_name;
   const char* units;
-  float base;       // zonal mean where the pattern below is 0
+  float base;       // zonal mean where the pattern is 0
   float amplitude;  // of the pattern
-  bool wind;        // pattern sin^2(2 latitude), else cos^2(latitude)
+  bool wind;        // pattern: sin^2(2 latitude) if true, else cos^2(latitude)
   float sigma;      // standard deviation of the smooth part
-  float noise;      // and of the noise
+  float noise;      // standard deviation of the noise
   int quantum_exponent;
 };
 
-// Which field of all: each combination has its own weather.
+// Identifies a field: each combination has different weather.
 struct FieldId {
   std::uint64_t variable = 0;
   std::uint64_t time = 0;
@@ -42,19 +42,19 @@ struct Grid {
 
 class FieldSource {
  public:
-  // Largest grid that field_row serves.
+  // Largest grid that field_row() supports.
   static constexpr Grid kMaxGrid = {1024, 2048};
 
-  // Takes a fraction of a second and 20 MB; nothing where no smooth fields are needed.
+  // Takes a fraction of a second and 20 MB; almost nothing if no smooth fields are needed.
   explicit FieldSource(std::uint64_t seed, bool smooth = true);
 
-  // Values of columns [column, column + out.size()) of one row. REQUIRES: made smooth; inside the grid, the grid within
-  // kMaxGrid.
+  // Values of columns [column, column + out.size()) of one row. REQUIRES: constructed with `smooth`; the row and
+  // columns lie within the grid, and the grid within kMaxGrid.
   void field_row(const FieldModel& model, const FieldId& id, const Grid& grid, std::uint64_t row, std::uint64_t column,
                  std::span<float> out) const;
-  // The same of uniform random numbers in [0, 1) with 24 bits each, for any grid.
+  // The same for uniform random numbers in [0, 1) with 24 random bits each, on any grid.
   void uniform_row(const FieldId& id, std::uint64_t row, std::uint64_t column, std::span<float> out) const;
-  // Bytes [offset, offset + out.size()) of the endless random sequence `stream`.
+  // Bytes [offset, offset + out.size()) of the infinite random sequence `stream`.
   void random_bytes(std::uint64_t stream, std::uint64_t offset, std::span<std::byte> out) const;
 
  private:

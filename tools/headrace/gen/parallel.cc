@@ -62,7 +62,7 @@ Status run_parallel(unsigned threads, std::uint64_t count, const std::function<R
   try {
     for (unsigned i = 1; i < threads; ++i) others.emplace_back(loop);
   } catch (const std::system_error&) {
-    // Fewer threads than asked for give the same bytes.
+    // The bytes do not depend on the number of threads.
   }
   loop();
   for (std::thread& thread : others) thread.join();

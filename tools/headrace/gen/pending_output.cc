@@ -74,16 +74,16 @@ Status PendingOutput::create_file(const std::string& path, bool overwrite) {
 }
 
 Status PendingOutput::commit() {
-  // Network file systems report a full disk here.
+  // Network file systems report a full disk on close().
   if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) return failure("cannot write the output", errno);
   return replaces_ ? replace() : put();
 }
 
-// Whatever has come to the place meanwhile stays.
+// Does not replace a file that has appeared at the path since.
 Status PendingOutput::put() {
   int failed = ::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE);
   struct stat info {};
-  // A file system that cannot tell.
+  // The file system does not support RENAME_NOREPLACE.
   if (failed != 0 && errno == EINVAL && ::lstat(path_.c_str(), &info) != 0) {
     failed = ::rename(partial_.c_str(), path_.c_str());
   }
@@ -92,17 +92,17 @@ Status PendingOutput::put() {
   return {};
 }
 
-// What is replaced is removed once the new output has its name, so that one of them always has it.
+// Removes the old output only after the new one has its name, so that the name always exists.
 Status PendingOutput::replace() {
   const std::string old = path_ + ".headrace-replaced";
   if (::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
-    // The old output has the partial one's name.
+    // The old output now has the partial one's name.
     created_ = false;
     return remove_old(partial_);
   }
-  if (errno == ENOENT) return put();  // what was there has gone
+  if (errno == ENOENT) return put();  // the old output has disappeared
   if (errno != EINVAL) return failure("cannot rename the finished output", errno);
-  // A file system that cannot exchange two names.
+  // The file system does not support RENAME_EXCHANGE.
   if (::rename(path_.c_str(), old.c_str()) != 0) {
     return failure("cannot rename what the output replaces", errno);
   }

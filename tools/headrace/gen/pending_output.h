@@ -1,7 +1,7 @@
 // PendingOutput: a file or directory that appears under its name only when it is complete.
 //
-// It grows beside its place as NAME.headrace-partial and is renamed by commit(); whatever stops the work before that,
-// short of a kill, removes it again. What it replaces keeps the name until then, and is removed afterwards.
+// It is written as NAME.headrace-partial in the same folder, and renamed by commit(). If the work ends earlier, it is
+// removed, except after a kill. A file or directory that it replaces stays until commit(), and is removed afterwards.
 #pragma once
 
 #include <headrace/status.h>
@@ -13,7 +13,7 @@ namespace headrace::cli {
 
 class PendingOutput {
  public:
-  // Why what stands at the place must not be removed; empty if it may be.
+  // The reason why the existing path must not be removed; empty if it may be.
   using Refusal = std::function<std::string(const std::string& path)>;
 
   PendingOutput() = default;
@@ -21,8 +21,7 @@ class PendingOutput {
   PendingOutput& operator=(const PendingOutput&) = delete;
   ~PendingOutput();
 
-  // What is at `path` already is an error, unless `overwrite` is set and `refusal` finds nothing against it; then
-  // commit() replaces it.
+  // An existing `path` is an error unless `overwrite` is set and `refusal` does not object; commit() then replaces it.
   Status create_directory(const std::string& path, bool overwrite, const Refusal& refusal);
   // The same for a regular file; fd() is open for writing.
   Status create_file(const std::string& path, bool overwrite);

@@ -40,7 +40,7 @@ std::span<float> as_floats(std::span<std::byte> bytes) {
 void fill_chunk(const ArrayPlan& array, const FieldSource& source, std::span<const std::uint64_t> chunk,
                 std::span<std::byte> elements) {
   const std::size_t rank = array.shape.size();
-  // Always four axes: time, channel, row, column.
+  // Normalised to four axes: time, channel, row, column.
   std::uint64_t first[4] = {0, 0, 0, 0}, end[4] = {1, 1, 1, 1}, extent[4] = {1, 1, 1, 1};
   bool inside = true;
   for (std::size_t i = 0; i < rank; ++i) {
@@ -75,12 +75,12 @@ Result<GeneratedStore> generate_store(const StorePlan& plan, const FieldSource& 
                                       unsigned threads,
                                       const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   ContextOptions options;
-  options.threads = 1;  // only reads use them
+  options.threads = 1;  // only used by reads
   HEADRACE_TRY_ASSIGN(const Context context, Context::create(options));
   HEADRACE_TRY_ASSIGN(const Store store, Store::open(context, path));
   const int zarr_format = plan.format == StoreFormat::kV2 ? 2 : 3;
   std::vector<ArrayWriter> writers;
-  std::vector<std::uint64_t> first_item = {0};  // of each array
+  std::vector<std::uint64_t> first_item = {0};  // per array
   GeneratedStore result;
   for (const ArrayPlan& array : plan.arrays) {
     HEADRACE_TRY_ASSIGN(ArrayWriter writer,
@@ -95,7 +95,7 @@ Result<GeneratedStore> generate_store(const StorePlan& plan, const FieldSource& 
   const auto make_work = [&]() -> Result<Work> {
     struct State {
       std::size_t array = SIZE_MAX;
-      std::optional<ArrayWriter::Worker> worker;  // of that array
+      std::optional<ArrayWriter::Worker> worker;  // for that array
     };
     auto state = std::make_shared<State>();
     return Work([&, state](std::uint64_t item) -> Status {
@@ -103,7 +103,7 @@ Result<GeneratedStore> generate_store(const StorePlan& plan, const FieldSource& 
       const auto number = static_cast<std::size_t>(found - first_item.begin());
       const ArrayPlan& array = plan.arrays[number];
       if (state->array != number) {
-        state->worker.reset();  // its buffers first: one array's at a time
+        state->worker.reset();  // frees its buffers before those of the next array are allocated
         HEADRACE_TRY_ASSIGN(ArrayWriter::Worker worker, writers[number].make_worker());
         state->worker.emplace(std::move(worker));
         state->array = number;

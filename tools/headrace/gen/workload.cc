@@ -13,16 +13,16 @@
 namespace headrace::cli {
 namespace {
 
-constexpr std::uint64_t kShardBytes = std::uint64_t{64} << 20;  // decoded; at least one chunk
+constexpr std::uint64_t kShardBytes = std::uint64_t{64} << 20;  // decoded, but at least one chunk
 constexpr std::uint64_t kHoursAStep = 6;
-constexpr double kMaxSteps = 1e7;  // the times themselves are kept in memory
+constexpr double kMaxSteps = 1e7;  // all times are kept in memory
 constexpr std::uint64_t kLevels = 16;
 constexpr Grid kQuarterDegree = {721, 1440};
 constexpr Grid kModelGrid = {640, 1280};
 
 Status invalid(std::string message) { return Status(Code::kInvalidArgument, Layer::kApi, std::move(message)); }
 
-// Packing steps are the smallest powers of two with which 16 bits span the variable.
+// The packing step is the smallest power of two with which 16 bits span the variable.
 constexpr FieldModel kTemperature = {"T", "temperature", "K", 250, 45, false, 12, 0.03F, -9};
 constexpr FieldModel kWindU = {"U", "eastward wind", "m s-1", 0, 8, true, 8, 0.03F, -10};
 constexpr FieldModel kWindV = {"V", "northward wind", "m s-1", 0, 8, true, 8, 0.03F, -10};
@@ -35,7 +35,7 @@ struct Variable {
   const FieldModel* model;
   bool levels;  // on kLevels model levels
 };
-// A variable's place here makes its weather, so that the stacked workload has the same fields as the others.
+// A variable's index seeds its weather, so that the stacked workload has the same fields as the others.
 constexpr Variable kModelVariables[] = {
     {"Q500", &kHumidity, false},
     {"T500", &kTemperature, false},
@@ -94,7 +94,7 @@ ArrayPlan data_array(const Variable& variable, std::uint64_t id, std::uint64_t s
   return array;
 }
 
-// All of kModelVariables behind each other along one axis.
+// All of kModelVariables, concatenated along one axis.
 ArrayPlan stacked_array(std::uint64_t steps) {
   ArrayPlan array;
   Json& names = array.attributes["channel_names"] = Json::array();
@@ -182,7 +182,7 @@ void add_data(const Preset& preset, std::uint64_t steps, StorePlan& plan) {
   }
 }
 
-// Whole axes from the last one on, then as much of the next as keeps the shard within kShardBytes, in equal parts.
+// Whole axes from the last one on, then as much of the next one as kShardBytes permits, in equal parts.
 std::vector<std::uint64_t> shard_shape(const ArrayPlan& array) {
   std::vector<std::uint64_t> shard = array.chunk;
   for (std::size_t axis = shard.size(); axis-- > 0;) {
@@ -261,7 +261,7 @@ Json v2_array(const ArrayPlan& array) {
                     : array.data_type == "int64" ? "<i8"
                                                  : "<i4"},
           {"compressor", codec_json(array.codec, true)},
-          // Not 0 for coordinates: readers take the fill value for "missing", and the first time is 0.
+          // Not 0 for coordinates: readers treat the fill value as "missing", and the first time is 0.
           {"fill_value", is_float ? Json("NaN") : Json()},
           {"order", "C"},
           {"filters", nullptr},
@@ -300,7 +300,7 @@ Json array_json(const ArrayPlan& array, StoreFormat format) {
   return format == StoreFormat::kV2 ? v2_array(array) : v3_array(array);
 }
 
-// The dimensions' names go into the same object, where xarray looks for them.
+// Adds the dimension names, which xarray reads from the attributes.
 Json v2_attributes_json(const ArrayPlan& array) {
   Json json = {{"_ARRAY_DIMENSIONS", array.dimensions}};
   json.update(array.attributes);
@@ -313,9 +313,9 @@ Result<CodecChoice> parse_codec_choice(std::string_view text) {
   struct Known {
     const char* name;
     CodecChoice::Kind kind;
-    int level, lowest, highest;  // highest < lowest: has none
+    int level, lowest, highest;  // highest < lowest: the codec has no levels
   };
-  // Blosc's level 2 is zstd's 3.
+  // Blosc's level 2 corresponds to zstd's level 3.
   static constexpr Known kKnown[] = {
       {"none", CodecChoice::Kind::kNone, 0, 0, -1},         {"zstd", CodecChoice::Kind::kZstd, 3, 1, 22},
       {"blosc-lz4", CodecChoice::Kind::kBloscLz4, 5, 0, 9}, {"blosc-zstd", CodecChoice::Kind::kBloscZstd, 2, 0, 9},

@@ -1,13 +1,13 @@
-// Workloads: what the stores of known data loaders look like, as plans that generate_store() carries out.
+// Workloads: plans of stores like those of known data loaders; generate_store() executes them.
 //
-//   w1  a year of three 0.25 degree fields, Zarr v2, one field a chunk, no codec
-//   w2  a year of a weather model's training set, v2, ten times a chunk, Blosc lz4
-//   w3  the same rechunked to one field a chunk, v3, zstd
+//   w1  a year of three 0.25 degree fields, Zarr v2, one field per chunk, no codec
+//   w2  a year of a weather model's training set, v2, ten times per chunk, Blosc lz4
+//   w3  the same rechunked to one field per chunk, v3, zstd
 //   w4  the same with all variables and levels stacked into one array of 71 channels, v3, no codec
 //   w5  uniform random numbers, v3, zstd
 //   w6  the six surface and 500 hPa arrays of w3
 //
-// Scaling changes the number of times only; chunks keep their shape.
+// Scaling changes only the number of times; the chunk shape stays.
 #pragma once
 
 #include <headrace/status.h>
@@ -33,7 +33,7 @@ struct CodecChoice {
 Result<CodecChoice> parse_codec_choice(std::string_view text);
 std::string codec_text(const CodecChoice& codec);
 
-// One plane of an array: which field it shows.
+// One plane of an array, and the field in it.
 struct Channel {
   const FieldModel* model = nullptr;  // null: uniform random numbers
   std::uint64_t variable = 0;
@@ -47,7 +47,7 @@ struct ArrayPlan {
   std::string data_type = "float32";               // or "int64", "int32"
   Json attributes = Json::object();
   CodecChoice codec;
-  // Data: axes are time, channel (left out if there is one), row, column.
+  // Data: axes are time, channel (omitted if there is only one), row, column.
   std::vector<Channel> channels;
   // Coordinates, instead of channels: all values, little-endian.
   std::vector<std::byte> values;
@@ -58,23 +58,23 @@ struct StorePlan {
   Json attributes;
   std::vector<ArrayPlan> arrays;
   std::uint64_t decoded_bytes = 0;
-  std::uint64_t step_bytes = 0;  // decoded, of one time step of the data
+  std::uint64_t step_bytes = 0;  // decoded bytes of one time step of the data
 };
 
-// What the command line may change of a workload; empty or 0: the workload's own.
+// Overrides of a workload; empty or 0: the workload's own value.
 struct WorkloadOptions {
   std::string workload;
-  double scale = 1;                 // of the number of times
-  std::uint64_t decoded_bytes = 0;  // instead of scale: as many times as fit, at least one
+  double scale = 1;                 // factor for the number of times
+  std::uint64_t decoded_bytes = 0;  // instead of scale: as many times as fit, but at least one
   std::string format, codec;
-  std::vector<std::vector<std::uint64_t>> chunks;  // each for the data arrays of its rank
+  std::vector<std::vector<std::uint64_t>> chunks;  // chunk shapes; each applies to data arrays of its rank
   std::uint64_t seed = 0;
 };
 
-// kInvalidArgument: an unknown name, or a chunk shape that fits no array.
+// kInvalidArgument: an unknown name, or a chunk shape that matches no array.
 Result<StorePlan> plan_workload(const WorkloadOptions& options);
 
-// The metadata documents of a plan's array, and those of the group around it.
+// Metadata documents of an array of the plan, and of its group.
 std::string array_document(const ArrayPlan& array, StoreFormat format);
 std::string v2_attributes(const ArrayPlan& array);
 std::string v3_group_document(const StorePlan& plan);

@@ -30,7 +30,7 @@ void append_row_name(std::string& out, std::size_t row, const std::string& name)
 
 Result<std::string> chrome_trace(const trace::Trace& trace) {
   HEADRACE_TRY_ASSIGN(const std::string verdict, trace.bottleneck());
-  // Written event by event: a trace has many, and as one document they would take several times their text.
+  // Written event by event: a JSON document of all events would need several times the memory of its text.
   std::string out = json_text(
       {{"displayTimeUnit", "ms"},
        {"otherData",
@@ -38,7 +38,7 @@ Result<std::string> chrome_trace(const trace::Trace& trace) {
   out.back() = ',';
   out += "\n\"traceEvents\":[\n";
   append(out, {{"ph", "M"}, {"pid", 1}, {"tid", 0}, {"name", "process_name"}, {"args", {{"name", "headrace"}}}});
-  // Spans of one row must nest, so what was in flight together is given rows of its own.
+  // Spans of one row must nest, so concurrent operations are placed in separate rows.
   std::vector<std::vector<std::size_t>> packed(trace.tracks.size());
   std::vector<std::size_t> first_row(trace.tracks.size()), next(trace.tracks.size(), 0);
   std::size_t rows = 1;
@@ -68,7 +68,7 @@ Result<std::string> chrome_trace(const trace::Trace& trace) {
                  {"dur", static_cast<double>(event.end_ns - event.start_ns) / 1e3},
                  {"args", {{"bytes", event.bytes}, {"detail", event.detail}}}});
   }
-  out.resize(out.size() - 2);  // the last comma; there is always the name of the process
+  out.resize(out.size() - 2);  // removes the last comma; there is always at least the process name
   return out + "\n]}\n";
 }
 

@@ -12,7 +12,7 @@
 namespace headrace::cli {
 namespace {
 
-// Colours by role and stage, for light and for dark surroundings.
+// Colours by role and stage, for light and dark mode.
 constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --text: #1c2430; --soft: #5b6676; --line: #dde2e9;
   --s0: #8a63c7; --s1: #b98a14; --s2: #2674d9; --s3: #b4bcc8; --s4: #e0702a; --s5: #1f9d68; --s6: #cf3f78;
@@ -86,7 +86,7 @@ const char* bytes_meaning(trace::Stage stage) {
   }
 }
 
-// Of each stage's seconds, those of the device's own work: Stats does not count them.
+// Seconds of each stage that are the device's own work, which Stats does not count.
 std::array<double, trace::kStageCount> device_seconds(const trace::Trace& trace) {
   std::array<double, trace::kStageCount> out{};
   const std::uint64_t begin = trace.begin_ns();
@@ -137,7 +137,7 @@ std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>
          "itself stands apart.</p></section>\n";
 }
 
-// What this page's stages and rows are.
+// Explains the stages and rows of this page.
 std::string glossary(const trace::Trace& trace, const std::array<trace::StageTotals, trace::kStageCount>& totals) {
   std::string out = "<section><h2>What the words mean</h2><table>\n";
   const auto row = [&out](const std::string& word, const std::string& meaning) {

@@ -1,6 +1,6 @@
-// A page that shows a trace: what was the bottleneck, the stages, a timeline, bytes by path.
+// An HTML page that shows a trace: the bottleneck, the stages, a timeline, bytes by path.
 //
-// One file with no script and nothing to fetch, under 2 MB however long the trace is. Every text is escaped.
+// A single file without scripts or external resources, below 2 MB for any trace. All text is escaped.
 #pragma once
 
 #include <headrace/trace.h>
@@ -13,11 +13,10 @@
 namespace headrace::cli {
 
 Result<std::string> html_report(const trace::Trace& trace, const ReportSummary& summary);
-// Opens the file `path`, or replaces it, and writes the page.
+// Writes the page to the file `path`, replacing an existing one.
 Status write_html_report(const std::string& path, const trace::Trace& trace, const ReportSummary& summary);
 
-// Text inside an element or an attribute in double quotes; control characters and bytes that are not UTF-8 become
-// U+FFFD.
+// Escapes text for an element or a double-quoted attribute; control characters and invalid UTF-8 become U+FFFD.
 std::string escape_html(std::string_view text);
 
 }  // namespace headrace::cli

@@ -16,7 +16,7 @@
 namespace headrace::cli {
 namespace {
 
-// As a shell would take it.
+// The command line, quoted for a shell.
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string words{std::istreambuf_iterator<char>(file), {}};
@@ -114,7 +114,7 @@ std::string advice(const std::array<trace::StageTotals, trace::kStageCount>& tot
     explained += totals[s].limiting_seconds;
     if (totals[s].limiting_seconds > totals[first].limiting_seconds) first = s;
   }
-  // As Trace::bottleneck() has it: less says nothing.
+  // Same threshold as in Trace::bottleneck(): smaller shares explain nothing.
   if (wall_seconds <= 0 || explained < 0.5 * wall_seconds) return "";
   switch (static_cast<trace::Stage>(first)) {
     case trace::Stage::kPlan:

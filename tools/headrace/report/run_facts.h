@@ -1,5 +1,4 @@
-// What a report says for those who open it years later: which program ran where and when, what its words mean, and what
-// might help.
+// Context of a report for later readers: program, machine and time, explanations of terms, and advice.
 #pragma once
 
 #include <headrace/trace.h>
@@ -11,14 +10,14 @@
 
 namespace headrace::cli {
 
-// The command line, the version, the time (UTC) and the machine.
+// Command line, version, time (UTC) and machine.
 ReportTable run_facts();
 
-// What a stage is: "encoded bytes taken from storage".
+// Explains a stage: "encoded bytes taken from storage".
 const char* stage_meaning(trace::Stage stage);
-// What a track's threads do, by its name without the number: "worker"; empty where the name is not the library's.
+// Explains what a track's threads do, by its name without the number: "worker"; empty for an unknown name.
 std::string track_meaning(const std::string& name);
-// What to try where the stages took this share of the time. One or two sentences; empty: nothing held the run back.
+// Advice for stages that took these shares of the time, in one or two sentences; empty if nothing was a bottleneck.
 std::string advice(const std::array<trace::StageTotals, trace::kStageCount>& totals, double wall_seconds);
 
 }  // namespace headrace::cli

@@ -19,8 +19,8 @@ Status finish(OutputFile& file, const std::string& text) {
   return file.commit();
 }
 
-// The run's own thread is in the trace by what it wrote, and by a moment at the run's begin and end: from one to the
-// other is the wall time. Threads that wait for work after the end wait for the next run.
+// Limits the trace to the run. The main thread appears by its writes, and by an event at the start and end of the run,
+// which define the wall time. Waits of idle threads after the end belong to no run.
 void cut_to_run(trace::Trace& trace, std::uint64_t begin_ns, std::uint64_t end_ns,
                 std::vector<trace::SpanRecord> writes) {
   std::erase_if(trace.events, [&](trace::SpanRecord& event) {
@@ -51,7 +51,7 @@ Status write_text_file(const std::string& path, const std::string& text) {
 }
 
 void add_report_options(CLI::App& verb, ReportOptions& options) {
-  // Standard output belongs to the verb.
+  // Standard output is reserved for the verb.
   const auto is_file = [](const std::string& text) -> std::string {
     return text.empty() || is_standard_output(text) ? "name a file" : "";
   };
@@ -118,7 +118,7 @@ Status RunReport::begin(const ReportOptions& options) {
   return {};
 }
 
-std::uint64_t RunReport::now_ns() noexcept {  // the trace's clock
+std::uint64_t RunReport::now_ns() noexcept {  // same clock as the trace
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 

@@ -1,10 +1,10 @@
-// RunReport: --report and --trace of a verb: records the run, and writes a page to look at and a trace for Perfetto.
+// RunReport: --report and --trace of a verb. Records the run, and writes an HTML page and a trace for Perfetto.
 //
 //   ReportOptions options;  add_report_options(verb, options);
 //   RunReport report;
 //   report.begin(options);  ...the run...  report.end();  report.write(summary);
 //
-// The trace's wall time is that of the run: from begin() to end(), or as long as end() is told it was.
+// The trace's wall time is the time from begin() to end(), or the duration passed to end().
 #pragma once
 
 #include <headrace/stats.h>
@@ -24,33 +24,32 @@ class App;
 namespace headrace::cli {
 
 struct ReportOptions {
-  std::string html, trace;  // file names; empty: not wanted
+  std::string html, trace;  // file names; empty: not requested
   bool wanted() const { return !html.empty() || !trace.empty(); }
 };
 void add_report_options(CLI::App& verb, ReportOptions& options);
 
 struct ReportRow {
   std::string name, value;
-  double share = -1;  // 0 to 1: drawn as a bar; below 0: no bar
+  double share = -1;  // 0 to 1: drawn as a bar; negative: no bar
 };
 struct ReportTable {
   std::string heading;
   std::vector<ReportRow> rows;
 };
-// What a page says besides the trace. No text needs to be trusted.
+// The page's content besides the trace. Texts may be untrusted.
 struct ReportSummary {
-  std::string title;               // what ran
-  std::vector<ReportTable> facts;  // the first is shown under the title
-  double run_seconds = 0;          // RunReport's own
+  std::string title;               // what was run
+  std::vector<ReportTable> facts;  // the first is shown below the title
+  double run_seconds = 0;          // set by RunReport
 };
-// Bytes by kind and by path, and counts of work. `decoder`: what the device is called that has decoders of its own;
-// empty: there is none.
+// Bytes by kind and by path, and counts of work. `decoder`: name of the device if it has decoders; else empty.
 std::vector<ReportTable> stats_tables(const Stats& stats, const std::string& decoder = {});
 
-// A row of the rates, where more was made of what was read than to have it.
+// Label of the run time that includes processing the data, such as writing or hashing it.
 inline constexpr const char* kWholeRun = "whole run, with what was made of it (-o, --sha256)";
 
-// Replaces or makes the file; a regular one is complete or not there.
+// Creates or replaces the file; a regular file is written atomically.
 Status write_text_file(const std::string& path, const std::string& text);
 
 class RunReport {
@@ -60,14 +59,15 @@ class RunReport {
   RunReport& operator=(const RunReport&) = delete;
   ~RunReport();
 
-  // Opens the files, so that a run is not made in vain, and starts to record. Nothing where neither file is wanted.
+  // Opens the files, so that errors are reported before the run, and starts recording. Does nothing if neither file was
+  // requested.
   Status begin(const ReportOptions& options);
-  void end() noexcept;  // of what is to be seen
+  void end() noexcept;  // end of the period that the report shows
   void end(double seconds) noexcept;
-  // This thread has written output since then. Seen in the trace.
+  // Records that this thread wrote output from `begin_ns` until now.
   void wrote(std::uint64_t begin_ns, std::uint64_t bytes);
   static std::uint64_t now_ns() noexcept;
-  // Writes the files that were asked for; after end().
+  // Writes the requested files. Call it after end().
   Status write(ReportSummary summary);
 
  private:

@@ -11,7 +11,7 @@
 namespace headrace::cli {
 namespace {
 
-constexpr std::size_t kMostRectangles = 8000;  // some 150 bytes of the page each
+constexpr std::size_t kMostRectangles = 8000;  // about 150 bytes of the page each
 constexpr std::size_t kMostThreads = 160, kMostRowsInFlight = 12;
 constexpr std::size_t kMostColumns = 535;
 constexpr double kLabelWidth = 130, kPlotWidth = 1070, kThreadRow = 18, kFlightRow = 8, kAxis = 22, kLaneGap = 6;
@@ -22,7 +22,7 @@ struct Row {
   double bar_height() const { return height > kFlightRow ? height - 3 : height - 1; }
 };
 
-// An event in its row.
+// An event and its row.
 struct Bar {
   std::size_t row = 0;
   trace::SpanRecord event;
@@ -30,8 +30,8 @@ struct Bar {
 
 struct Rectangle {
   std::size_t row = 0, stage = 0;
-  double begin_ns = 0, length_ns = 0;  // from the trace's begin on
-  double top = 0, height = 0;          // in the row
+  double begin_ns = 0, length_ns = 0;  // relative to the trace's start
+  double top = 0, height = 0;          // within the row
   std::string title;
 };
 
@@ -63,7 +63,7 @@ std::vector<Rectangle> draw_spans(const std::vector<Bar>& bars, const std::vecto
   return out;
 }
 
-// For more spans than can be drawn: each row in columns of time, each column divided as the time in it was.
+// For more spans than can be drawn: divides each row into columns of time, and each column among the stages.
 std::vector<Rectangle> draw_columns(const std::vector<Bar>& bars, const std::vector<Row>& rows, std::uint64_t begin_ns,
                                     double column_ns, std::size_t columns) {
   std::vector<std::array<float, trace::kStageCount>> times(rows.size() * columns);
@@ -81,7 +81,7 @@ std::vector<Rectangle> draw_columns(const std::vector<Bar>& bars, const std::vec
   for (std::size_t i = 0; i < times.size(); ++i) {
     float sum = 0;
     for (float time : times[i]) sum += time;
-    // Nested spans count in each of their stages, so the sum may exceed the column.
+    // Nested spans count for each of their stages, so the sum may exceed the column.
     const double whole = std::max<double>(column_ns, sum), height = rows[i / columns].bar_height();
     double top = 0;
     for (std::size_t stage = 0; stage < trace::kStageCount; ++stage) {
@@ -97,7 +97,7 @@ std::vector<Rectangle> draw_columns(const std::vector<Bar>& bars, const std::vec
   return out;
 }
 
-// 1, 2 or 5 times a power of ten, for about eight marks.
+// 1, 2 or 5 times a power of ten, for about eight ticks.
 double tick_seconds(double wall) {
   const double rough = std::max(wall, 1e-9) / 8, power = std::pow(10, std::floor(std::log10(rough)));
   for (double factor : {1.0, 2.0, 5.0}) {
@@ -143,7 +143,7 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
   const std::uint64_t begin_ns = trace.begin_ns();
   const double wall = trace.wall_seconds();
 
-  // Rows: threads, then what was in flight.
+  // Rows: threads first, then operations in flight.
   std::vector<Row> rows;
   std::vector<std::vector<std::size_t>> packed(trace.tracks.size());
   std::vector<std::size_t> first_row(trace.tracks.size(), 0);
@@ -197,7 +197,7 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
 
   std::string out = "<svg class=\"timeline\" viewBox=\"0 0 " + number(kLabelWidth + kPlotWidth) + " " +
                     number(bottom + 4) + "\" role=\"img\" aria-label=\"timeline\">\n" + axis(wall, bottom);
-  // By row, so that none need say which; within a row by start, so that a nested span lies on top.
+  // Grouped by row to save attributes; within a row by start, so that nested spans are drawn on top.
   std::stable_sort(rectangles.begin(), rectangles.end(),
                    [](const Rectangle& a, const Rectangle& b) { return a.row < b.row; });
   const double scale = kPlotWidth / length_ns;

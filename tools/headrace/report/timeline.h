@@ -1,4 +1,4 @@
-// The picture of a trace: a row for each thread, rows for what was in flight, time from left to right.
+// Draws a trace: a row per thread, rows for operations in flight, time from left to right.
 #pragma once
 
 #include <headrace/trace.h>
@@ -10,12 +10,12 @@
 
 namespace headrace::cli {
 
-// Puts spans that overlap into rows where none do: the row of each event of `track`, in the order of Trace::events.
-// Beyond `most_rows` they overlap in the row that is free first.
+// Assigns overlapping spans to different rows: returns the row of each event of `track`, in the order of Trace::events.
+// When `most_rows` are used up, a span overlaps in the row that becomes free first.
 std::vector<std::size_t> rows_of_track(const trace::Trace& trace, std::uint32_t track, std::size_t most_rows);
 
-// An SVG element whose classes s0, s1, ... are the stages. Where there are too many spans to draw each, `resolution_ns`
-// gets the length of the columns of time that are drawn instead; else 0.
+// An SVG element with a class per stage: s0, s1, ... If there are too many spans to draw, columns of time are drawn
+// instead and `resolution_ns` is set to their width; otherwise to 0.
 std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns);
 
 }  // namespace headrace::cli

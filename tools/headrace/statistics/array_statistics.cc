@@ -14,7 +14,7 @@
 namespace headrace::cli {
 namespace {
 
-// Elements of a slab that follow one another in memory and belong to one statistic.
+// Contiguous elements of a slab that belong to the same statistic.
 class Runs {
  public:
   Runs(const std::vector<std::uint64_t>& array_shape, const std::vector<std::size_t>& by, const ReadSlab& slab)
@@ -42,7 +42,7 @@ class Runs {
 
  private:
   const ReadSlab& slab_;
-  std::vector<std::uint64_t> weights_;  // of the dimensions before the runs; 0: of no matter
+  std::vector<std::uint64_t> weights_;  // of the dimensions before the runs; 0: irrelevant
   std::uint64_t count_ = 1, length_ = 1;
 };
 
@@ -54,7 +54,7 @@ Result<std::vector<RunningStatistics>> array_statistics(const Array& array, cons
   for (const std::size_t d : options.by) count = std::min(count, std::uint64_t{1} << 40) * info.shape[d];
   for (const std::uint64_t extent : info.shape) elements *= extent;
   const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  // A sketch grows to some levels of numbers.
+  // Accounts for the levels that a sketch allocates.
   const std::uint64_t each = sizeof(RunningStatistics) + (options.quantiles ? QuantileSketch::kLevel * 8 * 12 : 0);
   if (count > kMostStatisticsBytes / each / threads) {
     return Status(Code::kResourceExhausted, Layer::kApi,
@@ -96,7 +96,7 @@ Result<std::vector<RunningStatistics>> array_statistics(const Array& array, cons
       const Runs runs(info.shape, options.by, slab[current]);
       const auto* const numbers = reinterpret_cast<const double*>(buffers[current].data());
       const auto work = [&](std::uint64_t part) -> Status {
-        // One run is divided as well: without `by` there is no other.
+        // A single run is split too: without `by` there is only one.
         const std::uint64_t all = runs.count() * runs.length();
         const std::uint64_t end = all * (part + 1) / threads;
         for (std::uint64_t at = all * part / threads; at < end;) {

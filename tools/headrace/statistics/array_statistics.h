@@ -1,4 +1,4 @@
-// ArrayStatistics: RunningStatistics of an array, all in one or one for each index along some dimensions.
+// ArrayStatistics: RunningStatistics of a whole array, or per index along some dimensions.
 #pragma once
 
 #include <headrace/array.h>
@@ -14,17 +14,17 @@
 namespace headrace::cli {
 
 struct ArrayStatisticsOptions {
-  std::vector<std::size_t> by;  // dimensions, ascending: one statistic for each of their indices
+  std::vector<std::size_t> by;  // dimensions, ascending: one statistic per combination of their indices
   bool quantiles = false;
   double scale = 1, offset = 0;
   bool fill_as_nan = false;
-  std::uint64_t slab_bytes = std::uint64_t{256} << 20;  // read at a time; twice in memory
-  unsigned threads = 0;                                 // that compute; 0: the CPUs this process may use
-  std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // elements; may be empty
+  std::uint64_t slab_bytes = std::uint64_t{256} << 20;  // per read; twice this in memory
+  unsigned threads = 0;                                 // compute threads; 0: the CPUs this process may use
+  std::function<void(std::uint64_t done, std::uint64_t all)> progress;  // called with elements; may be empty
 };
 
-// One statistic for each index of `by`, in C order; one in all without.
-// kUnsupported: elements that are no numbers. kResourceExhausted: so many that they do not fit kMostStatisticsBytes.
+// Returns one statistic per index of `by`, in C order; a single one without.
+// kUnsupported: non-numeric elements. kResourceExhausted: the statistics exceed kMostStatisticsBytes.
 inline constexpr std::uint64_t kMostStatisticsBytes = std::uint64_t{1} << 30;
 Result<std::vector<RunningStatistics>> array_statistics(const Array& array, const ArrayStatisticsOptions& options);
 

@@ -9,10 +9,10 @@ namespace headrace::cli {
 namespace {
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kBlock = 4096;  // does not fill the first cache
+constexpr std::size_t kBlock = 4096;  // fits the L1 cache
 constexpr std::size_t kFew = 64, kCollected = 512;
 
-// With as many sums as a loop can keep apart: faster, and closer to the truth, than one.
+// Uses several independent sums, which is faster and more accurate than one.
 template <class Function>
 double sum_of(std::span<const double> numbers, const Function& function) {
   std::array<double, 8> sums{};
@@ -42,7 +42,7 @@ void QuantileSketch::compact(std::size_t level) {
     if (level + 1 == levels_.size()) levels_.emplace_back();
     std::vector<double> full = std::exchange(levels_[level], {});
     std::sort(full.begin(), full.end());
-    // One that has no neighbour stays: the weights add up to the count.
+    // A number without a partner stays, so that the weights add up to the count.
     if (full.size() % 2 != 0) {
       levels_[level].push_back(full.back());
       full.pop_back();
@@ -117,7 +117,7 @@ void RunningStatistics::add_block(std::span<const double> numbers) {
   if (with_quantiles_) sketch_.add(numbers);
 }
 
-// Chan, Golub, LeVeque 1979: parts of a sum of squares.
+// Combines sums of squares of parts (Chan, Golub, LeVeque 1979).
 void RunningStatistics::merge_moments(std::uint64_t count, double mean, double squares) noexcept {
   const auto mine = static_cast<double>(count_), others = static_cast<double>(count), all = mine + others;
   const double apart = mean - mean_;
