@@ -1,5 +1,6 @@
-// Bombs: small stores that ask for much. Each is refused, or read where it is legal, within a second of processor time,
-// and the process grows by at most twice the memory that the context was given. The rows of bombs() are the list.
+// Bombs are small stores that make a reader use much time or memory. Each one is either refused or legal to read.
+// Either way the case takes at most a second of processor time, and the process grows by at most twice the memory limit
+// of the context. bombs() lists them.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <malloc.h>
@@ -30,15 +31,15 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLimit = 64 * kMiB;  // ContextOptions::host_budget_bytes
 // Metadata is read before any option of a read applies.
 const std::uint64_t kDefaultLimit = ContextOptions().host_budget_bytes;
-constexpr std::uint64_t kExpanded = 512 * kMiB;  // what a compressed bomb expands to, were it let
+constexpr std::uint64_t kExpanded = 512 * kMiB;  // decompressed size of a compressed bomb
 constexpr std::uint64_t kAbsent = ~std::uint64_t{0};
 
 struct Bomb {
   const char* name;
-  std::vector<Code> expected;  // kOk: legal, and has to be as cheap as a refusal
+  std::vector<Code> expected;  // kOk: legal, and must be as cheap as a refusal
   std::function<std::string()> document;
-  std::function<Bytes()> chunk;   // of the first chunk or shard; null: not stored
-  const char* selection = "...";  // of at most a few thousand elements
+  std::function<Bytes()> chunk;   // the first chunk or shard; null: not stored
+  const char* selection = "...";  // at most a few thousand elements
   std::uint64_t limit = kLimit;
 };
 
@@ -54,7 +55,7 @@ std::string repeat(std::string_view text, std::size_t n, std::string_view betwee
   return out;
 }
 
-// Documents of an array of 4,096 bytes in one chunk, with other members.
+// Documents of an array of 4,096 bytes in one chunk, with members replaced by `patch`.
 std::string v2(const char* patch = "{}") {
   Json document = Json::parse(R"({"zarr_format": 2, "shape": [4096], "chunks": [4096], "dtype": "|u1", "order": "C",
                                   "compressor": null, "filters": null, "fill_value": 7})");
@@ -77,7 +78,7 @@ std::string grid(const std::string& shape, const std::string& chunk, const std::
 
 std::string with_codecs(const std::string& codecs) { return v3(R"({"codecs": )" + codecs + "}"); }
 
-// A document with raw text for one more attribute: for what no JSON library should have to build.
+// A document with raw text as one more attribute, for text that no JSON library should have to parse into a value.
 std::string with_text(const std::string& text) {
   std::string document = v3();
   document.insert(document.size() - 1, R"(, "attributes": {"x": )" + text + "}");
@@ -102,7 +103,7 @@ Bytes joined(Bytes a, const Bytes& b) {
   return a;
 }
 
-// What `codecs` (bytes -> bytes, v3) make of `plain`.
+// Encodes `plain` with `codecs` (bytes -> bytes, v3).
 Bytes encoded(const std::string& codecs, const Bytes& plain) {
   std::vector<zarr::CodecSpec> specs;
   for (const Json& item : Json::parse(R"(["bytes",)" + codecs.substr(1))) {
@@ -134,7 +135,7 @@ constexpr const char* kBlosc =
 constexpr const char* kBloscZstd =
     R"([{"name": "blosc", "configuration": {"cname": "zstd", "clevel": 1, "shuffle": "shuffle", "blocksize": 0, "typesize": 4}}])";
 
-// Zeros in a stream of `codecs`, kept for the cases that share it.
+// Zeros encoded with `codecs`, cached for the cases that share them.
 const Bytes& zeros(const std::string& codecs, std::uint64_t bytes = kExpanded) {
   static std::map<std::pair<std::string, std::uint64_t>, Bytes> cache;
   Bytes& stream = cache[{codecs, bytes}];
@@ -220,7 +221,7 @@ std::vector<Bomb> stream_bombs() {
          const Bytes& z = zeros(kZstd);
          return joined(z, index_of(std::vector<std::pair<std::uint64_t, std::uint64_t>>(4096, {0, z.size()})));
        }},
-      // A stream in a stream: the outer one's size cannot be known from the metadata.
+      // A stream inside a stream: the metadata cannot limit the size of the outer one.
       {"zstd_in_zstd", {kBad}, codecs(R"(["bytes", "zstd", "zstd"])"), [] { return encoded(kZstd, zeros(kZstd)); }},
       {"gzip_in_gzip",
        {kBad},
@@ -245,7 +246,7 @@ std::vector<Bomb> stream_bombs() {
        {kBad},
        codecs(R"(["bytes", "zstd", "crc32c"])"),
        [] { return encoded(R"(["crc32c"])", zeros(kZstd)); }},
-      // Headers that lie.
+      // Headers with false sizes.
       {"lz4_says_2_GiB", {kBad}, behind_bytes(kLz4), small(kLz4, 0, "\xff\xff\xff\x7f")},
       {"lz4_says_4_GiB", {kBad}, behind_bytes(kLz4), small(kLz4, 0, "\xff\xff\xff\xff")},
       {"lz4_says_nothing", {kBad}, behind_bytes(kLz4), small(kLz4, 0, "\0\0\0\0"s)},
@@ -532,8 +533,8 @@ std::string bomb_name(const ::testing::TestParamInfo<std::tuple<std::size_t, con
   return std::string(bombs()[std::get<0>(row.param)].name) + (device == "host" ? "" : "_staged");
 }
 
-// Metadata is read without a device. Its bombs are for time and memory, which AddressSanitizer changes; for it there
-// are fuzz targets.
+// Metadata is read without a device. Its bombs measure time and memory, which AddressSanitizer changes; fuzz targets
+// cover metadata under AddressSanitizer.
 std::vector<std::tuple<std::size_t, const char*>> rows() {
   std::vector<std::tuple<std::size_t, const char*>> out;
   const std::size_t all = bombs().size(), before_metadata = all - metadata_bombs().size();

@@ -1,5 +1,5 @@
-// Every codec row with device code, on every kind of device: what decodes is exact, what is bad is refused alone,
-// whatever the batch's size and order.
+// Every codec row with device code on every kind of device: valid streams decode exactly, and a bad stream is refused
+// without affecting the others, whatever the batch's size and order.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -30,24 +30,24 @@ class ChunkDecoderTest : public DeviceSuite {
     groups_ = corpus;
   }
 
-  // ThreadSanitizer goes over every byte that is moved or compared, and sees as much of the threads in short chunks.
+  // ThreadSanitizer checks every byte moved or compared, and short chunks exercise the threads just as well.
   static bool few_and_small() { return small_run() || support::kThreadSanitizer; }
 
-  // One decoder of a group, kept with its memory for batches of any size.
+  // A decoder for the group's streams, for batches of any size.
   std::unique_ptr<ChunkDecoder> decoder_of(const CorpusGroup& group) {
     auto made = test::make_decoder(group, *device_);
     EXPECT_TRUE(made.ok()) << group.name << ": " << made.status().to_string();
     return made.ok() ? std::move(*made) : nullptr;
   }
 
-  // In: the index, or what is said in its place. Out: what came of it, and what was collected.
+  // In: the index, or the word passed instead of one. Out: how it was used, and what was collected.
   struct ChunkIndex {
     std::uint32_t word = kIndexCollect;
     std::vector<std::byte> bytes;
   };
 
-  // Decodes the streams in one batch: inputs one behind the other, outputs 5 to 8 bytes apart. Every outcome must be
-  // the CPU's, and every byte, and nothing may change between the outputs.
+  // Decodes the streams in one batch, with contiguous inputs and outputs 5 to 8 bytes apart. Outcomes and bytes must
+  // equal the CPU's, and the gaps between outputs must not change.
   void expect_as_cpu(const CorpusGroup& group, const std::vector<const CorpusStream*>& batch,
                      std::vector<ChunkIndex>* chunk_indices = nullptr) {
     const auto decoder = decoder_of(group);
@@ -62,7 +62,7 @@ class ChunkDecoderTest : public DeviceSuite {
       to.push_back(out_bytes);
       out_bytes += capacity + 5 + to.size() % 4;
     }
-    out_bytes = to.back() + capacity;  // the last input and output end where their allocations do
+    out_bytes = to.back() + capacity;  // the last input and output end where their allocations end
     Memory in(*device_, std::max<std::size_t>(1, sources.size()), false), out(*device_, out_bytes, false);
     upload(in.data(), sources.data(), sources.size());
     const std::vector<std::byte> before(out_bytes, std::byte{0xA5});
@@ -121,7 +121,8 @@ class ChunkDecoderTest : public DeviceSuite {
     }
   }
 
-  // Groups of chunks with many short sequences, as decode indices are about; of each codec whose decoder has them.
+  // Groups of chunks with many short sequences, which decode indexes are for, one for each codec whose decoder uses
+  // them.
   std::vector<CorpusGroup> indexed_groups() {
     std::map<std::string, const CorpusGroup*> found;
     for (const CorpusGroup& group : groups_) {
@@ -161,7 +162,7 @@ class ChunkDecoderTest : public DeviceSuite {
     return out;
   }
 
-  // One group of each codec whose chunks have about 1,000 bytes, and whose streams a device must decode.
+  // For each codec, one group of streams that a device must decode, with chunks of about 1,000 bytes.
   std::vector<const CorpusGroup*> small_groups() const {
     std::map<std::string, const CorpusGroup*> found;
     for (const CorpusGroup& group : groups_) {
@@ -191,7 +192,7 @@ class ChunkDecoderTest : public DeviceSuite {
 
 TEST_P(ChunkDecoderTest, DecodesWhatTheCpuDecodes) {
   std::map<std::string, std::size_t> valid;
-  std::set<std::string> generated;  // the others have no encoder: their seeds are all there is
+  std::set<std::string> generated;  // the other codecs have no encoder, only seeds
   for (const CorpusGroup& group : groups_) {
     if (group.name.find("/seed/") == std::string::npos) generated.insert(group.codec);
     std::vector<const CorpusStream*> batch;
@@ -247,8 +248,8 @@ TEST_P(ChunkDecoderTest, BatchesOfAnySize) {
   }
 }
 
-// An index that a decode has collected, none, or whatever else: every chunk decodes as the CPU says, and a wrong one is
-// reported.
+// Whether the index is one that a decode has collected, none, or garbage, every chunk decodes as on the CPU, and a
+// wrong index is reported.
 TEST_P(ChunkDecoderTest, DecodeIndicesChangeNothing) {
   struct Indexing {
     Indexing() { staged_decode_model().index = true; }
@@ -257,7 +258,7 @@ TEST_P(ChunkDecoderTest, DecodeIndicesChangeNothing) {
   const Indexing indexing;
   const std::vector<CorpusGroup> groups = indexed_groups();
   ASSERT_FALSE(groups.empty());
-  const int turns = std::getenv("HEADRACE_UNDER_SANITIZER") == nullptr ? 2 : 1;  // those take a minute for one
+  const int turns = std::getenv("HEADRACE_UNDER_SANITIZER") == nullptr ? 2 : 1;  // a minute per turn
   std::size_t collected = 0;
   for (const CorpusGroup& group : groups) {
     SCOPED_TRACE(group.name);
@@ -288,7 +289,7 @@ TEST_P(ChunkDecoderTest, DecodeIndicesChangeNothing) {
       std::vector<ChunkIndex> wrong = given;
       for (std::size_t i = 0; i < n; ++i) {
         std::vector<std::byte>& bytes = wrong[i].bytes;
-        if (bytes.empty() || i % 3 == 2) continue;  // some are right, beside them
+        if (bytes.empty() || i % 3 == 2) continue;  // some indexes stay right, next to wrong ones
         if (kind == 0) std::fill(bytes.begin(), bytes.end(), std::byte{0xFF});
         if (kind == 1) std::fill(bytes.begin(), bytes.end(), std::byte{0});
         if (kind == 2) bytes[bytes.size() / 2] ^= std::byte{1};
@@ -313,7 +314,7 @@ TEST_P(ChunkDecoderTest, ShortOfMemorySmallerBatchesDo) {
     const auto decoder = decoder_of(*group);
     ASSERT_NE(decoder, nullptr);
     const CorpusStream& stream = *valid_of(*group).front();
-    // Scratch follows from the limits alone and grows with them at most in proportion.
+    // The scratch size depends on the limits alone and grows at most in proportion to them.
     DecodeLimits one, many;
     one.items = 1, one.src_bytes = one.largest_src_bytes = stream.encoded.size();
     many = one;

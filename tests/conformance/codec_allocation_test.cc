@@ -1,4 +1,4 @@
-// Once a thread's scratch is warm, decoding allocates nothing: not through new, and not inside a library either.
+// Once a thread's scratch is warm, decoding allocates nothing, neither through new nor inside a library.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include "tests/support/codec_seed_files.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HEADRACE_COUNTS_ALLOCATIONS 0  // sanitizers have an allocator of their own
+#define HEADRACE_COUNTS_ALLOCATIONS 0  // sanitizers have their own allocators
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define HEADRACE_COUNTS_ALLOCATIONS 0
@@ -25,7 +25,7 @@ namespace {
 std::atomic<std::size_t> g_allocations{0};
 }
 
-// Takes the place of the C library's, for every library in the process.
+// Replaces the C library's functions for every library in the process.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
@@ -52,8 +52,8 @@ class CodecAllocation : public ::testing::TestWithParam<codec::CodecRow> {};
 TEST_P(CodecAllocation, NoneWhenWarm) {
   const codec::CodecRow row = GetParam();
   const std::string_view name = row.name;
-  if (*row.v2_ids == '\0' || name == "bitround") return;  // no seeds that are streams
-  if (name == "json2") return;                            // JSON text becomes a tree
+  if (*row.v2_ids == '\0' || name == "bitround") return;  // their seeds are not streams
+  if (name == "json2") return;                            // decoding JSON text builds a tree
   unsigned checked = 0;
   for (const auto& [path, content, seed] : codec_seeds(row.name)) {
     if (!path.filename().string().starts_with("ok")) continue;
@@ -83,7 +83,7 @@ TEST_P(CodecAllocation, NoneWhenWarm) {
 
 TEST(CodecAllocationCounter, SeesAnAllocation) {
   const std::size_t before = g_allocations.load();
-  const std::string text(1000, 'x');  // a plain malloc and free may be optimised away
+  const std::string text(1000, 'x');  // a plain malloc and free might be optimised away
   EXPECT_EQ(text.back(), 'x');
   EXPECT_GE(g_allocations.load() - before, 1u);
 }

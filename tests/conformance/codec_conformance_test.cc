@@ -1,4 +1,4 @@
-// What holds for every codec in the table, whatever its format. Streams come from the codec's fuzz seeds.
+// The contract of every codec in the table, whatever its format. Streams come from the codec's fuzz seeds.
 #include <algorithm>
 #include <tuple>
 
@@ -25,7 +25,7 @@ std::vector<std::string> words(const char* text) {
 
 class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
  public:
-  // With the least configuration the name takes; `choice` as in CodecSeed.
+  // Makes the codec with the smallest configuration that the name accepts; `choice` as in CodecSeed.
   static Result<codec::Codec> make_by(const codec::CodecRow& row, const std::string& name, int format,
                                       unsigned choice = 0) {
     codec::CodecArgs context;
@@ -33,7 +33,7 @@ class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
     static const DataType kType = numeric_type("float32");
     if (format == 3) context.dtype = &kType;
     base::Json config = format == 2 ? codec_seed_config(row.name, choice) : base::Json::parse(row.config);
-    if (name == "numcodecs.zfpy") config = base::Json::object();   // unlike "zfp", whose row it is
+    if (name == "numcodecs.zfpy") config = base::Json::object();   // unlike "zfp", its row
     if (name == "numcodecs.blosc") config = base::Json::object();  // likewise
     return codec::make_codec(name, config, context);
   }
@@ -43,7 +43,7 @@ class CodecConformance : public ::testing::TestWithParam<codec::CodecRow> {
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? MadeCodec(std::move(made).value()) : MadeCodec();
   }
-  // As it decodes streams: filters are bytes -> bytes codecs in v2 only.
+  // Made so that it decodes streams: filters are bytes -> bytes codecs in v2 only.
   static MadeCodec streaming(const codec::CodecRow& row) {
     const std::vector<std::string> ids = words(row.v2_ids);
     if (ids.empty()) return any(row);
@@ -65,12 +65,12 @@ TEST_P(CodecConformance, NamesResolveAndKindIsOneAndTheSame) {
   for (const auto& [name, format] : names) {
     const auto made = make_by(GetParam(), name, format);
     ASSERT_TRUE(made.ok()) << name << ": " << made.status().to_string();
-    // Folders have no '-' in their names.
+    // Folder names contain no '-'.
     std::string own(made->name());
     EXPECT_TRUE(made->coder() == nullptr || made->coder()->name() == made->name());
     std::replace(own.begin(), own.end(), '-', '_');
     EXPECT_EQ(own, GetParam().name);
-    // v2 has no array codecs but those of objects: what changes values there is a filter of bytes.
+    // The only array codecs in v2 are those of objects; a codec that changes values there is a bytes -> bytes filter.
     const codec::ArrayToBytes* const array = made->array_to_bytes();
     const bool of_bytes = format == 2 && (array == nullptr || !array->variable_length());
     EXPECT_EQ(made->kind(), of_bytes ? codec::Kind::kBytesToBytes : kind);
@@ -119,7 +119,7 @@ TEST_P(Coder, EncodedSizesAreBounded) {
 
 class BytesCodec : public CodecConformance {};
 
-// Each valid seed before and after a damaged one: a bad stream leaves the scratch of the others as good as new.
+// Decodes each valid seed before and after a damaged one: a bad stream must not spoil the scratch for later streams.
 TEST_P(BytesCodec, ABadStreamLeavesTheOthersExact) {
   unsigned valid = 0;
   for (const CodecSeedFile& sample : samples()) {
@@ -127,7 +127,7 @@ TEST_P(BytesCodec, ABadStreamLeavesTheOthersExact) {
     ASSERT_TRUE(made.ok());
     const codec::StreamCoder& codec = *made->coder();
     const Decoded alone = Decoder(codec)(sample.seed.stream, sample.seed.capacity, sample.seed.exact);
-    // Seeds are named for what becomes of them.
+    // The names of seeds say whether they are valid.
     const bool expected = sample.path.filename().string().starts_with("ok");
     EXPECT_EQ(alone.status.ok(), expected) << sample.path << ": " << alone.status.to_string();
     if (!alone.status.ok()) continue;
@@ -191,7 +191,7 @@ TEST(CodecTable, NamesAreUnique) {
   }
 }
 
-// Where a test has nothing to say about a row, there is no case for it.
+// Rows that a test does not apply to get no case.
 std::vector<codec::CodecRow> rows_with_coder(bool of_bytes_only) {
   std::vector<codec::CodecRow> out;
   for (const codec::CodecRow& row : codec::codecs()) {

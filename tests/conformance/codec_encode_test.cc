@@ -1,5 +1,5 @@
-// What an encoder writes, its own decoder reads back byte for byte, for every codec in the table, whatever the size,
-// the content and what was encoded before; and it stays within its bound.
+// For every codec in the table, its decoder restores what its encoder wrote byte for byte, whatever the size, the
+// content and earlier calls, and the encoded size stays within the bound.
 #include <lz4.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ const std::vector<Case> kChosen = {
     {"blosc", "blosc", R"({"cname":"zstd","clevel":1,"shuffle":-1,"typesize":255,"blocksize":512})", 2},
 };
 
-// Those, and each codec in the table that encodes and is not among them.
+// The cases above, and one for each other codec in the table that can encode.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> out = kChosen;
@@ -96,7 +96,7 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-// What the codec can hold: bools for packbits.
+// Content that the codec can represent: bools for packbits.
 Bytes content_of(const Case& test, std::size_t bytes, Content content, unsigned seed = 1) {
   Bytes plain = sample(bytes, content, seed);
   if (test.codec == "packbits") {
@@ -111,7 +111,7 @@ std::unique_ptr<codec::Encoder> encoder_of(const codec::StreamCoder& codec) {
   return made.ok() ? std::move(made).value() : nullptr;
 }
 
-// Into a buffer of exactly the bound, with a guard page behind it.
+// Encodes into a buffer of exactly the bound's size, with a guard page behind it.
 Bytes encode(codec::Encoder& encoder, const Bytes& plain) {
   const GuardBuffer in(plain, Flush::kRight), out(encoder.bound_bytes(plain.size()), Flush::kRight);
   const auto bytes = encoder.encode(in.span(), out.span());
@@ -157,7 +157,7 @@ TEST(CodecEncode, BytesDependOnTheInputOnly) {
   }
 }
 
-// Positive control: the encoders do encode.
+// Positive control: the encoders do compress.
 TEST(CodecEncode, CompressorsCompress) {
   for (const Case& test : cases()) {
     const auto codec = make(test.name, test.config, test.format);

@@ -1,4 +1,5 @@
-// Every kind of device in the table keeps the promises of the suite. A kind that has no device here is skipped by name.
+// Runs the device suite on every kind of device in the table. A kind without a device on this machine is skipped by
+// name.
 #include "support/device_suite.h"
 
 namespace headrace::device {

@@ -1,4 +1,4 @@
-// Every engine gives the same bytes, the same counts and exactly one completion a request.
+// Every engine delivers the same bytes and the same counts, and exactly one completion per request.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -123,7 +123,8 @@ TEST_P(EngineConformance, WhatIsLeftToTheNextReapIsStartedByIt) {
     results_.clear();
     const std::uint64_t calls = engine_->system_calls();
     std::size_t in_flight = 0;
-    // Left to the reap, started at once, left again, in turn: each ends once, whoever starts it.
+    // Alternates between leaving requests to the next reap and starting them at once. Each ends exactly once, whoever
+    // starts it.
     for (int part = 0; part <= round % 4; ++part) {
       std::vector<EngineRequest> requests;
       for (std::uint64_t i = 0; i < 5; ++i, ++tag) {
@@ -143,7 +144,8 @@ TEST_P(EngineConformance, WhatIsLeftToTheNextReapIsStartedByIt) {
       EXPECT_EQ(std::memcmp(buffer.data() + which % 64 * 4096, bytes_.data() + which % 64 * 4096, 4096), 0);
     }
   }
-  // At once: a look that finds nothing to start and nothing to take does not wait, and neither does one that starts.
+  // With a zero timeout, reap must not wait: neither when it has nothing to start or return, nor when it starts
+  // requests.
   const EngineRequest request{Op::kRead, fd_, 0, buffer.data(), 4096, tag};
   ASSERT_TRUE(engine_->submit_before_reap({&request, 1}).ok());
   results_.clear();
@@ -237,7 +239,7 @@ TEST_P(EngineConformance, RegisteredBuffersGiveTheSameBytes) {
   EXPECT_EQ(std::memcmp(outside.data(), bytes_.data() + 3, 4096), 0);
 }
 
-// Between submits, where the engine says so: what is in flight goes on, is not waited for, and ends once.
+// Registers between submits, where the engine allows it: requests in flight continue, are not waited for, and end once.
 TEST_P(EngineConformance, BuffersMayBeRegisteredLater) {
   constexpr std::size_t kReads = 40, kLength = 20'480;
   Aligned slab(kReads * kLength);
@@ -246,7 +248,7 @@ TEST_P(EngineConformance, BuffersMayBeRegisteredLater) {
   if (!late) {
     ASSERT_TRUE(engine_->register_buffers(buffers).ok());
   }
-  int never[2] = {-1, -1};  // only io_uring waits for a pipe, and only its kernel could wait for what is in flight
+  int never[2] = {-1, -1};  // only io_uring waits for a pipe, and only its kernel could make registration wait
   std::byte from_pipe{};
   if (std::string_view(GetParam().name) == "io_uring") {
     ASSERT_EQ(::pipe2(never, O_CLOEXEC), 0);
@@ -288,7 +290,7 @@ TEST_P(EngineConformance, BuffersMayBeRegisteredLater) {
 }
 
 TEST_P(EngineConformance, DirectReadsWithTail) {
-  // The working directory is on a disk file system more often than /tmp.
+  // The working directory is more often on a disk file system than /tmp is.
   support::TempDir disk(".");
   ASSERT_TRUE(support::write_file(disk / "file", bytes_));
   const int fd = ::open((disk / "file").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -311,7 +313,7 @@ TEST_P(EngineConformance, DirectReadsWithTail) {
   EXPECT_EQ(done.tag, 9u);
   EXPECT_EQ(done.bytes, range.lead_bytes + 5000);
   EXPECT_EQ(std::memcmp(buffer.data + range.lead_bytes, bytes_.data() + kFileBytes - 5000, 5000), 0);
-  // One byte more than the file has: the tail must not be taken for enough.
+  // Asks for one byte more than the file has; the tail must not pass for a complete read.
   Request greedy = request;
   greedy.min_bytes = range.lead_bytes + 5001;
   if (greedy.min_bytes <= greedy.buffer.size()) {
@@ -353,7 +355,8 @@ TEST_P(EngineConformance, QueueSplitsLongRequests) {
   EXPECT_EQ(queue.stats().pieces, (kFileBytes + 4095) / 4096);
 }
 
-// What is reported done is complete and right, what is reported cancelled is not written to any more; never both.
+// A request reported as done is complete and right; the buffer of a cancelled one is no longer written to. No request
+// is both.
 TEST_P(EngineConformance, CancelRacesEndExactlyOnce) {
   remake({.depth = 32});
   RequestQueue queue(*engine_, {.piece_bytes = 4096});
@@ -391,7 +394,7 @@ TEST_P(EngineConformance, CancelRacesEndExactlyOnce) {
         ASSERT_EQ(done[i].status.code(), Code::kCancelled) << done[i].status.to_string();
         ++cancelled;
       }
-      // From here on the buffer is ours again: a late write of the engine would be seen below or by a sanitizer.
+      // From here on the test owns the buffer again: a late write of the engine is detected below or by a sanitizer.
       std::memset(buffers[slot].data(), 0x5A, kLength);
       free_slots.push_back(slot);
     }

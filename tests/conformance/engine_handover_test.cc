@@ -1,5 +1,5 @@
-// What one thread has submitted to an engine another may reap, queue on behind, or destroy, and a forked child only
-// frees.
+// Requests that one thread submitted to an engine may be reaped by another thread, which may also queue more behind
+// them or destroy the engine. A forked child only frees its copy.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using support::pattern;
 
-// Reads past the page cache that take the disk a while, begun by a thread that then ends.
+// O_DIRECT reads that keep the disk busy for a while, submitted by a thread that then ends.
 class EngineHandOver : public EngineOverFile {
  protected:
   static constexpr std::size_t kPieces = 64, kPieceBytes = std::size_t{512} << 10;
@@ -50,7 +50,7 @@ class EngineHandOver : public EngineOverFile {
       }
     }).join();
   }
-  // The memory is the caller's again: what is written into it now stays.
+  // The caller owns the memory again: nothing may overwrite what is written into it.
   void expect_quiet() {
     std::memset(memory_.data, 0xEE, memory_.size_bytes);
     std::this_thread::sleep_for(100ms);
@@ -68,7 +68,7 @@ TEST_P(EngineHandOver, AnotherThreadReapsWhatTheFirstHasSubmitted) {
     submit_elsewhere();
     results_.clear();
     collect(kPieces);
-    // The kernel may give back what its submitter's own workers had not begun; nothing else may go wrong.
+    // The kernel may cancel what the ended thread's kernel workers had not started; no other failure is allowed.
     for (const auto& [tag, result] : results_) {
       ASSERT_TRUE(result == static_cast<std::int64_t>(kPieceBytes) || result == -ECANCELED || result == -EINTR)
           << result;

@@ -1,5 +1,5 @@
-// Property: whatever store an object lies in, the Fetcher gives its bytes, says where in the object something is
-// missing, and counts what it opened and read once, each byte by the way it came.
+// Property: for an object in any store, the Fetcher delivers its bytes, reports missing bytes by their offset in the
+// object, and counts each open and each byte read once, under the right path.
 #include "transfer/fetch/fetcher.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST_P(FetcherTest, WhatIsMissingIsNamedInTheObject) {
   EXPECT_EQ(fetcher().view({&object, kBytes, 1}, stats_).status().code(), Code::kShort);
 }
 
-// Where the store knows a checksum of the whole object, it is compared on both ways on which a thread reads a file.
+// Where the store knows a checksum of the whole object, both ways in which a thread reads a file compare it.
 TEST_P(FetcherTest, AChecksumIsCompared) {
   ByteSource object;
   ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
@@ -137,7 +137,7 @@ TEST_P(FetcherTest, AChecksumIsCompared) {
   EXPECT_TRUE(status.ok()) << "of a part nothing is known";
 }
 
-// An engine speaks of places in the file.
+// Engines report file offsets; the Fetcher translates them to offsets in the object.
 TEST_P(FetcherTest, AnEnginesErrorIsNamedInTheObject) {
   ByteSource object;
   ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());

@@ -1,7 +1,7 @@
-// Hostile keys and paths: whatever a store is asked for, nothing outside its root is opened.
+// Hostile keys and paths: whatever key a store is asked for, it opens nothing outside its root.
 //
-// Watched in two ways: canaries outside the root are under inotify, which tells of every open that could read them, by
-// whatever name; and each descriptor that a store hands out has to lie below the root.
+// Two checks: inotify watches canaries outside the root and reports every open that could read them, under any name;
+// and every descriptor that a store returns must refer to something below the root.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -32,7 +32,7 @@ namespace {
 
 using support::pattern;
 
-// What the tests are run on: a store in the folder `root` that holds `objects`.
+// A store under test, in the folder `root`, that contains `objects`.
 struct StoreCase {
   std::string name;
   bool writable;
@@ -48,12 +48,12 @@ struct StoreCase {
   }
 };
 
-// Every store in the table, and folders where the kernel does not resolve paths.
+// Every store in the table, and folders on kernels that cannot confine path resolution.
 std::vector<StoreCase> stores() {
   std::vector<StoreCase> out = {{"file_walk", true, true, false}};
   for (const testing::StoreUnderTest& row : testing::stores_under_test()) {
     const std::string name = row.name;
-    if (name.find('_') != std::string::npos) continue;  // the same store, filled differently
+    if (name.find('_') != std::string::npos) continue;  // the same store, filled in another way
     out.push_back({name, row.writable, name == "file", true, row.fill});
   }
   return out;
@@ -67,8 +67,8 @@ std::vector<StoreCase> stores(bool StoreCase::*trait) {
 
 void PrintTo(const StoreCase& row, std::ostream* out) { *out << row.name; }
 
-// Opens of anything in `folders` or of their files since the last call. Descriptors of O_PATH, which cannot read, are
-// not seen.
+// Counts opens of anything in `folders` and of their files since the last call. O_PATH descriptors, which cannot read,
+// are not seen.
 class OpenWatch {
  public:
   explicit OpenWatch(const std::vector<std::string>& folders) : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
@@ -108,7 +108,7 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
     open_with({});
     watch_ = std::make_unique<OpenWatch>(std::vector<std::string>{base_ / "outside", base_ / "outside/in"});
     ASSERT_TRUE(watch_->works());
-    // A watch that sees nothing proves nothing.
+    // Positive control: the watch must see this open.
     std::ifstream(base_ / "outside/file").get();
     ASSERT_GT(watch_->events(), 0);
   }
@@ -120,7 +120,7 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
     store_ = *store;
   }
 
-  // Every way in which a store takes a key. True where something could be opened.
+  // Tries every call of a store that takes a key. True if something could be opened.
   bool try_all(const std::string& key) {
     ByteSource object;
     const Status status = store_->open(key, object);
@@ -157,7 +157,7 @@ class HostileKeys : public ::testing::TestWithParam<StoreCase> {
   std::unique_ptr<OpenWatch> watch_;
 };
 
-// Keys that try to leave the root, by what resolvers, shells, URLs, Windows or Unicode might make of them.
+// Keys that try to leave the root, by any interpretation of resolvers, shells, URLs, Windows or Unicode.
 std::set<std::string> hostile_keys(const std::string& outside) {
   using namespace std::string_literals;
   const std::vector<std::string> ups = {"..",
@@ -246,7 +246,7 @@ std::set<std::string> hostile_keys(const std::string& outside) {
   return keys;
 }
 
-// Whether a format that keeps names has room for this one: a ZIP file 64 KiB, JSON for UTF-8.
+// Whether formats can store this name: ZIP allows 64 KiB, JSON requires UTF-8.
 bool fits_a_format(const std::string& key) {
   try {
     (void)base::Json(key).dump();
@@ -260,7 +260,7 @@ TEST_P(HostileKeys, OpenNothingOutsideTheRoot) {
   const auto keys = hostile_keys(base_ / "outside");
   ASSERT_GE(keys.size(), 300u);
   const auto bytes = pattern(50, 3);
-  testing::Objects objects;  // of an archive that has each of these names
+  testing::Objects objects;  // for an archive with all of these names
   if (!GetParam().writable) {
     for (const std::string& key : keys) {
       if (fits_a_format(key)) objects[key] = bytes;
@@ -274,7 +274,7 @@ TEST_P(HostileKeys, OpenNothingOutsideTheRoot) {
     const Status put = store_->put(key, bytes);
     EXPECT_TRUE(GetParam().writable || !put.ok()) << key;
     if (valid_key(key)) {
-      // Just a name: what is put under it is there, and inside.
+      // It is a plain name: what is put under it is found, inside the root.
       const auto got = store_->get(key, 50);
       const bool is_there = GetParam().writable ? put.ok() : objects.contains(key);
       EXPECT_EQ(got.ok(), is_there) << key << ": " << got.status().to_string();
@@ -306,7 +306,7 @@ TEST_P(HostilePaths, OpenNothingOutsideTheRoot) {
   }
 }
 
-// Links of every kind out of a root that has them for neighbours.
+// Targets of symbolic links of every kind that lead outside the root.
 std::vector<std::string> link_targets(const std::string& outside) {
   return {"../outside",
           "../outside/file",
@@ -335,7 +335,7 @@ std::vector<std::string> link_targets(const std::string& outside) {
 
 class HostileLinks : public HostileKeys {};
 
-// Each by itself, in the middle of a path and behind another link.
+// Tries each link by itself, in the middle of a path and behind another link.
 TEST_P(HostileLinks, LeadNowhereOutside) {
   const std::string outside = base_ / "outside";
   const auto targets = link_targets(outside);
@@ -362,7 +362,8 @@ TEST_P(HostileLinks, LeadNowhereOutside) {
   }
 }
 
-// The same names and links as what references name, each in a file of its own, as one that is refused may refuse all.
+// The same names and links as targets of references. Each is in a reference file of its own, because one refused target
+// may make the store refuse the whole file.
 class HostileTargets : public HostileKeys {};
 
 TEST_P(HostileTargets, LeadNowhereOutside) {
@@ -390,7 +391,7 @@ TEST_P(HostileTargets, LeadNowhereOutside) {
     }
   }
   EXPECT_GE(tried, 300);
-  // What stays inside is read: a test that opened nothing would show nothing.
+  // Positive control: a target inside the root can be read.
   const std::string json = R"({"version":1,"refs":{"k":["in/file"]}})";
   ASSERT_TRUE(support::write_file(root_ + "/in/file", pattern(100, 1)));
   ASSERT_TRUE(support::write_file(root_ + "/hostile.json", std::as_bytes(std::span(json))));
@@ -417,17 +418,18 @@ void record(const std::string& target, std::uint64_t swaps, double seconds) {
                                      << machine.machine << "\"}\n";
 }
 
-// Opens while what is named changes between inside and outside: 10,000 in all, HEADRACE_SWAPS for more.
+// Opens names while their targets are swapped between inside and outside the root: 10,000 opens in all, or
+// HEADRACE_SWAPS.
 TEST_P(HostileLinks, LeadNowhereOutsideWhileTheyAreSwapped) {
   const char* wanted = ::getenv("HEADRACE_SWAPS");
   const std::uint64_t opens = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 10'000;
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(store_->put("a/b/file", pattern(100, 1)).ok());
-  // One of these is exchanged with a link to the outside that has its place in the tree.
+  // `inside` is exchanged with a link to the outside at the same place in the tree.
   struct Swap {
     const char *inside, *link, *target;
   };
-  const Swap swaps[] = {{"/a", "/link", "../outside"},         // a folder: outside has no b, but in/file
+  const Swap swaps[] = {{"/a", "/link", "../outside"},         // a folder; outside has no b, but in/file
                         {"/a/b", "/a/link", "../../outside"},  // the last folder
                         {"/a/b/file", "/a/b/link", "../../../outside/file"},
                         {"/a/b", "/a/far", "/"}};

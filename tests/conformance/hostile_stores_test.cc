@@ -1,6 +1,6 @@
-// Property: whatever small stores ask for, opening, listing and reading them ends with an error or with right data, the
-// process stays within the Context's budgets, and nothing is left taken from them. A thousand stores from a generator
-// with a seed, all in one child process whose address space is limited.
+// Property: whatever a small store claims, opening, listing and reading it ends with an error or with right data,
+// memory stays within the Context's budgets, and the budgets are whole again afterwards. A seeded generator makes a
+// thousand stores; all run in one child process with a limited address space.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -32,11 +32,11 @@ constexpr std::uint8_t kFill = 7;
 
 std::string text(std::uint64_t value) { return std::to_string(value); }
 
-// A store, and what an array in it holds.
+// A store, and what is known of the array in it.
 struct Hostile {
   std::string url;  // "": the directory itself
   std::string array = {};
-  bool is_right = false;  // every element is kFill, where it can be read
+  bool is_right = false;  // every element is kFill, if the array can be read
 };
 
 class Generator {
@@ -44,7 +44,7 @@ class Generator {
   Generator(std::uint64_t seed, std::string directory) : random_(seed), directory_(std::move(directory)) {}
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
-  // Any size up to 2^most, small ones as often as large ones.
+  // Any size up to 2^most, with logarithmic distribution.
   std::uint64_t size(unsigned most) {
     const std::uint64_t bits = below(most) + 1;
     return (std::uint64_t{1} << bits) - 1 - below(std::uint64_t{1} << (bits - 1));
@@ -60,7 +60,7 @@ class Generator {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
   }
-  // So many bytes of nothing, `text` behind them, and room for more after that.
+  // A sparse file: `before` zeros, then `text`, then `after` zeros.
   void put_sparse(const std::string& name, std::uint64_t before, std::string_view text, std::uint64_t after = 0) const {
     put(name, "");
     const int fd = ::open(path(name).c_str(), O_WRONLY);
@@ -105,7 +105,7 @@ std::string words(std::initializer_list<std::uint64_t> values) {
   return out;
 }
 
-// An inner chunk that is said to be longer than any.
+// An inner chunk whose index entry claims a longer length than any chunk has.
 Hostile long_inner_chunk(Generator& make) {
   const std::uint64_t bytes = make.size(40) + 4096;
   make.put("zarr.json", v3_array(8, 8, sharded(4, make.one_of(chains()))));
@@ -119,7 +119,7 @@ Hostile long_chunk(Generator& make) {
   return {""};
 }
 
-// The index of a shard has gigabytes.
+// A shard index of gigabytes.
 Hostile large_index(Generator& make) {
   const std::uint64_t chunks = make.size(34) + 1;
   make.put("zarr.json", v3_array(chunks, chunks, sharded(1, make.one_of(chains()))));
@@ -128,7 +128,7 @@ Hostile large_index(Generator& make) {
   return {"", "", !stored};
 }
 
-// The same two or three levels deep, with as many chunks a shard.
+// The same in nested shards, with as many chunks per inner shard.
 Hostile large_inner_index(Generator& make) {
   const std::uint64_t inner = make.size(24) + 1, outer = inner * (make.size(4) + 1);
   std::string codecs = sharded(inner, sharded(1, R"(["bytes"])"));
@@ -141,7 +141,7 @@ Hostile large_inner_index(Generator& make) {
   return {""};
 }
 
-// Chunks whose decoded size metadata choose.
+// Chunks whose decoded size the metadata choose.
 Hostile large_chunk(Generator& make) {
   const std::uint64_t chunk = make.size(61);
   make.put("zarr.json", v3_array(chunk, chunk, make.one_of(chains())));
@@ -251,7 +251,7 @@ Hostile zip_directory(Generator& make) {
     make.put("a.zip", archive);
     return {"zip", "", true};
   }
-  // The end records alone, behind a directory of nothing; the locator says where the first of them begins.
+  // Keeps only the end records, behind a huge empty directory; the locator holds the offset of the first record.
   constexpr std::size_t kEnds = 56 + 20 + 22, kLocatorWord = 56 + 8;
   archive.erase(0, archive.size() - kEnds);
   archive.replace(kLocatorWord, sizeof(directory), words({directory}));
@@ -284,7 +284,7 @@ constexpr Kind kKinds[] = {
     strings,          generated_references, template_references, inline_references, large_document, dense_document,
     deep_members,     many_members,         zip_directory,       index_file,        links};
 
-// "": as it should be.
+// Returns "" if all is as it should be.
 std::string try_array(const Array& array, const Hostile& hostile) {
   (void)array.stored_chunks();
   const ArrayInfo& info = array.info();
@@ -330,7 +330,7 @@ std::string try_store(const Context& context, const std::string& directory, cons
   return array.ok() ? try_array(*array, hostile) : std::string();
 }
 
-// In the child. Gives its exit status.
+// Runs in the child; returns its exit status.
 int run_all(std::uint64_t seed, unsigned count, const std::string& scratch) {
   ContextOptions options;
   options.threads = 2;
@@ -374,7 +374,7 @@ TEST(HostileStores, StayWithinTheBudgets) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // A sanitizer's shadow is larger than any limit.
+    // A sanitizer's shadow memory exceeds any limit.
     const rlimit limit{kAddressSpace, kAddressSpace};
     if (support::kAllocCounterWorks && ::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(3);
     ::_exit(run_all(kSeed, count, scratch.path()));

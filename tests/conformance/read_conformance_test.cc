@@ -1,5 +1,5 @@
-// Property: what arrives in the tensor is the same bytes whatever the engine, the device, the number of threads, the
-// store and the strides of the destination; and it is what NumPy's slicing of the written values gives.
+// Property: the tensor receives the same bytes whatever the engine, the device, the number of threads, the store and
+// the strides of the destination, and they equal NumPy's slicing of the written values.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -67,7 +67,7 @@ class Read : public ::testing::TestWithParam<Variant> {
     device = std::make_unique<Device>(std::move(*opened_device));
   }
 
-  // Makes `store` a store of the kind under test that holds this array at `path`.
+  // Makes `store` a store of the kind under test with this array at `path`.
   void write(const std::string& path, const RawArray& array, std::vector<std::uint32_t>* expected) {
     auto memory = store::open_store("memory://read_conformance").value();
     ASSERT_TRUE(testing::write_raw_array(*memory, path, array, expected).ok());
@@ -80,7 +80,7 @@ class Read : public ::testing::TestWithParam<Variant> {
     store = std::make_unique<Store>(std::move(*opened));
   }
 
-  // Reads `selection` into a tensor whose rows are `padding` elements apart and compares with NumPy's meaning of it.
+  // Reads `selection` into a tensor whose rows are `padding` elements apart and compares it with NumPy's result.
   void check(const std::string& path, const RawArray& array, const Selection& selection,
              const std::vector<std::uint32_t>& expected, std::uint64_t padding = 0) {
     auto opened = Array::open(*store, path);
@@ -131,9 +131,9 @@ class Read : public ::testing::TestWithParam<Variant> {
 
 TEST_P(Read, RandomArraysAndSelections) {
   std::mt19937_64 random(11);
-  // Read-only stores have one number of threads instead of two.
+  // Read-only stores run with one number of threads instead of two.
   const int all_rounds = GetParam().store == "file" || GetParam().store == "memory" ? 24 : 12;
-  // What races, does so whatever the shapes; and AddressSanitizer sees the same code in each.
+  // Data races do not depend on the shapes, and AddressSanitizer sees the same code for each.
   const int rounds = support::kThreadSanitizer || support::kAddressSanitizer ? all_rounds / 6 : all_rounds;
   for (int round = 0; round < rounds; ++round) {
     RawArray array;
@@ -175,7 +175,7 @@ TEST_P(Read, RandomArraysAndSelections) {
 
 INSTANTIATE_TEST_SUITE_P(All, Read, ::testing::ValuesIn(variants()), variant_name);
 
-// tmpfs has no O_DIRECT before Linux 6.6, and never a disk beneath it.
+// tmpfs has no O_DIRECT before Linux 6.6, and never has a block device.
 TEST(ReadFromTmpfs, EveryEngineReads) {
   support::TempDir directory("/dev/shm");
   if (!directory.ok()) GTEST_SKIP() << "/dev/shm is not writable";
@@ -193,7 +193,7 @@ TEST(ReadFromTmpfs, EveryEngineReads) {
     auto device = Device::open("host").value();
     std::vector<std::uint32_t> got(about.elements());
     const Status status = array.read({}, {got, {50, 70}}, device);
-    if (status.code() == Code::kUnsupported) continue;  // seccomp, old kernel: the engine tests count that
+    if (status.code() == Code::kUnsupported) continue;  // seccomp or an old kernel: the engine tests count such skips
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(got, expected);
   }

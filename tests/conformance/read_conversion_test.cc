@@ -1,5 +1,5 @@
-// Arrays read with a conversion: what CF and NumPy would make of the stored numbers, on every device, whatever the
-// format's version, byte order, order of axes and missing chunks; and what cannot be converted is refused by name.
+// Reads with a conversion deliver what CF and NumPy would compute from the stored numbers, on every device, whatever
+// the format version, byte order, axis order and missing chunks. A conversion that is impossible is refused by name.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -92,7 +92,7 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
     return std::move(array).value();
   }
 
-  // All of it into a tensor of Ts, C order or transposed.
+  // Reads all of it into a tensor of Ts, in C order or transposed.
   template <class T>
   std::vector<T> read(const Array& array, const ReadOptions& options, bool transposed = false) {
     auto buffer = Buffer::allocate(*device_, kRows * kColumns * sizeof(T));
@@ -115,7 +115,7 @@ class ReadConversion : public ::testing::TestWithParam<std::string> {
   }
   static bool missing(std::uint64_t r, std::uint64_t c) { return r / kChunkRows == 1 && c / kChunkColumns == 1; }
 
-  // As the bits of T.
+  // Compares bit patterns of T.
   template <class T, class Want>
   void expect(const std::vector<T>& got, const std::string& what, Want want) {
     for (std::uint64_t r = 0; r < kRows; ++r) {
@@ -155,7 +155,7 @@ TEST_P(ReadConversion, PackedIntegersBecomeFloats) {
       expect(read<float>(array, options, transposed), layout.name() + " NaN", [&](auto r, auto c) {
         return missing(r, c) || r == c ? std::numeric_limits<float>::quiet_NaN() : decoded(stored(r, c));
       });
-      // Without scale, wider and narrower.
+      // Without a scale, to wider and narrower types.
       options = {};
       options.dtype = "float64";
       expect(read<double>(array, options, transposed), layout.name() + " float64",
@@ -164,7 +164,7 @@ TEST_P(ReadConversion, PackedIntegersBecomeFloats) {
       expect(read<std::int8_t>(array, options, transposed), layout.name() + " int8", [&](auto r, auto c) {
         return static_cast<std::int8_t>(std::clamp<int>(missing(r, c) ? -32767 : stored(r, c), -128, 127));
       });
-      options.dtype = "int16";  // as it is stored
+      options.dtype = "int16";  // the stored type
       expect(read<std::int16_t>(array, options, transposed), layout.name() + " int16",
              [&](auto r, auto c) { return missing(r, c) ? std::int16_t{-32767} : stored(r, c); });
     }
@@ -191,14 +191,14 @@ TEST_P(ReadConversion, FloatsAreRoundedToNearest) {
     options.dtype = "float16";
     const std::vector<std::uint16_t> half = read<std::uint16_t>(array, options);
     EXPECT_EQ(half[kColumns], 0x3555);
-    EXPECT_EQ(half[9], 0xfc00);  // -90,000 is beyond the format
+    EXPECT_EQ(half[9], 0xfc00);  // -90,000 exceeds the format's range
     EXPECT_EQ(half[3 * kColumns + 4], 0x7e00);
-    // NaN for a fill value that is NaN: the bytes as they are.
+    // NaN for a fill value that is NaN already: the bytes are copied as they are.
     options = {};
     options.fill_as_nan = true;
     expect(read<double>(array, options), layout.name() + " as stored",
            [&](auto r, auto c) { return missing(r, c) ? std::numeric_limits<double>::quiet_NaN() : stored(r, c); });
-    // To integers of another size, towards zero.
+    // Integers of another size; conversion rounds towards zero.
     options = {};
     options.dtype = "int32";
     expect(read<std::int32_t>(array, options), layout.name() + " int32",
@@ -217,7 +217,7 @@ TEST_P(ReadConversion, AnArrayWithoutAFillValueHasNoElementThatMeansMissing) {
   });
 }
 
-// CF's _FillValue is often another than the array's fill value.
+// CF's _FillValue often differs from the array's fill value.
 TEST_P(ReadConversion, AValueOfItsOwnMeansMissing) {
   const Array array = write<std::int16_t>(
       {}, "i2", "0", [](auto r, auto c) { return static_cast<std::int16_t>(c == 3 ? -999 : r * 16 + c); });
@@ -231,14 +231,14 @@ TEST_P(ReadConversion, AValueOfItsOwnMeansMissing) {
     if (missing(r, c)) return 0.0f;
     return c == 3 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(r * 16 + c);
   });
-  // The same value as the array's: what is not stored is missing, too.
+  // If it is the array's fill value, elements that are not stored are missing too.
   const std::int16_t zero = 0;
   options.missing.assign(reinterpret_cast<const std::byte*>(&zero), reinterpret_cast<const std::byte*>(&zero) + 2);
   expect(read<float>(array, options), "0", [&](auto r, auto c) {
     if (missing(r, c) || (r == 0 && c == 0)) return std::numeric_limits<float>::quiet_NaN();
     return c == 3 ? -999.0f : static_cast<float>(r * 16 + c);
   });
-  // Without a fill value in the metadata there is still one that the caller names.
+  // Without a fill value in the metadata, the caller can still name one.
   const Array bare =
       write<std::int16_t>({}, "i2", "null", [](auto, auto c) { return static_cast<std::int16_t>(c == 3 ? 5 : 6); });
   const std::int16_t five = 5;

@@ -1,6 +1,6 @@
-// Property: whatever is selected - slices, lists, masks, points, blocks - of whatever array - plain, sharded, shards in
-// shards, axes transposed before each of them - the tensor holds what the same indexing of the written values gives,
-// and each chunk is read and decoded once.
+// Property: for any selection (slices, lists, masks, points, blocks) of any array (plain, sharded, nested shards, axes
+// transposed before each level), the tensor holds what the same indexing of the written values gives, and each chunk is
+// read and decoded once.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -39,7 +39,7 @@ class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, co
   }
   void TearDown() override { device::staged_decode_model().any_codec = false; }
 
-  // Every other read has its chunks whole.
+  // Every other read verifies whole chunks.
   ReadOptions next_options() {
     ReadOptions options;
     options.verify = ++reads % 2 == 0 ? Verify::kWhole : Verify::kAsRead;
@@ -48,7 +48,7 @@ class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, co
   static void check_stored(const Stats& stats, const Model& model, const ReadOptions& options, std::uint64_t chunks) {
     if (model.checked || options.verify == Verify::kWhole) {
       EXPECT_EQ(stats.stored_bytes, chunks * model.chunk_bytes);
-    } else {  // of chunks that are not encoded from the first element to the last
+    } else {  // chunks may be read in part
       EXPECT_LE(stats.stored_bytes, chunks * model.chunk_bytes);
       EXPECT_GE(stats.stored_bytes, chunks * 4);
     }
@@ -104,7 +104,7 @@ class SelectionRead : public ::testing::TestWithParam<std::tuple<const char*, co
     last = stats;
   }
 
-  // Read together into one buffer, one behind the other: each part as it would be alone, each chunk once.
+  // Reads all selections together into one buffer. Each part must equal its own read, and each chunk is read once.
   void check_together(const Array& array, const Model& model, const std::vector<Selection>& selections,
                       const std::vector<Meaning>& meanings) {
     std::vector<ReadPart> parts(selections.size());
@@ -169,7 +169,7 @@ Model any_model(std::mt19937_64& random) {
   model.seed = static_cast<std::uint32_t>(random());
   Shape extent(rank);
   for (auto& e : extent) e = 1 + random() % (rank > 2 ? 2 : 5);
-  // From the lowest level up: each divides the one around it.
+  // From the lowest level up: each shape divides the one around it.
   std::vector<Shape> shapes = {extent};
   for (std::size_t level = 0; level < depth; ++level) {
     for (auto& e : extent) e *= 1 + random() % (rank > 2 ? 2 : 3);
@@ -259,7 +259,7 @@ void any_selection(const Model& model, std::mt19937_64& random, Selection& selec
         break;
       }
       default: {
-        // Runs up and down, repeats, single ones.
+        // Ascending and descending runs, repeats, and single indexes.
         std::vector<std::int64_t> indices;
         for (std::uint64_t left = extent == 0 ? 0 : random() % 6; left > 0; --left) {
           std::int64_t index = static_cast<std::int64_t>(random() % extent);
@@ -273,7 +273,7 @@ void any_selection(const Model& model, std::mt19937_64& random, Selection& selec
         item = index_list(std::move(indices));
       }
     }
-    if (item.kind == SelectionItem::Kind::kSlice && !item.start) {  // of an empty dimension, all
+    if (item.kind == SelectionItem::Kind::kSlice && !item.start) {  // an empty dimension: everything
       item = SelectionItem();
     }
     selection.push_back(std::move(item));
@@ -321,7 +321,7 @@ TEST_P(SelectionRead, AnySelectionsTogether) {
   }
 }
 
-// A shard that is replaced while the array is open: seen where that was asked for.
+// A shard that is replaced while the array is open is noticed by arrays opened with `revalidate`.
 TEST_P(SelectionRead, ReplacedShardsAreSeenByThoseWhoLook) {
   Model model = nested();
   ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
@@ -380,7 +380,7 @@ Model nested() {
   return model;
 }
 
-// One chunk of 256: at each level the index, then what it leads to.
+// Reads one of 256 chunks: the index of each level, then what it refers to.
 TEST_P(SelectionRead, OneChunkOfNestedShardsReadsOneChunk) {
   Model model = nested();
   ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
@@ -391,7 +391,7 @@ TEST_P(SelectionRead, OneChunkOfNestedShardsReadsOneChunk) {
   check(array, model, parse_selection("33, 17").value(), {false, {{33}, {17}}, {true, true}});
   EXPECT_EQ(last.chunks, 1u);
   EXPECT_EQ(last.requests, 3u);
-  // The indexes have 4 x 2 and 2 x 8 entries; all three end in a checksum.
+  // The indexes have 4 x 2 and 2 x 8 entries. Both indexes and the chunk end in a checksum.
   EXPECT_EQ(last.stored_bytes, 4u * 8 * 4 + 4);
   EXPECT_EQ(last.read_bytes, last.stored_bytes + (8u * 16 + 4) + (16u * 16 + 4));
 }
@@ -432,11 +432,11 @@ TEST_P(SelectionRead, MaskOfAllDimensionsIsPoints) {
   check(array, model, mask_points(where, array.info().shape).value(), meaning);
 }
 
-// An index inside a shard that is damaged fails what lies behind it, by name, and nothing else.
+// A damaged index inside a shard fails the chunks below it, by name, and nothing else.
 TEST_P(SelectionRead, DamagedInnerIndexIsOneFailure) {
   Model model = nested();
   ASSERT_TRUE(model.write(*Access::impl(*store), "good").ok());
-  // The first inner shard's index is at its start; it lies last, right in front of the outer index.
+  // The first inner shard's index is at its start. That shard is stored last, right before the outer index.
   std::vector<std::size_t> axes = {0, 1};
   Bytes object = Model(model).encode(0, model.chunk, axes, {0, 0});
   std::uint64_t first = 0;

@@ -1,5 +1,5 @@
-// Every store gives what it was filled with, says "not found" only of what is not there, and opens nothing for a
-// hostile key; those that can be written keep what was put.
+// Every store returns what it was filled with, reports "not found" only for missing objects, and opens nothing for a
+// hostile key. Writable stores keep what is put.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using testing::StoreUnderTest;
 
 class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
  protected:
-  // Makes store_ anew.
+  // Replaces store_ by a store filled with these objects.
   void fill(const Objects& objects) {
     store_.reset();
     directory_ = std::make_unique<support::TempDir>();
@@ -49,7 +49,7 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
     }
     return bytes;
   }
-  // Opens an object and learns what there is to know of it.
+  // Opens an object and measures it.
   Status open(std::string_view key, ByteSource& object) {
     HEADRACE_TRY(store_->open(key, object));
     if (!object.offers(Offer::kRanges)) return {};
@@ -109,7 +109,7 @@ TEST_P(StoreConformance, ReadsRanges) {
   EXPECT_EQ(object.read(~std::uint64_t{0}, two).code(), Code::kShort);
 }
 
-// A path and a direct descriptor lead to the file that is open.
+// Reopening by path and opening with O_DIRECT give the same file that is open.
 TEST_P(StoreConformance, WhatAFileOffersIsOfThatFile) {
   fill({{"a/x", pattern(10'000, 1)}, {"y", pattern(20'000, 2)}});
   FileOffers* const files = store_->files();
@@ -274,7 +274,7 @@ TEST_P(StoreConformance, RefusesHostileKeys) {
   ASSERT_GE(keys.size(), 60u);
   Objects objects;
   if (!GetParam().writable) {
-    // The store is a file that a stranger wrote: it may have objects of these very names.
+    // The store is a file written by an untrusted party: it may contain objects of these very names.
     for (const std::string& key : keys) {
       if (!key.empty()) objects[key] = pattern(10);
     }
@@ -300,7 +300,7 @@ TEST_P(StoreConformance, RefusesHostileKeys) {
 }
 
 TEST_P(StoreConformance, OddButValidKeysAreJustNames) {
-  // Nothing is decoded, expanded or normalised on the way.
+  // The store neither decodes, expands nor normalises keys.
   Objects objects;
   for (const std::string key : {"%2e%2e",
                                 "%2e/x%2fy",

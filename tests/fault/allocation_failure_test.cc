@@ -1,8 +1,8 @@
-// Property: whichever request for memory is refused, on any thread, a call ends with the right result or a typed error;
-// nothing crashes, hangs or is lost, and the same objects work afterwards.
+// Property: whichever allocation fails, on any thread, the call ends with the right result or a typed error. Nothing
+// crashes, hangs or leaks, and the same objects work afterwards.
 //
-// Metadata documents are parsed outside the refusals: nlohmann-json's destructor asks for memory, and ends the process
-// where it gets none (docs/reference/reliability.md).
+// Metadata documents are parsed without injected failures, because nlohmann-json's destructor allocates and terminates
+// the process if it cannot (docs/reference/reliability.md).
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
@@ -37,8 +37,8 @@ using testing::Layout;
 
 constexpr std::uint64_t kGiveUp = 20'000;  // more allocations than any scenario makes
 
-// Runs `scenario` with the first, second, ... allocation refused until one run meets no refusal. It may not use the
-// test framework, which allocates as well; it says whether the outcome was allowed, and why not.
+// Runs `scenario` with the first, second, ... allocation failing, until a run meets no failure. The scenario must not
+// use the test framework, which allocates too. It reports whether the outcome was allowed, and why not.
 struct Outcome {
   bool succeeded = false;
   const char* wrong = nullptr;
@@ -46,7 +46,7 @@ struct Outcome {
 
 void refuse_each(const std::function<Outcome()>& scenario, AllocFailure how) {
   if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
-  support::wait_until_unchanged();  // chunk files that will be kept open are open before anything is counted
+  support::wait_until_unchanged();  // opens chunk files that stay open before descriptors are counted
   for (int warm = 0; warm < 2; ++warm) {
     const Outcome clean = scenario();
     ASSERT_TRUE(clean.succeeded && clean.wrong == nullptr)
@@ -72,7 +72,7 @@ void refuse_each(const std::function<Outcome()>& scenario, AllocFailure how) {
   EXPECT_LE(support::descriptors_left(descriptors), descriptors);
   ::testing::Test::RecordProperty("allocations", static_cast<int>(n));
 
-  // Live memory does not creep: many more failing runs leave as many blocks as a few.
+  // Live memory does not grow: many failing runs leave as many blocks as a few.
   const auto rounds = [&](int count) {
     for (int i = 0; i < count; ++i) {
       for (std::uint64_t at = 0; at < n; at += 1 + n / 37) {
@@ -86,8 +86,8 @@ void refuse_each(const std::function<Outcome()>& scenario, AllocFailure how) {
   rounds(1);
   const std::int64_t before = support::live_blocks();
   rounds(8);
-  // 300 failed runs. What the last reads left in the pool, for a worker to drop, is not lost: on a busy machine that
-  // worker may not have had its turn yet.
+  // After 300 failed runs. Blocks that the last reads left for a pool worker to free are not leaks: on a busy machine
+  // that worker may not have run yet.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (support::live_blocks() - before > 150 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -126,7 +126,7 @@ TEST_P(AllocationFailure, MakingAContext) {
       GetParam());
 }
 
-// A queue is made, reads three ranges and writes them to another file.
+// Makes a queue, reads three ranges and writes them to another file.
 TEST_P(AllocationFailure, MovingFiles) {
   constexpr std::size_t kBytes = 300'000;
   support::TempDir directory;
@@ -181,7 +181,7 @@ struct ReadScenario {
     EXPECT_TRUE(testing::write_flat_array(*Access::impl(*store), "", array).ok());
     tensor = {got, {array.elements()}};
   }
-  // Opens the array anew, so that shard indexes are read as well. host-staged takes ordinary memory too.
+  // Reopens the array, so that shard indexes are read as well. host-staged allocates ordinary memory too.
   Outcome read() {
     std::fill(got.begin(), got.end(), 0u);
     std::optional<Array> opened;
@@ -211,7 +211,7 @@ struct ReadScenario {
   std::unique_ptr<Device> device;
 };
 
-// The device decodes, and hands back one chunk of three.
+// The device decodes, and leaves every third chunk to the CPU.
 TEST_P(AllocationFailure, ReadingWhatTheDeviceDecodes) {
   device::staged_decode_model().any_codec = true;
   device::staged_decode_model().host_only_every = 3;
@@ -245,7 +245,7 @@ TEST_P(AllocationFailure, ReadingAShardedArray) {
   }
 }
 
-// A user's store that answers at once and needs no memory for it.
+// A user-supplied store that answers at once without allocating.
 struct BareByteStore final : ByteStore {
   std::string url() const override { return "toy://bare"; }
   Status start(std::span<RangeRead* const> reads) override {
@@ -266,7 +266,7 @@ struct BareByteStore final : ByteStore {
   testing::Objects objects;
 };
 
-// Indexes of shards in shards are asked for ahead of the plan.
+// Indexes of nested shards are requested before the plan is made.
 TEST_P(AllocationFailure, ReadingShardsInShardsOfAUsersStore) {
   const testing::NestedArray content{.shards = 5, .counts = {4, 3, 2}, .missing_every = 5};
   auto bare = std::make_shared<BareByteStore>();
@@ -295,7 +295,7 @@ TEST_P(AllocationFailure, ReadingShardsInShardsOfAUsersStore) {
           opened.reset();
         }
         if (!status.ok()) {
-          // A second look for which there is no memory tells nothing.
+          // If there is no memory to look again, the read cannot find out whether the object changed.
           const bool fits = typed(status) || status.code() == Code::kAgainExhausted;
           return {false, fits ? nullptr : "the read's error is of no fitting type"};
         }
@@ -304,7 +304,7 @@ TEST_P(AllocationFailure, ReadingShardsInShardsOfAUsersStore) {
       GetParam());
 }
 
-// Archives and references: opening one reads its directory; what is packed is unpacked by the worker.
+// Opening an archive or a reference file reads its directory; a worker unpacks packed objects.
 TEST_P(AllocationFailure, OpeningAndReadingArchivesAndReferences) {
   for (const testing::StoreUnderTest& kind : testing::stores_under_test()) {
     if (kind.writable) continue;
@@ -315,7 +315,7 @@ TEST_P(AllocationFailure, OpeningAndReadingArchivesAndReferences) {
       support::TempDir directory;
       const std::string url = kind.fill(directory.path(), testing::objects_of(*Access::impl(*scenario.store)));
       ASSERT_NE(url, "");
-      // The references are a JSON document.
+      // References are a JSON document, whose parser must not meet failures.
       const bool document = std::string_view(kind.name) == "reference";
       if (!document) {
         refuse_each(
@@ -350,7 +350,7 @@ TEST_P(AllocationFailure, CollectingTheErrorsOfABadChunk) {
           return {false, typed(completion.status()) ? nullptr : "read_async's error is of no fitting type"};
         const Status status = completion->wait();
         if (!status.ok()) return {false, typed(status) ? nullptr : "the read's error is of no fitting type"};
-        // The chunk may also have failed for want of memory; then its error says so.
+        // The damaged chunk may also have failed for lack of memory; its error then says so.
         bool bad_listed = false, complete = true;
         for (const ChunkError& error : completion->errors()) {
           if (error.key == bad_key)
@@ -368,7 +368,7 @@ TEST_P(AllocationFailure, CollectingTheErrorsOfABadChunk) {
       GetParam());
 }
 
-// Strings: nothing tells how large they are before they are decoded.
+// Strings: their size is unknown until they are decoded.
 TEST_P(AllocationFailure, ReadingStrings) {
   support::TempDir directory;
   const base::Json codecs = base::Json::array(

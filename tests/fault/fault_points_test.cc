@@ -1,5 +1,5 @@
-// Every fault point that is declared anywhere is hit by a scenario that makes it fail in every way: those of the
-// engines and of folders in io_fault_test, the others here.
+// Every fault point declared anywhere is hit by a scenario that makes it fail in every way. io_fault_test covers those
+// of engines and folders, this test the others.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -46,14 +46,14 @@ using support::pattern;
 
 std::atomic<bool> lingers{false};
 
-// Registered before any object with a destructor exists, and so called when they are gone.
+// Registered before any object with a destructor exists, so it runs after all of them are destroyed.
 __attribute__((constructor(101))) void linger_at_the_end() {
   std::atexit([] {
     if (lingers) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
 }
 
-// Of the stores in the table that declare some, but for the file store, which io_fault_test knows.
+// Prefixes of the stores in the table that declare fault points, except the file store, which io_fault_test covers.
 std::set<std::string> points_of_stores() {
   std::set<std::string> out;
   for (const store::StoreRow& row : store::stores()) {
@@ -89,7 +89,7 @@ rlimit files_limit() {
   return limit;
 }
 
-// Whether one more file may be opened where the soft limit is used up and the hard one is larger.
+// Whether one more file may be opened when the soft limit is used up but the hard limit is larger.
 bool room_beyond_soft_limit() {
   const rlimit before = files_limit();
   const rlimit small{std::min<rlim_t>(before.rlim_max / 2, 256), before.rlim_max};
@@ -102,8 +102,7 @@ bool room_beyond_soft_limit() {
   return room;
 }
 
-// What the layers above build on: files, mappings, memory and threads. Each call has right bytes or an error.
-// As the daemon threads of a Python program do.
+// Threads that outlive main(), like the daemon threads of a Python program.
 TEST(FaultPoints, ThreadsHitThemWhileTheProcessEnds) {
   for (int round = 0; round < 5; ++round) {
     std::fflush(nullptr);
@@ -123,6 +122,7 @@ TEST(FaultPoints, ThreadsHitThemWhileTheProcessEnds) {
   }
 }
 
+// The calls that the upper layers build on: files, mappings, memory and threads. Each yields right bytes or an error.
 TEST(FaultPoints, CallsOfTheSystem) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;
@@ -185,7 +185,7 @@ TEST(FaultPoints, CallsOfTheSystem) {
   });
 }
 
-// A container's rules may forbid it.
+// A container's seccomp rules may forbid setrlimit().
 TEST(FaultPoints, AReadGoesOnWhereTheLimitOfOpenFilesCannotBeRaised) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
@@ -211,7 +211,7 @@ TEST(FaultPoints, AReadGoesOnWhereTheLimitOfOpenFilesCannotBeRaised) {
                   for (const auto& count : base::fault_counts()) {
                     if (count.point == "base.setrlimit" && count.fired > 0) return files_limit().rlim_cur == 64 ? 0 : 3;
                   }
-                  return 4;  // nobody has tried
+                  return 4;  // setrlimit() was never called
                 },
                 60),
             0);
@@ -222,7 +222,7 @@ TEST(FaultPoints, StoresThatAreOneFileOrMany) {
   support::TempDir dir;
   testing::Objects objects;
   for (const char* key : {"a", "b", "c", "d"}) objects[key] = pattern(3'000);
-  // Each in a folder of its own. The file store has its scenario in io_fault_test.
+  // Each store has a folder of its own. The file store's scenario is in io_fault_test.
   std::vector<std::string> urls;
   for (const testing::StoreUnderTest& row : testing::stores_under_test()) {
     const std::string_view name = row.name;
@@ -267,7 +267,7 @@ TEST(FaultPoints, ConnectionsToAServer) {
   });
 }
 
-// The stand-in for a GPU: what a read asks of it, and what cuFile's streams do.
+// The device that stands in for a GPU: the calls that a read makes, and those of cuFile's streams.
 TEST(FaultPoints, TheDeviceWithoutAGpu) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;
@@ -292,7 +292,7 @@ TEST(FaultPoints, TheDeviceWithoutAGpu) {
     if (status.ok()) status = device.move_late({&piece, 1}, native);
     if (status.ok()) status = device.assemble({}, device::ElementOp{}, nullptr, *stream);
     if (status.ok()) status = device.record(*event, *stream);
-    stream.reset();  // ends what is queued
+    stream.reset();  // completes the queued work
     std::memcpy(&moved, memory, sizeof moved);
     if (status.ok()) status = device.synchronize(*event);
     if (status.ok()) status = device.register_mapping(memory, 8192);

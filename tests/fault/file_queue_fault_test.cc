@@ -1,4 +1,5 @@
-// FileQueue: what the system refuses is an error with a name, or another way; never wrong bytes, never a hang.
+// FileQueue: when the system refuses an operation, the queue takes another path or returns an error that names it. It
+// never returns wrong bytes and never hangs.
 #include <gtest/gtest.h>
 #include <headrace/file.h>
 #include <sys/resource.h>
@@ -98,13 +99,13 @@ TEST_F(FileQueueFault, AReadErrorNamesFileAndRangeAndTheNextReadIsRight) {
   }
 }
 
-// Some file systems open a file with O_DIRECT and give EINVAL for each read or write by it.
+// Some file systems allow opening a file with O_DIRECT but fail each read or write of it with EINVAL.
 TEST_F(FileQueueFault, WhatCannotBeTransferredPastThePageCacheGoesThroughIt) {
   for (const bool write : {false, true}) {
     const File file = *File::open(dir_ / "data", {.write = write});
     auto queue = make(Path::kDirect);
     ASSERT_TRUE(queue.ok());
-    ASSERT_TRUE(run(*queue, file).status.ok());  // what is written is what was read
+    ASSERT_TRUE(run(*queue, file).status.ok());  // the bytes to write are those read
     if (queue->stats().engine != "io_uring") GTEST_SKIP() << "io_uring is not to be had";
     arm("io_uring.result", EINVAL);
     const FileCompletion done = run(*queue, file, write);
@@ -213,11 +214,11 @@ TEST_F(FileQueueFault, AFileCutShortWhileItIsMappedGivesNoWrongBytes) {
   for (int i = 0; i < 50; ++i) {
     const FileRange range{0, memory_->data(), kBytes};
     ASSERT_TRUE(queue->read(file, {&range, 1}, 1).ok());
-    queue->flush();  // under way
+    queue->flush();  // starts it
     std::filesystem::resize_file(dir_ / "data", kBytes / 2);
     FileCompletion done;
     ASSERT_EQ(queue->wait({&done, 1}, 1, std::chrono::seconds(60)), 1u);
-    // Either it was read before the cut, or the cut was seen.
+    // Either the read was faster, or it noticed the truncation.
     if (done.status.ok()) {
       EXPECT_TRUE(holds());
     } else {
@@ -230,7 +231,7 @@ TEST_F(FileQueueFault, AFileCutShortWhileItIsMappedGivesNoWrongBytes) {
 }
 
 TEST_F(FileQueueFault, WithLittleLockedMemoryAsAnOrdinaryUser) {
-  // In a child: limits and users are the process's.
+  // In a child process: limits and user ids apply to the whole process.
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit limit{64 << 10, 64 << 10};

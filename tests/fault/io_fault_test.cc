@@ -1,5 +1,5 @@
-// Every fault point of the engines and of the file store, made to fail in every way: what comes out is the right bytes
-// or an error that says where, never wrong bytes, a hang or a lost descriptor. A point that no run meets is a failure.
+// Every fault point of the engines and of the file store fails in every way. The result is the right bytes or an error
+// that names the place; there are no wrong bytes, hangs or leaked descriptors. A point that no run hits is a failure.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -41,7 +41,7 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
       auto engine = GetParam().make({.depth = 8, .threads = 2, .one_thread = one_thread});
       if (engine.ok()) {
         const std::span<std::byte> buffers[] = {buffer};
-        const bool late = one_thread && (*engine)->info().registers_late;  // with requests in flight
+        const bool late = one_thread && (*engine)->info().registers_late;  // while requests are in flight
         if (!late) {
           EXPECT_TRUE((*engine)->register_buffers(buffers).ok());
         }
@@ -116,12 +116,12 @@ INSTANTIATE_TEST_SUITE_P(Engine, EngineFaults, ::testing::ValuesIn(io::engines()
 TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const auto old_bytes = pattern(10'000, 1), new_bytes = pattern(12'000, 2);
-  support::TempDir settled;  // files that may be kept open
+  support::TempDir settled;  // files old enough to be kept open
   ASSERT_TRUE(support::write_file(settled / "chunk", old_bytes));
   support::wait_until_unchanged();
   support::fail_everywhere({"store_file.", "store.openat"}, [&](bool faulty) {
     for (const bool kernel : {true, false}) {
-      // The scenario is set up and judged without faults: only what is between is hit by them.
+      // Set-up and verification run without faults; only the calls in between meet them.
       support::TempDir dir;
       ASSERT_EQ(::mkdir((dir / "a").c_str(), 0755), 0);
       ASSERT_TRUE(support::write_file(dir / "a/old", old_bytes));

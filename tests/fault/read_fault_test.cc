@@ -1,6 +1,6 @@
-// Every hit of every fault point that a read passes, made to fail, and some of them for ever: the tensor is right or
-// the call says what failed, no descriptor is lost, and the next read is right. A hit fails in a fifth of all ways, and
-// in the next variant in another fifth; under AddressSanitizer, which makes a read many times slower, in a thirteenth.
+// Every hit of every fault point during a read fails, some for ever: either the tensor is right or the call says what
+// failed, no descriptor leaks, and the next read is right. A hit fails in a fifth of all ways, in the next variant in
+// another fifth. AddressSanitizer, which makes reads many times slower, takes a thirteenth.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -28,9 +28,9 @@ struct Variant {
   const char* device;
   const char* engine;
   Layout layout;
-  bool device_decodes = false;  // and hands every third chunk back
+  bool device_decodes = false;  // the device leaves every third chunk to the CPU
   const char* store = "file";
-  std::uint64_t number = 0;  // among all variants
+  std::uint64_t number = 0;  // index among all variants
 };
 
 constexpr std::uint64_t kShare = support::kAddressSanitizer ? 13 : 5, kForeverShare = 2 * kShare + 1;
@@ -45,7 +45,7 @@ class ReadFaults : public ::testing::TestWithParam<Variant> {
     device::staged_decode_model().any_codec = false;
     device::staged_decode_model().host_only_every = 0;
   }
-  // Everything anew, so that making it is hit as well.
+  // Makes all objects again, so that their construction meets faults too.
   Status read_all(const std::string& path, const FlatArray& array, std::vector<std::uint32_t>& got) {
     ContextOptions options;
     options.threads = 1;
@@ -73,7 +73,7 @@ class ReadFaults : public ::testing::TestWithParam<Variant> {
 TEST_P(ReadFaults, RightElementsOrAnError) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir directory;
-  // An engine takes long to make and tear down: fewer chunks, and so hits, for those that are named.
+  // Engines are expensive to make and destroy, so variants that name one use fewer chunks and have fewer hits.
   const std::string_view engine = GetParam().engine;
   const std::uint64_t chunks = engine == "auto" ? 12 : engine == "aio" ? 2 : 4;
   const FlatArray array{
@@ -96,14 +96,14 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
     const Status status = read_all(url, array, got);
     return status.ok() && got == expected ? std::string() : "a read without faults fails: " + status.to_string();
   };
-  ASSERT_EQ(right(), "");              // opens what stays open
+  ASSERT_EQ(right(), "");              // opens the files that stay open
   base::arm_fault({.point = "none"});  // resets the counts
   ASSERT_EQ(right(), "");
   std::uint64_t hits = 0;
   for (const auto& count : base::fault_counts()) hits += count.hits;
   base::disarm_faults();
   ASSERT_GT(hits,
-            3u);  // a store that is asked for ranges passes few, and fewer the more of them are asked for together
+            3u);  // a store of ranges has few fault points, and passes fewer the more ranges it is asked for together
 
   const std::size_t descriptors = support::open_descriptors();
   int failed = 0, survived = 0;
@@ -136,10 +136,10 @@ TEST_P(ReadFaults, RightElementsOrAnError) {
   RecordProperty("survived", survived);
 }
 
-// What a file system makes of reads past the page cache, for chunks and shards.
+// How a read copes with a file system's treatment of O_DIRECT, for chunks and shards.
 class DirectReads : public ::testing::TestWithParam<std::pair<Layout, const char*>> {
  protected:
-  // Reads all of an array in chunks of a few pages with an engine asked for by name, which reads directly where it may.
+  // Reads a whole array in chunks of a few pages, with an engine given by name, which uses O_DIRECT where it can.
   void read(const base::FaultPlan& plan, Stats& stats) {
     if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
     support::TempDir directory;
@@ -197,7 +197,7 @@ std::vector<Variant> variants() {
     std::vector<const char*> engines = {"auto"};
     for (const io::EngineRow& row : io::engines()) engines.push_back(row.name);
     for (const char* const engine : engines) {
-      if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;  // as io_uring to a device
+      if (std::string_view(device) != "host" && std::string_view(engine) == "aio") continue;  // same as io_uring here
       out.push_back({device, engine, Layout::kZstd});
       out.push_back({device, engine, Layout::kShardedRaw});
       if (std::string_view(device) == "host" || std::string_view(engine) == "io_uring") continue;

@@ -1,4 +1,4 @@
-// Where a sandbox forbids an engine's system calls, the next one is taken and the reason is told.
+// If a sandbox forbids an engine's system calls, the next engine is used and the reason is reported.
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -20,7 +20,7 @@
 namespace headrace {
 namespace {
 
-// Makes `number` and `other` answer `error` in this process from now on.
+// Makes the system calls `number` and `other` fail with `error` in this process from here on.
 bool forbid(unsigned number, unsigned other, unsigned error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -33,7 +33,7 @@ bool forbid(unsigned number, unsigned other, unsigned error) {
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// Runs `body` in a child; its result is "" or what is wrong.
+// Runs `body` in a child process; returns "" or what went wrong.
 std::string in_child(const std::function<std::string()>& body) {
   int pipe_fds[2];
   if (::pipe(pipe_fds) != 0) return "no pipe";

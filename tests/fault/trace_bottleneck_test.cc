@@ -1,4 +1,4 @@
-// A stage made slow is the one that the trace of the read names as its bottleneck, whichever stage it is.
+// When one stage is slowed down, the trace of the read names it as the bottleneck, for every stage.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/trace.h>
@@ -34,19 +34,19 @@ TEST_P(TraceBottleneck, IsTheStageThatWasMadeSlow) {
   ContextOptions options;
   options.threads = slow.threads;
   options.engine = slow.engine;
-  options.wave_bytes = 4096;  // a chunk: as many waves as chunks
+  options.wave_bytes = 4096;  // one chunk: as many waves as chunks
   auto context = Context::create(options).value();
   auto store = Store::open(context, directory.path()).value();
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
   auto opened = Array::open(store).value();
   auto device = Device::open(slow.device).value();
-  // Every second element, so that no chunk is decoded in place.
+  // Takes every second element, so that no chunk is decoded in place.
   const Selection selection = parse_selection("::2").value();
   auto buffer = Buffer::allocate(device, array.elements() * 2).value();
   const TensorView tensor(buffer, opened.info().dtype, {array.elements() / 2});
   ReadOptions read_options;
   read_options.placement = slow.placement;
-  ASSERT_TRUE(opened.read(selection, tensor, device, read_options).ok());  // memory is taken, the engine starts
+  ASSERT_TRUE(opened.read(selection, tensor, device, read_options).ok());  // allocates memory and starts the engine
 
   base::arm_delay(slow.point, std::chrono::milliseconds(15));
   ASSERT_TRUE(trace::start().ok());
@@ -57,7 +57,7 @@ TEST_P(TraceBottleneck, IsTheStageThatWasMadeSlow) {
 
   const std::string sentence = trace.bottleneck().value();
   EXPECT_EQ(sentence.find("The bottleneck is " + std::string(trace::stage_name(slow.stage)) + ":"), 0u) << sentence;
-  // What happens on no worker, or on one alone, leaves workers without work: they say what they wait for.
+  // These stages run outside the workers or on only one, so idle workers record what they wait for.
   const std::string_view point = slow.point;
   if (point == "transfer.plan" || point == "transfer.engine_read" || point == "dev_host.copy") {
     std::uint64_t waited_ns = 0;
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Slow{"transfer.engine_read", "host", "threads", Layout::kZstd, trace::Stage::kRead},
                       Slow{"transfer.engine_read", "host-staged", "io_uring", Layout::kRaw, trace::Stage::kRead},
                       Slow{"transfer.decode", "host", "auto", Layout::kZstd, trace::Stage::kDecode},
-                      // By the CPU: a device that decodes passes no such point, and measured rates choose it at times.
+                      // On the CPU: a decoding device does not pass this point, and measured rates sometimes choose it.
                       Slow{"transfer.decode", "host-staged", "threads", Layout::kShardedZstd, trace::Stage::kDecode, 2,
                            Placement::kCpu},
                       Slow{"transfer.assemble", "host", "auto", Layout::kRaw, trace::Stage::kAssemble},

@@ -1,7 +1,7 @@
-// A disk that goes away under a mounted file system, and a mount that goes away under open files: every read gives the
-// right bytes or a clear error, a write that did not reach the disk is never said to have, and nothing hangs.
+// A disk that vanishes under a mounted file system, and a mount that vanishes under open files. Every read returns the
+// right bytes or a clear error, no write is reported as done unless it reached the disk, and nothing hangs.
 //
-// The disk is an image in memory, in a mount namespace of the test's own: cut to nothing, the loop device answers EIO.
+// The disk is an in-memory image in the test's own mount namespace. Truncated to nothing, its loop device returns EIO.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -33,12 +33,12 @@ constexpr std::size_t kBytes = std::size_t{6} << 20;
 
 class VanishedMount : public ::testing::Test {
  protected:
-  // A namespace belongs to threads: `body`, and every thread it starts, is in one where the disk is mounted.
+  // Mount namespaces belong to threads: `body`, and every thread it starts, runs in one where the disk is mounted.
   void with_disk(const std::function<void()>& body) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a disk";
     bool mounted = false;
     std::thread thread([&] {
-      // 20 MiB of memory for a disk of 64: one that can be filled until it fails.
+      // A 64 MiB disk with 20 MiB of memory, so that writes to it can be made to fail.
       mounted =
           ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
           ::mount("none", dir_.path().c_str(), "tmpfs", 0, "size=20m") == 0 &&
@@ -56,7 +56,7 @@ class VanishedMount : public ::testing::Test {
   bool run(const std::string& command) {
     return std::system(("cd '" + dir_.path() + "' && (" + command + ") >/dev/null 2>&1").c_str()) == 0;
   }
-  // From here on the disk has nothing, and the page cache nothing of the file.
+  // Empties the disk and drops the file from the page cache.
   void lose_disk(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     ASSERT_GE(fd, 0);
@@ -103,7 +103,7 @@ struct Rig {
     EXPECT_TRUE(memory->copy_to_host(0, got.data(), kBytes).ok());
     return got == pattern(kBytes);
   }
-  // Right or an error that claims nothing and says where.
+  // Either right, or an error that names the file and claims no bytes.
   void expect_right_or_refused(const FileCompletion& done, const std::string& key) {
     if (done.status.ok()) {
       EXPECT_EQ(done.bytes, kBytes);
@@ -141,7 +141,7 @@ TEST_P(VanishedDisk, IsAnErrorOnEveryPath) {
       for (int again = 0; again < 3; ++again) {
         const FileCompletion done = rigs[i].read(files[i]);
         rigs[i].expect_right_or_refused(done, data_);
-        // A mapping keeps its pages, and whoever reads through the page cache finds them.
+        // A mapping keeps its pages in the page cache, where buffered reads find them too.
         EXPECT_TRUE(ways.back().path == Path::kMapped || !done.status.ok());
       }
       const PathRange whole{data_.c_str(), rigs[i].memory->data(), std::size_t{1} << 20};
@@ -149,7 +149,7 @@ TEST_P(VanishedDisk, IsAnErrorOnEveryPath) {
       const FileCompletion done = rigs[i].take();
       EXPECT_TRUE(done.status.ok() || done.bytes == 0);
     }
-    // Disks that work are not affected.
+    // Files on other disks are not affected.
     EXPECT_TRUE(support::write_file(dir_ / "other", pattern(kBytes)));
     const File other = *File::open(dir_ / "other");
     for (Rig& rig : rigs) {
@@ -209,7 +209,7 @@ TEST_F(VanishedMount, AMountTakenAwayLeavesOpenFilesAsTheyAre) {
 
 TEST_F(VanishedMount, WhatTheDiskDidNotTakeIsNotSaidToBeWritten) {
   with_disk([&] {
-    // The disk's memory is used up by another file beside the image: new blocks fail, and say so late.
+    // Another file uses up the memory of the image: allocating blocks fails, and the error arrives late.
     (void)run("head -c 20M /dev/urandom > filler");
     for (const Path path : {Path::kDirect, Path::kBuffered}) {
       Rig rig("host-staged", path);

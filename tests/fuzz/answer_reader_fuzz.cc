@@ -1,6 +1,6 @@
-// An answer of HTTP/1.1 in pieces. The first bytes say how large the pieces are, how much memory the exchange has and
-// when it stops. However it is cut, the same lines and bytes come and the same end; nothing is written beyond the room,
-// and a body is no longer than what was sent.
+// An HTTP/1.1 answer that arrives in pieces. The first bytes of an input set the piece size, the exchange's memory and
+// when the exchange stops. However the answer is split, the reader must deliver the same lines, the same bytes and the
+// same end. It must not write outside the room it offers, and a body is never longer than what was sent.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -40,7 +40,7 @@ class Recorded final : public Exchange {
 
  private:
   const std::size_t size_;
-  const std::unique_ptr<std::byte[]> memory_;  // of its size, so that a sanitizer sees its end
+  const std::unique_ptr<std::byte[]> memory_;  // exact size, so that a sanitizer detects overruns
   const std::size_t most_;
 };
 

@@ -1,7 +1,8 @@
-// Blosc's device code, run on the CPU, against the CPU's codec: same verdict, same bytes, nothing touched outside.
+// Blosc's device code, run on the CPU, against the CPU's codec: same verdict, same bytes, no access outside the
+// buffers.
 //
-// Inputs are seeds of the codec. The container goes through the device code twice, flush right and flush left between
-// guard pages, as the second of three in a batch whose others must stay exact.
+// Inputs are seeds of the codec. The device code decodes the container twice, flush right and flush left between guard
+// pages. The container is the second of three in a batch; the others must stay exact.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -31,7 +32,7 @@ codec::Codec make_blosc(unsigned choice) {
   return std::move(*made);
 }
 
-// A container that is always good, to lie on either side.
+// A valid container for the other items of the batch.
 std::vector<std::byte> neighbour(std::span<std::byte> plain, bool zstd) {
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::byte>(i / 3);
   auto encoder = make_blosc(8 * 3 + 2 + (zstd ? 1 : 0)).coder()->make_encoder();
@@ -43,7 +44,7 @@ std::vector<std::byte> neighbour(std::span<std::byte> plain, bool zstd) {
   return out;
 }
 
-// The same for zlib, which is not written: the container is put together here, one block that is not split.
+// The same with zlib, which the encoder does not write: assembles a container of one block that is not split.
 std::vector<std::byte> zlib_neighbour(std::span<const std::byte> plain) {
   std::vector<std::byte> stream(plain.size() + 100);
   libdeflate_compressor* const compressor = libdeflate_alloc_compressor(6);
@@ -74,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::vector<std::byte> good_lz4 = neighbour(plain, false), good_zstd = neighbour(plain, true),
                                       good_zlib = zlib_neighbour(plain);
   static BloscOnCpu gpu;
-  // As for an array whose configuration names what the container says it holds.
+  // As for an array whose configuration names the container's compressor.
   using codec::gpu::blosc::Named;
   const unsigned inner = seed.stream.size() > 2 ? std::to_integer<unsigned>(seed.stream[2]) >> 5 : 0;
   gpu.named = inner == 4 ? Named::kZstd : inner == 3 ? Named::kZlib : Named::kOthers;

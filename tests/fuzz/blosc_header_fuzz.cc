@@ -1,7 +1,7 @@
-// Blosc containers whose size field is put right, so that mutations reach what lies behind the first check.
+// Blosc containers with a corrected size field, so that mutations get past the first check.
 //
-// What we decode, c-blosc decodes to the same bytes. c-blosc is asked only then: it is not meant for hostile input, and
-// we may be stricter.
+// What headrace decodes, c-blosc must decode to the same bytes. c-blosc is only run on such inputs: it is not meant for
+// hostile input, and headrace may be stricter.
 #include <blosc.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// Parts of Blosc containers: what is cut out of a container for some of its decoded bytes decodes to those bytes of the
-// whole, twice the same between unmapped pages; where the whole is damaged, the part fails or lies beside the damage,
-// and then c-blosc makes the same of it.
+// Parts of Blosc containers: the container cut out for a range of decoded bytes must decode to those bytes of the
+// whole, twice the same between unmapped pages. If the whole is damaged, the part either fails or avoids the damage,
+// and then c-blosc decodes it to the same bytes.
 //
-// The first four bytes of an input say which bytes are wanted, the rest is the container, whose size fields are put
-// right, so that mutations reach what lies behind the first check.
+// The first four bytes of an input choose the range. The rest is the container, whose size fields are corrected so that
+// mutations get past the first check.
 #include <blosc.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::uint32_t half_at(std::span<const std::byte> input, std::size_t at) {
   return std::to_integer<std::uint32_t>(input[at]) | std::to_integer<std::uint32_t>(input[at + 1]) << 8;
 }
 
-// `container` decoded into room for exactly `bytes`; null: it fails.
+// Decodes `container` into a buffer of exactly `bytes`; null if that fails.
 const std::byte* decode(const codec::StreamCoder& codec, std::span<const std::byte> container, std::size_t bytes,
                         GuardArena& in, GuardArena& out, Flush flush, unsigned char fill) {
   static const auto scratch = codec.make_scratch();
@@ -50,7 +50,7 @@ const std::byte* decode(const codec::StreamCoder& codec, std::span<const std::by
   return nullptr;
 }
 
-// Where the block's streams end, of a container that decodes.
+// End of the block's streams, in a valid container.
 std::uint64_t end_of_block(const BloscHeader& header, std::span<const std::byte> container, std::uint32_t index) {
   const std::uint32_t bytes = std::min(header.block_bytes, header.decoded_bytes - index * header.block_bytes);
   std::uint64_t at = codec::blosc_u32(&container[BloscHeader::kBytes + std::size_t{4} * index]);
@@ -58,8 +58,8 @@ std::uint64_t end_of_block(const BloscHeader& header, std::span<const std::byte>
   return at;
 }
 
-// Whether a wanted block of a container that decodes goes on into bytes of another that is not wanted, as no writer
-// makes them: a part ends where the next block starts.
+// Whether a wanted block of a valid container extends into another block that is not wanted. No writer makes such
+// containers, and a part ends where the next block starts.
 bool overlaps(std::span<const std::byte> container, const codec::StreamPart& part) {
   BloscHeader header;
   FUZZ_CHECK(codec::parse_blosc_header(container, header).ok());
@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint32_t decoded_bytes = codec::blosc_u32(&container[4]) % CodecSeed::kMaxCapacity;
   std::memcpy(&container[4], &decoded_bytes, 4);
   const std::uint64_t begin = std::uint64_t{decoded_bytes} * half_at(input, 0) >> 16;
-  // Most are short: the square of a number below 1.
+  // Squaring a number below 1 makes most ranges short.
   const std::uint64_t share = std::uint64_t{half_at(input, 2)} * half_at(input, 2) >> 16;
   const std::uint64_t end = begin + 1 + (((decoded_bytes - begin) * share) >> 16);
 
@@ -120,7 +120,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   std::vector<std::byte> reference(part.decoded_bytes);
   const int got = blosc_decompress_ctx(of_part.data(), reference.data(), reference.size(), 1);
-  // zlib refuses incomplete codes that libdeflate takes; a checksum says that the bytes are right.
+  // zlib refuses incomplete codes that libdeflate accepts; a checksum proves the bytes right.
   BloscHeader header;
   FUZZ_CHECK(codec::parse_blosc_header(of_part, header).ok());
   if (got < 0 && !header.stored && header.inner == BloscHeader::Inner::kZlib) return 0;

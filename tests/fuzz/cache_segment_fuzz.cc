@@ -1,8 +1,8 @@
-// Segments of a cache directory: what an input says is planted in a segment that is right otherwise: lengths, places,
-// counts, checksums made right afterwards, cuts, parts in another order. However it comes out, the scan stays within
-// the bytes, ends, and reports records within them; a record that is right as a whole is the one that was written.
+// Segments of a cache directory. An input describes changes to a valid segment: lengths, offsets, counts, recomputed
+// checksums, truncation, reordered parts. Whatever results, the scan stays within the bytes, ends, and reports only
+// records inside them; a record that passes every check must be one that was written.
 //
-// An input is a row of steps of four bytes: what is done, where, and with what.
+// An input is a sequence of four-byte steps: the kind of change, where, and with what.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -72,7 +72,7 @@ constexpr std::uint64_t kNumbers[] = {0,
                                       256ull << 20,
                                       (256ull << 20) + 1};
 
-// Checksums of whatever lies there as a head or a seal.
+// Recomputes the checksum of the bytes at `at`, taken as a head or a seal.
 void make_right(Bytes& bytes, std::size_t at, bool seal) {
   const std::size_t size = seal ? sizeof(SegmentSeal) : sizeof(RecordHead);
   if (at + size > bytes.size()) return;
@@ -87,7 +87,7 @@ void apply(Bytes& bytes, const std::uint8_t* step) {
   const std::uint64_t number = kNumbers[step[2] % std::size(kNumbers)];
   const std::size_t field = step[3] % (kSegmentUnit / 4) * 4;
   switch (step[0] % 8) {
-    case 0:  // a word of a head, a list or a seal
+    case 0:  // overwrites a word of a head, a list or a seal
       std::memcpy(bytes.data() + at + field, &number, std::min<std::size_t>(8, kSegmentUnit - field));
       break;
     case 1:
@@ -102,14 +102,14 @@ void apply(Bytes& bytes, const std::uint8_t* step) {
     case 3:
       bytes.resize(std::min(bytes.size(), at + step[3]));
       break;
-    case 4: {  // parts in another order
+    case 4: {  // swaps two parts
       const std::size_t other = step[2] % units * kSegmentUnit;
       std::swap_ranges(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                        bytes.begin() + static_cast<std::ptrdiff_t>(at + kSegmentUnit),
                        bytes.begin() + static_cast<std::ptrdiff_t>(other));
       break;
     }
-    case 5: {  // a part once more
+    case 5: {  // duplicates the rest from a part on
       if (bytes.size() > (64 << 10)) break;
       const Bytes part(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end());
       bytes.insert(bytes.end(), part.begin(), part.end());
@@ -143,7 +143,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
     const std::uint64_t at = record.unit * kSegmentUnit;
     FUZZ_CHECK(at >= kSegmentUnit && record.data_bytes <= kMostRecordBytes);
     FUZZ_CHECK(at + record_bytes(record.data_bytes) <= bytes.size());
-    // As it is read: served only if all of this holds.
+    // A reader serves a record only if all of this holds.
     RecordHead head;
     std::memcpy(&head, bytes.data() + at, sizeof head);
     const std::byte* const data = bytes.data() + at + sizeof head;
@@ -152,7 +152,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
         base::crc32c(data, record.data_bytes) != head.data_crc) {
       return true;
     }
-    // Heads whose checksum was made right may name another record; their data is not that one's.
+    // A head with a recomputed checksum may name another record, whose data is not there.
     const Bytes written = data_of(head.id.low < kRecords ? static_cast<std::size_t>(head.id.low) : 0);
     if (head.id.low == head.id.high && head.id.low < kRecords && head.data_bytes == written.size()) {
       FUZZ_CHECK(std::equal(written.begin(), written.end(), data));

@@ -1,5 +1,5 @@
-// Control groups: the text of /proc/self/cgroup and, after a line "--", of mountinfo. The folders that are looked into
-// lie where a cgroup hierarchy is mounted, and lists of CPUs are short and ascending.
+// Control groups: the input is the text of /proc/self/cgroup and, after a line "--", of mountinfo. The folders to look
+// into are below a mounted cgroup hierarchy, and lists of CPUs are short and ascending.
 #include <string>
 
 #include "os/cgroup.h"

@@ -1,9 +1,10 @@
-// One codec of the table against arbitrary input; codec_fuzz_name.cc names it, so that this is compiled once for all.
+// Feeds arbitrary input to one codec of the table. codec_fuzz_name.cc names the codec, so that this file is compiled
+// once for all.
 //
 // Bytes -> bytes codecs decode a CodecSeed twice, flush right and flush left against unmapped pages, over different old
-// contents: verdict and bytes must agree, so nothing depends on memory the decoder did not write. What they decode to
-// is encoded and decoded again. Array codecs, and those that decode nothing, get the input as configuration. Codecs of
-// strings decode it.
+// contents. Verdict and bytes must agree, so nothing depends on memory that the decoder did not write. The decoded
+// bytes are encoded and decoded again. Array codecs, and codecs that decode nothing, take the input as their
+// configuration. String codecs decode it.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -43,7 +44,7 @@ struct Outcome {
   const std::byte* data = nullptr;
 };
 
-// prefix: of what the seed decodes to, if not 0, only so much is wanted.
+// prefix: number of decoded bytes wanted; 0: all of them.
 Outcome decode(const codec::StreamCoder& codec, const CodecSeed& seed, codec::Scratch* scratch, GuardArena& in,
                GuardArena& out, Flush flush, unsigned char fill, std::size_t prefix = 0) {
   const std::size_t room = prefix != 0 ? prefix : seed.capacity;
@@ -73,7 +74,7 @@ Outcome decode(const codec::StreamCoder& codec, const CodecSeed& seed, codec::Sc
 
 void fuzz_round_trip(const codec::StreamCoder& codec, std::span<const std::byte> plain, codec::Scratch* scratch) {
   const auto encoder = codec.make_encoder();
-  if (!encoder.ok()) {  // codec_encode_test says which have one
+  if (!encoder.ok()) {  // codec_encode_test checks which codecs have one
     FUZZ_CHECK(encoder.status().code() == Code::kUnsupported);
     return;
   }
@@ -90,8 +91,8 @@ void fuzz_round_trip(const codec::StreamCoder& codec, std::span<const std::byte>
   FUZZ_CHECK(std::equal(plain.begin(), plain.end(), again.begin()));
 }
 
-// Whether an LZ4 block, behind a size word, has a match with the offset 0: liblz4 takes it, and what it makes of it
-// depends on how much is wanted.
+// Whether an LZ4 block, after a size word, has a match with offset 0. liblz4 accepts such a match, and the result
+// depends on how many bytes are wanted.
 bool has_offset_zero(std::span<const std::byte> stream) {
   std::size_t at = 4;
   const auto next = [&] { return at < stream.size() ? std::to_integer<unsigned>(stream[at++]) : 0u; };
@@ -108,8 +109,8 @@ bool has_offset_zero(std::span<const std::byte> stream) {
   return false;
 }
 
-// The beginning of what a stream decodes to is the same without the rest, and the same twice; where it is damaged it
-// may be good.
+// Decoding only the beginning of a stream yields the same bytes as decoding it whole, and the same twice. The beginning
+// of a damaged stream may be valid.
 void fuzz_prefix(const codec::StreamCoder& codec, const CodecSeed& seed, codec::Scratch* scratch, GuardArena& in,
                  GuardArena& out, const Outcome& whole, GuardArena& other) {
   if (seed.capacity == 0 || codec.prefix(seed.capacity) != codec::Prefix::kEndsEarly) return;
@@ -136,7 +137,7 @@ void fuzz_streams(std::span<const std::byte> input) {
   const auto made = row().make(test::codec_seed_config(kName, seed.choice), context);
   FUZZ_CHECK(made.ok());
   const codec::StreamCoder& codec = *made->coder();
-  // Warm from one input to the next, as a decoding thread has it.
+  // Reused for all inputs, as a decoding thread reuses it.
   static const std::unique_ptr<codec::Scratch> scratch = codec.make_scratch();
   static GuardArena in(kMaxStream), out_right(CodecSeed::kMaxCapacity), out_left(CodecSeed::kMaxCapacity);
   const Outcome right = decode(codec, seed, scratch.get(), in, out_right, Flush::kRight, 0x00);
@@ -148,7 +149,7 @@ void fuzz_streams(std::span<const std::byte> input) {
   fuzz_prefix(codec, seed, scratch.get(), in, out_left, right, out_right);
 }
 
-// A codec that changes values, with its own configuration's text for elements.
+// Runs a codec that changes values, with the text of its configuration as elements.
 void fuzz_values(const codec::Codec& made, std::span<const std::byte> input, unsigned choice, std::size_t item_bytes) {
   const codec::ArrayToArray* const array = made.array_to_array();
   const auto big_endian = choice >= 128 && array != nullptr ? array->make_big_endian_coder() : nullptr;
@@ -209,8 +210,8 @@ void fuzz_configuration(std::span<const std::byte> input) {
   if (made->coder() != nullptr) fuzz_values(*made, input, choice, type.item_bytes);
 }
 
-// Codecs of elements of variable length: capacity counts slots. Elements lie where they may, and those of vlen-utf8 and
-// vlen-bytes, written again, are the stream.
+// Codecs with elements of variable length; the capacity counts slots. Elements must lie in allowed memory, and for
+// vlen-utf8 and vlen-bytes, encoding them again must give the stream.
 void fuzz_elements(const codec::StreamCoder& codec, std::span<const std::byte> input) {
   CodecSeed seed;
   if (!parse_codec_seed(input, seed) || seed.stream.size() > kMaxStream) return;

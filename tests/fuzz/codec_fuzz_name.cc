@@ -1,5 +1,5 @@
-// Which codec an executable of codec_fuzz.cc is about: the one it was compiled for, else the one in the name it was
-// started by, codec_zstd_fuzz.
+// The codec that an executable of codec_fuzz.cc tests: the one it was compiled for, else the one in the name it was
+// started by, such as codec_zstd_fuzz.
 #include "tests/fuzz/codec_fuzz_name.h"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// The codec that codec_fuzz.cc is about. Not compiled into it, so that it is compiled once for all.
+// The codec that codec_fuzz.cc tests. Defined in another file, so that codec_fuzz.cc is compiled once for all.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Consolidated metadata of both formats: cut into nodes that lie within the document, in order, each found by its path
-// and each parsed or refused by itself; or refused with a short message.
+// Consolidated metadata of both formats: either refused with a short message, or cut into nodes that lie within the
+// document, in order. Each node is found by its path, and each is parsed or refused on its own.
 #include <string>
 #include <string_view>
 
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto group = zarr::parse_v3_group(rest);
   if (*v3 == nullptr) return 0;
   check_nodes(**v3);
-  // Both ways to read such a document agree about whether it is a group with consolidated metadata.
+  // Both ways to read such a document agree on whether it is a group with consolidated metadata.
   auto whole = zarr::parse_v3_group(text);
   if (whole.ok()) FUZZ_CHECK(whole->has_consolidated && group.ok() && group->attributes == whole->attributes);
   return 0;

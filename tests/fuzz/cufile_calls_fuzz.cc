@@ -1,4 +1,5 @@
-// Sequences of cuFile calls with arguments good and bad: none crashes, hangs, leaks, or reports more than there is.
+// Sequences of cuFile calls with valid and invalid arguments: none crashes, hangs, leaks, or reports more bytes than
+// exist.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,12 +18,12 @@
 namespace {
 
 constexpr std::size_t kFileBytes = 48 << 10, kMemory = 512 << 10, kFds = 4, kMostCalls = 48;
-// Where writes begin and how long they are, at most, and so files.
+// Limits of the offset and length of writes, and so of file sizes.
 constexpr off_t kMostAt = 64 << 10;
 constexpr std::size_t kMostWritten = 64 << 10, kMostFile = kMostAt + kMostWritten;
 constexpr off_t kFar = off_t{1} << 62;
 
-// Numbers as the input has them; zeros once it has ended.
+// Numbers from the input; zeros after its end.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : data_(data), left_(size) {}
@@ -33,7 +34,7 @@ class Input {
     return *data_++;
   }
   std::uint32_t word() { return static_cast<std::uint32_t>(byte()) << 8 | byte(); }
-  // Sizes and offsets: small, page ends, negative, and as large as there are.
+  // Sizes and offsets: small, page boundaries, negative, and the largest possible.
   long number() {
     const std::uint8_t kind = byte();
     const long value = static_cast<long>(word());
@@ -61,7 +62,7 @@ struct World {
   std::vector<std::byte> memory = std::vector<std::byte>(kMemory);
   std::vector<CUfileHandle_t> handles;
   std::vector<CUfileBatchHandle_t> batches;
-  // Where an operation on a stream may write its result: it is done when the call returns.
+  // Outputs of operations on a stream, which are complete when the call returns.
   size_t size = 0;
   off_t at = 0, skip = 0;
   ssize_t moved = 0;
@@ -79,7 +80,7 @@ struct World {
   void begin() {
     for (const int fd : {fds[0], fds[1]}) FUZZ_CHECK(::ftruncate(fd, kFileBytes) == 0);
   }
-  // A file in memory takes writes up to the largest offset that there is.
+  // A memfd accepts writes up to the largest possible offset.
   void bound_files() {
     for (const int fd : {fds[0], fds[1]}) {
       const off_t length = ::lseek(fd, 0, SEEK_END);
@@ -95,7 +96,7 @@ struct World {
     handles.clear();
   }
 
-  // Ends all threads.
+  // Ends all of the driver's threads.
   ~World() {
     for (const int fd : fds) ::close(fd);
     while (cuFileUseCount() > 0) FUZZ_CHECK(cuFileDriverClose().err == CU_FILE_SUCCESS);
@@ -120,8 +121,8 @@ struct World {
     const std::uint8_t which = in.byte();
     return which < 6 ? nullptr : &memory[which % 8 * (kMemory / 8)];
   }
-  // What can be moved is bounded by the file when reading, and files by what is written to them; a write must lie in
-  // memory, which nobody can check.
+  // Whether the transfer stays within `memory`, which cuFile cannot check. A read is bounded by the file's size, a
+  // write by its own.
   static bool fits(void* base, const World& world, std::size_t bytes, off_t skip, bool write) {
     if (base == nullptr || skip < 0) return true;
     const auto from = static_cast<std::size_t>(static_cast<std::byte*>(base) - world.memory.data());
@@ -147,7 +148,7 @@ void move(World& world, Input& in, bool write, bool stream) {
   world.at = in.number();
   world.skip = in.number();
   if (!World::fits(base, world, world.size, world.skip, write)) return;
-  // Files stay small.
+  // Keeps files small.
   if (write && world.at > kMostAt && world.at < kFar) world.at %= kMostAt;
   const bool far = write && world.at >= kFar;
   errno = 0;
@@ -193,7 +194,7 @@ void call(World& world, Input& in) {
       CUfileDescr_t descriptor{};
       descriptor.type = static_cast<CUfileFileHandleType>(in.byte() < 16 ? in.byte() : 1);
       descriptor.handle.fd = in.byte() < 16 ? static_cast<int>(in.number()) : world.fds[in.byte() % kFds];
-      // Not those of the fuzzer itself.
+      // Descriptors 0 to 2 belong to the fuzzer.
       if (descriptor.handle.fd >= 0 && descriptor.handle.fd < 3) return;
       CUfileHandle_t handle = nullptr;
       if (cuFileHandleRegister(&handle, &descriptor).err == CU_FILE_SUCCESS) world.handles.push_back(handle);
@@ -272,7 +273,7 @@ void call(World& world, Input& in) {
                    10000);
       return;
     }
-    default:  // seldom, as it makes threads
+    default:  // rare, because it starts threads
       if (in.byte() < 250) return;
       (void)(in.byte() % 2 == 0 ? cuFileDriverOpen() : cuFileDriverClose());
       FUZZ_CHECK(cuFileUseCount() >= 0);
@@ -281,10 +282,10 @@ void call(World& world, Input& in) {
 
 }  // namespace
 
-// LeakSanitizer finds a thread's memory by the system's number for the thread, and AddressSanitizer never forgets the
-// numbers of those that ended: the memory of a thread whose number was used before, here after 32,768 threads, is not
-// looked at, and what only that thread holds would be reported. So leaks are looked for where no thread is left: now
-// and then, and when the process ends. libFuzzer, which would do it after any input, is told not to.
+// LeakSanitizer finds a thread's memory by its thread id, and AddressSanitizer never forgets the ids of ended threads.
+// Once ids are reused, here after 32,768 threads, it skips the memory of a thread with a reused id and would report
+// what only that thread references. So leaks are checked only while no thread is running: from time to time, and at
+// exit. libFuzzer, which would check after any input, is told not to.
 extern "C" __attribute__((weak)) int __lsan_do_recoverable_leak_check();
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments);
 extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
@@ -298,7 +299,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  constexpr unsigned kSequences = 500;  // between two looks for leaks
+  constexpr unsigned kSequences = 500;  // between two leak checks
   static std::unique_ptr<World> world;
   static unsigned sequences = 0;
   if (world == nullptr) world = std::make_unique<World>();

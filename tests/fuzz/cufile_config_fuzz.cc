@@ -1,4 +1,4 @@
-// cufile.json: whatever the bytes, the text is refused as a whole or gives a configuration within its ranges.
+// cufile.json: any text is either refused as a whole or gives a configuration within the allowed ranges.
 #include <string_view>
 
 #include "cufile/cufile_config.h"

@@ -1,4 +1,4 @@
-// What the fuzz targets of whole device decoders share. Include it behind tests/support/cuda_on_cpu.h.
+// Helpers shared by the fuzz targets of whole device decoders. Include it after tests/support/cuda_on_cpu.h.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace headrace::test {
 
 inline constexpr std::size_t kMaxDeviceSeed = 1 << 16;
 
-// A seed's stream by the device code and by the CPU's codec: same verdict, same bytes, nothing touched outside. It is
-// decoded twice, flush right and flush left between guard pages, as the second of three in a batch; the others are
-// `good`, which decodes to `plain`, and have to stay exact. `Gpu` is ZstdOnCpu or one like it; decode(items, flush)
-// decodes a batch of its items.
+// Decodes a seed's stream with the device code and with the CPU's codec: same verdict, same bytes, no access outside
+// the buffers. The device code decodes it twice, flush right and flush left between guard pages, as the second of three
+// in a batch. The others are `good`, which decodes to `plain`, and must stay exact. `Gpu` is ZstdOnCpu or a class like
+// it; decode(items, flush) decodes a batch of its items.
 template <class Gpu, class Decode>
 void check_device_decode(const CodecSeed& seed, const codec::StreamCoder& codec, std::span<const std::byte> good,
                          const std::vector<std::byte>& plain, const Decode& decode) {
@@ -55,7 +55,7 @@ void check_device_decode(const CodecSeed& seed, const codec::StreamCoder& codec,
   }
 }
 
-// Likewise where only the first `enough` bytes are wanted. What is damaged behind them need not be found.
+// The same with only the first `enough` bytes wanted. Damage after them need not be detected.
 template <class Gpu, class Decode>
 void check_device_beginning(const CodecSeed& seed, const codec::StreamCoder& codec, std::size_t enough,
                             const Decode& decode) {

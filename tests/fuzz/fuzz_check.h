@@ -1,4 +1,5 @@
-// FUZZ_CHECK: a property of a fuzz target. Aborts, which both libFuzzer and the replay driver report with the input.
+// FUZZ_CHECK asserts a property in a fuzz target. It aborts on failure; libFuzzer and the replay driver then report the
+// input.
 #pragma once
 
 #include <cstdio>

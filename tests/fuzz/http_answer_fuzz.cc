@@ -1,6 +1,5 @@
-// What a server sends: a head, a body behind it, an address. Whatever it is, a plan for a body never has more bytes
-// than were asked for, an address that is accepted has no line end in it, and what is printed is no text of the
-// server's.
+// Parses a server's output: a head, a body after it, an address. Whatever it is, the plan for a body never has more
+// bytes than requested, an accepted address contains no line end, and printed messages contain no text of the server.
 #include <headrace/status.h>
 
 #include <algorithm>
@@ -60,7 +59,7 @@ void check_head(const AnswerHead& head, std::string_view body) {
   check_url(resolve_redirect(*parse_url("http://host/a/b"), head.location));
 }
 
-// What is believed of a service that gives credentials goes into header lines as it is.
+// Credentials from a service are put into header lines verbatim, so they must be printable.
 void check_credentials(const std::optional<Credentials>& found, bool may_be_for_ever = false) {
   if (!found) return;
   for (const std::string* const text :

@@ -1,5 +1,5 @@
-// Files of decode indices: whatever the bytes, they are refused or every index lies within them, and what was parsed
-// is written as the same bytes. Byte 0 of an input: bit 0: the checksum is made right first, so that the rest is seen.
+// Files of decode indexes: any bytes are either refused, or every index lies within them; writing parsed records gives
+// the same bytes. If bit 0 of byte 0 is set, a valid file is first written from the input's records and parsed.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto* const begin = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(begin + 1, begin + size);
   if ((data[0] & 1) != 0 && bytes.size() >= 64) {
-    // What the bytes would be with as many records as fit.
+    // Takes as many records from the bytes as fit.
     std::vector<IndexRecord> records;
     std::size_t at = 64, used = 0;
     const std::size_t count = std::min<std::size_t>(data[0] >> 1, (bytes.size() - 64) / 32);

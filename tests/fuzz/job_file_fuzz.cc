@@ -1,4 +1,5 @@
-// Job files: text gives jobs or kInvalidArgument that names a line, and what a job was given makes the same job again.
+// Job files: text gives jobs, or kInvalidArgument that names a line. The options of a parsed job give the same job
+// again.
 #include <algorithm>
 #include <cstdint>
 #include <string>

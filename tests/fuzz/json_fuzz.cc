@@ -1,5 +1,5 @@
-// Metadata documents: parsing ends in a document that prints and parses back to itself, or in kCorrupt. The scanner
-// agrees with the parser about which documents are JSON, and about their members.
+// Metadata documents: parsing ends in a document that survives printing and parsing again, or in kCorrupt. The scanner
+// agrees with the parser on which documents are JSON, and on their members.
 #include <string>
 
 #include "base/json.h"
@@ -10,7 +10,7 @@ namespace {
 
 using headrace::base::Json;
 
-// Walks the object at the top and what lies in its members, as consolidated metadata is walked.
+// Scans the top-level object and its members, as consolidated metadata is scanned.
 void check_scanner(std::string_view text, const headrace::base::JsonLimits& limits,
                    const headrace::Result<Json>& parsed) {
   using namespace headrace;

@@ -1,4 +1,4 @@
-// A loader's state: text gives a state or an error with a name, and a state's own text gives the same state again.
+// A loader's state: text gives a state or an error with a name; a state printed as text gives the same state again.
 #include <headrace/loader_state.h>
 
 #include <string_view>
@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto again = LoaderState::from_json(text);
   FUZZ_CHECK(again.ok() && *again == *state && again->to_json() == text);
   FUZZ_CHECK(state->check(state->schema, 100).ok() == (state->at.consumed < 100));
-  // Whatever was consumed, what is left of an epoch is divided or refused.
+  // Whatever was consumed, the rest of the epoch is divided or refused.
   const auto split = Split::create({1, 3, 1, 4, Tail::kPad}, 100, state->at.consumed);
   FUZZ_CHECK(split.ok() == (state->at.consumed <= 100));
   if (split.ok()) FUZZ_CHECK(split->batches() == (100 - state->at.consumed + 11) / 12);

@@ -1,6 +1,5 @@
-// What the fuzz targets of the GPU's LZ4 decoders take from an input: two bytes of output size, one of choices, the
-// block. Every second input is decoded to the size that liblz4 finds in it, so that mutations of good blocks stay
-// accepted.
+// The input of the fuzz targets of the GPU's LZ4 decoders: two bytes of output size, one byte of choices, the block.
+// Every second input uses the decoded size that liblz4 finds, so that mutations of good blocks stay accepted.
 #pragma once
 
 #include <lz4.h>
@@ -18,12 +17,12 @@ namespace headrace::test {
 struct Lz4FuzzInput {
   std::span<const std::byte> block;
   std::size_t plain_bytes;
-  unsigned choices;  // bit 3 is taken
+  unsigned choices;  // bit 3: use the size that liblz4 finds
 
   Flush flush() const { return (choices & 4) != 0 ? Flush::kLeft : Flush::kRight; }
 };
 
-// Nothing: too short, or above `most_bytes`. `most_plain`: that liblz4 may find.
+// nullopt: too short, or larger than `most_bytes`. `most_plain` limits the size that liblz4 may find.
 inline std::optional<Lz4FuzzInput> lz4_fuzz_input(const std::uint8_t* data, std::size_t size, std::size_t most_bytes,
                                                   std::size_t most_plain) {
   constexpr std::size_t kHeader = 3;

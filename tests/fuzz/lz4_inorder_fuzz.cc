@@ -1,5 +1,5 @@
-// The GPU's in-order LZ4 decoder, run on the CPU, beside liblz4: same verdict, same bytes, nothing touched outside.
-// Input: lz4_fuzz_input.h; two bits of the choices say how many lanes.
+// The GPU's in-order LZ4 decoder, run on the CPU and compared with liblz4: same verdict, same bytes, no access outside
+// the buffers. Input: lz4_fuzz_input.h; two bits of the choices select the number of lanes.
 // clang-format off: gives the device code its keywords
 #include "tests/support/lz4_inorder_check.h"
 // clang-format on

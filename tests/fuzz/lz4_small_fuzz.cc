@@ -1,5 +1,5 @@
-// The GPU's decoder of small LZ4 streams, run on the CPU, beside liblz4: same verdict, same bytes, nothing touched
-// outside. Input: lz4_fuzz_input.h.
+// The GPU's decoder of small LZ4 streams, run on the CPU and compared with liblz4: same verdict, same bytes, no access
+// outside the buffers. Input: lz4_fuzz_input.h.
 // clang-format off: gives the device code its keywords
 #include "tests/support/lz4_small_check.h"
 // clang-format on

@@ -1,4 +1,4 @@
-// What holds of any metadata a parser accepted, whatever the document was.
+// Invariants of all metadata that a parser accepts, whatever the document was.
 #pragma once
 
 #include <algorithm>
@@ -47,12 +47,12 @@ inline void check_refusal(const Status& status) {
   FUZZ_CHECK(status.code() == Code::kCorrupt || status.code() == Code::kUnsupported ||
              status.code() == Code::kInvalidArgument);
   FUZZ_CHECK(!status.message().empty() && status.message().size() < 1000);
-  // Messages are UTF-8 whatever was in the document: this refuses to dump anything else.
+  // Messages are UTF-8 whatever the document contained: dump() throws on anything else.
   (void)base::Json(status.message()).dump();
 }
 
-// What leniency may do: a document that is read without is read the same with it, and whatever is read keeps the
-// promises of metadata.
+// Limits of leniency: a document that is valid without it is read the same with it, and whatever is accepted satisfies
+// the invariants.
 inline void check_lenient(const Result<ArrayMetadata>& strict, std::string_view text,
                           Result<ArrayMetadata> (*parse)(std::string_view, Lenient*));
 

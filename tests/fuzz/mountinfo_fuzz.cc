@@ -1,5 +1,5 @@
-// A mount table: whatever its text, each mount that is found has a type and a place, and lines that are not of the form
-// do not hide those that are. The short texts of /proc and /sys beside it: a part of the text, or a number in bounds.
+// A mount table: whatever its text, each mount found has a type and a mount point, and malformed lines do not hide
+// well-formed ones. Also the short texts of /proc and /sys: the result is part of the text, or a number within bounds.
 #include <string>
 
 #include "os/filesystem.h"

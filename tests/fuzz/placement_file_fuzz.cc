@@ -1,4 +1,4 @@
-// The file of placement rates: what is taken is what the writer writes, and comes back as it is.
+// The file of placement rates: what the parser accepts is what the writer writes, and survives a round trip.
 #include <cmath>
 #include <string_view>
 

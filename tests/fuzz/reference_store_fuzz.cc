@@ -1,4 +1,4 @@
-// Reference files: whatever the text, it is refused or every object is inside a file beneath the root.
+// Reference files: any text is either refused, or every object lies inside a file below the root.
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>

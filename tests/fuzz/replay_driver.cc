@@ -1,7 +1,7 @@
 // Runs a fuzz target without libFuzzer: x_fuzz [--mutate N] [--first I] [--seed S] file-or-folder...
 //
-// Replays every file, then N inputs mutated from them. Mutation i depends on the seeds, S and i alone, so a failure is
-// run again with the S and i it prints: --seed S --first i --mutate 1.
+// Replays every file, then N inputs mutated from them. Mutation i depends only on the seeds, S and i. A failure prints
+// S and i; repeat it with --seed S --first i --mutate 1.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,10 +22,10 @@ namespace {
 
 using Input = std::vector<std::uint8_t>;
 
-char g_running[512];  // what to print when the target crashes
+char g_running[512];  // printed when the target crashes
 
 void on_crash(int signal) {
-  // The only thing that is safe here is to write and to die of the same signal.
+  // In a signal handler it is only safe to write and to die of the same signal.
   [[maybe_unused]] ssize_t ignored = write(STDERR_FILENO, g_running, std::strlen(g_running));
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -61,7 +61,7 @@ void mutate_once(Input& input, const std::vector<Input>& seeds, Random& random) 
     case 1:
       if (!input.empty()) *here = static_cast<std::uint8_t>(random.next());
       break;
-    case 2:  // a word, where headers keep sizes and offsets
+    case 2:  // a word, as headers hold sizes and offsets in words
       if (input.size() - at >= 4) {
         std::uint32_t word;
         std::memcpy(&word, &*here, 4);
@@ -96,7 +96,7 @@ void mutate_once(Input& input, const std::vector<Input>& seeds, Random& random) 
 }
 
 void run(const Input& input) {
-  // A copy of exactly that size on the heap, so that AddressSanitizer sees one byte too far.
+  // A heap copy of the exact size, so that AddressSanitizer detects an access one byte past the end.
   const Input exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }

@@ -1,4 +1,4 @@
-// Selections: text gives a selection or kInvalidArgument, and a resolved selection never leaves the array.
+// Selections: text gives a selection or kInvalidArgument, and a resolved selection stays inside the array.
 #include <headrace/selection.h>
 
 #include <array>
@@ -27,7 +27,7 @@ void check_shape(const headrace::Selection& selection, std::span<const std::uint
       FUZZ_CHECK(dim.step > 0 && dim.start <= shape[i]);
     }
     if (dim.list == nullptr && dim.count > 0) {
-      // The last element, without wrapping.
+      // The last element, computed without wrapping.
       const unsigned __int128 last = dim.start + static_cast<unsigned __int128>(dim.count - 1) * dim.step;
       FUZZ_CHECK(last < shape[i]);
     }

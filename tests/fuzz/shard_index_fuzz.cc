@@ -1,5 +1,5 @@
-// Shards: the first byte says how the index is kept, the rest is the shard. Whatever it holds, the index is refused or
-// all its entries lie inside the shard, and a read gives the bytes at those entries or an error.
+// Shards: the first byte sets the form of the index, the rest is the shard. Whatever it contains, the index is refused
+// or all its entries lie inside the shard, and a read gives the bytes at those entries or an error.
 #include <headrace/array.h>
 
 #include <array>
@@ -24,7 +24,7 @@ struct Form {
   explicit Form(std::uint8_t flags)
       : at_end((flags & 1) != 0), big_endian((flags & 2) != 0), checksum((flags & 4) != 0), mend((flags & 8) != 0) {}
   bool at_end, big_endian, checksum;
-  bool mend;  // put the checksum right, so that mutations reach what lies behind it
+  bool mend;  // recompute the checksum, so that mutations get past it
   std::size_t index_bytes() const { return 16 * kEntries + (checksum ? 4 : 0); }
   std::string metadata() const {
     std::string codecs = std::string(R"([{"name":"bytes","configuration":{"endian":")") +
@@ -36,7 +36,7 @@ struct Form {
   }
 };
 
-// What a reader must make of the shard, worked out here once more; false: it has to refuse.
+// The elements that a reader must return, computed independently; false: it must refuse.
 bool expected_elements(const Form& form, const std::vector<std::byte>& shard, std::array<std::uint8_t, 32>& out) {
   if (shard.size() < form.index_bytes()) return false;
   const std::byte* index = shard.data() + (form.at_end ? shard.size() - form.index_bytes() : 0);
@@ -58,7 +58,7 @@ bool expected_elements(const Form& form, const std::vector<std::byte>& shard, st
       continue;
     }
     if (length != kChunkBytes || offset > shard.size() || shard.size() - offset < length) {
-      good = false;  // raw chunks are of one size
+      good = false;  // raw chunks have one size
       continue;
     }
     std::memcpy(&out[kChunkBytes * i], shard.data() + offset, kChunkBytes);

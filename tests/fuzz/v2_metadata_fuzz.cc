@@ -1,4 +1,5 @@
-// Zarr v2 documents: each parser ends in metadata whose promises hold, or in a refusal with a short message.
+// Zarr v2 documents: each parser either returns metadata that satisfies the invariants, or refuses with a short
+// message.
 #include <string_view>
 
 #include "tests/fuzz/metadata_invariants.h"

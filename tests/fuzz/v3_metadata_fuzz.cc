@@ -1,5 +1,5 @@
-// zarr.json documents: each parser ends in metadata whose promises hold, or in a refusal with a short message. Sharding
-// configurations found on the way are parsed too.
+// zarr.json documents: each parser either returns metadata that satisfies the invariants, or refuses with a short
+// message. Sharding configurations found in the document are parsed too.
 #include <string_view>
 
 #include "tests/fuzz/metadata_invariants.h"

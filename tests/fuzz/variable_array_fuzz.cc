@@ -1,7 +1,7 @@
-// A whole array of strings against arbitrary stored bytes: byte 0 chooses the document, the rest is its first chunk.
+// Whole arrays of strings with arbitrary stored bytes: byte 0 chooses the document, the rest is the first chunk.
 //
-// A read ends with a typed error or with elements whose offsets rise and whose strings are UTF-8, twice the same; what
-// check_only finds is what a read finds.
+// A read ends with a typed error, or with ascending offsets and UTF-8 strings, twice the same. check_only finds the
+// same errors as a read.
 #include <headrace/array.h>
 
 #include <algorithm>
@@ -99,12 +99,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Kept& own = kept(choice);
   const std::span<const std::byte> chunk(reinterpret_cast<const std::byte*>(data) + 1, size - 1);
   const std::size_t rank = own.array.info().shape.size();
-  // A store keeps what it replaces: one more object for every input would fill the memory.
+  // The in-memory store keeps replaced objects, so unlimited inputs would exhaust memory.
   static std::size_t put_bytes = 0;
   put_bytes += chunk.size();
   if (put_bytes > (std::size_t{1} << 30)) return 0;
   FUZZ_CHECK(Access::impl(own.store)->put(rank == 2 ? "0.0" : "0", chunk).ok());
-  // A shard's index is kept between reads of one Array.
+  // Reopened for every input, because an Array caches a shard's index between reads.
   const auto opened = Array::open(own.store);
   FUZZ_CHECK(opened.ok());
   const auto result = opened->read_variable({});

@@ -1,5 +1,5 @@
-// ZIP files: whatever the bytes, the archive is refused or every object lies inside the file, is what its checksum says
-// where it is read whole, and is the same by each way to read it.
+// ZIP files: any bytes are either refused as an archive, or every object lies inside the file, matches its checksum
+// when read whole, and is the same by every way of reading it.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   walk(**store, "", size, fd, 0);
-  // A folder of it holds what the whole archive has below that name.
+  // A folder of the archive contains what the whole archive has below that name.
   const auto inside = open_store(url + "/g");
   const auto listed = (*store)->list("g");
   if (inside.ok()) {

@@ -1,8 +1,8 @@
-// The zstd decoder's device code, run on the CPU, against the CPU's codec, which is libzstd: same verdict, same bytes,
-// nothing touched outside.
+// The zstd decoder's device code, run on the CPU, against the CPU's codec (libzstd): same verdict, same bytes, no
+// access outside the buffers.
 //
-// Inputs are seeds of the codec. The stream goes through the device code twice, flush right and flush left between
-// guard pages, as the second of three in a batch whose others must stay exact.
+// Inputs are seeds of the codec. The device code decodes the stream twice, flush right and flush left between guard
+// pages. The stream is the second of three in a batch; the others must stay exact.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -31,7 +31,7 @@ codec::Codec make_zstd() {
   return std::move(*made);
 }
 
-// A stream that is always good, to lie on either side.
+// A valid stream for the other items of the batch.
 std::vector<std::byte> neighbour(std::span<std::byte> plain) {
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::byte>(i * i / 7);
   std::vector<std::byte> out(ZSTD_compressBound(plain.size()));

@@ -1,10 +1,11 @@
-// The zstd decoder's device code with a decode index, run on the CPU: whatever the index holds, verdict and bytes are
-// those of a decode without one, and nothing is touched outside.
+// The zstd decoder's device code with a decode index, run on the CPU. Whatever the index contains, verdict and bytes
+// equal those of a decode without one, and nothing outside the buffers is accessed.
 //
 // Byte 0 of an input: bit 0: the stream is the input's, else libzstd makes one; bit 1: the index is the input's, else
-// it is the stream's own with changes. Bytes 1-2: how many bytes of index or changes follow (a change is a place in the
-// index, of 16 bits, and what is added there). Then a codec seed, or 5 bytes that say what to compress. The stream is
-// the second of three chunks in a batch, twice: once the first one has an index, once the third is collecting.
+// it is the stream's own with changes. Bytes 1-2: number of bytes of index or changes that follow (a change is a 16-bit
+// position in the index and the value added there). Then a codec seed, or 5 bytes that say what to compress. The stream
+// is the second of three chunks in a batch, decoded twice: once the first one has an index, once the third is
+// collecting.
 // clang-format off: gives the device code its keywords
 #include "tests/support/cuda_on_cpu.h"
 // clang-format on
@@ -36,7 +37,7 @@ Bytes compress(const Bytes& plain, int level) {
   out.resize(ZSTD_compressCCtx(context, out.data(), out.size(), plain.data(), plain.size(), level));
   return out;
 }
-// Words that come again, with a random byte behind each: many short matches.
+// Repeated words, each followed by a random byte: many short matches.
 Bytes make_plain(std::size_t bytes, unsigned seed) {
   std::minstd_rand rng(seed + 1);
   Bytes out(bytes);
@@ -48,7 +49,7 @@ Bytes make_plain(std::size_t bytes, unsigned seed) {
   return out;
 }
 
-// The bytes, or nothing where the chunk is bad; in `item` what has become of its index.
+// Returns the decoded bytes, or nothing if the chunk is bad; `word` and `index` receive what happened to the index.
 Bytes decode(ZstdOnCpu& gpu, const Bytes& stream, std::size_t capacity, bool exact, std::uint32_t& word, Bytes& index,
              device::DecodeOutcome& outcome) {
   Bytes out(capacity);
@@ -128,7 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       byte = static_cast<std::byte>(std::to_integer<unsigned>(byte) + std::to_integer<unsigned>(given[i + 2]));
     }
     own = outcome.ok() && index == collected;
-    // The CPU makes the same of a good stream, and of a bad one whatever it likes.
+    // The CPU makes the same index of a valid stream; for an invalid one it may return anything.
     const auto made = codec::make_zstd_index(stream);
     if (outcome.ok()) FUZZ_CHECK(made.ok() && (word == device::kIndexNothing || *made == collected));
   }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Reads stores of `headrace gen` with zarr-python and tensorstore and compares every value with what headrace reads.
+"""Compares stores written by `headrace gen`: every value that headrace reads must equal what zarr-python and
+tensorstore read.
 
   check_generated.py HEADRACE [WORKDIR]
 
-Needs the Python packages zarr (3 or newer), tensorstore and numpy; not part of the test suite, since the machines that
-run it need not have them. Every format and codec of every workload, at its smallest size."""
+Covers every format and codec of every workload at its smallest size. Needs the Python packages zarr (3 or newer),
+tensorstore and numpy. It is not in the test suite, because the machines that run the suite may lack these packages."""
 import hashlib
 import itertools
 import json
@@ -20,7 +21,7 @@ import zarr
 
 FORMATS = ("v2", "v3", "sharded")
 CODECS = ("none", "lz4", "zstd:3", "gzip:1", "blosc-lz4:5", "blosc-zstd:2")
-# tensorstore knows no numcodecs names in v3, and no lz4 of its own in v2.
+# tensorstore lacks the numcodecs names in v3, and lz4 in v2.
 TENSORSTORE_LACKS = ("lz4",)
 
 
@@ -59,7 +60,7 @@ def main():
     work = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="headrace-check-"))
     totals = {"zarr": 0, "tensorstore": 0}
     jobs = [["--workload", "w1", "--size", "26M", "--format", f, "--codec", c] for f, c in itertools.product(FORMATS, CODECS)]
-    # Chunks that divide nothing, so that edges are padded and shards reach beyond the array.
+    # Chunk shapes that divide nothing, so that edges are padded and shards extend beyond the array.
     jobs += [["--workload", "w6", "--size", "60M", "--chunk", "2,300,500", "--format", f, "--codec", "blosc-zstd:1"]
              for f in FORMATS]
     jobs += [["--workload", w, "--scale", "0.0001"] for w in ("w2", "w3", "w4", "w5")]

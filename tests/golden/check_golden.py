@@ -1,28 +1,30 @@
 #!/usr/bin/env python3
-"""Runs `headrace read` over known arrays and over stores that it has to refuse.
+"""Runs `headrace read` on arrays with known values and on stores that it must refuse.
 
   check_golden.py --headrace build/tools/headrace [--archive golden.tar.xz] [--data DIR] [--unpacked DIR] [--only REGEX] [--jobs 2]
                   [--device NAME] [--placement auto|cpu|gpu] [--reader build/tests/golden_reader [--boxes N]]
                   [--url URL | --bucket build/tests/golden_bucket]
 
-Arrays: exit code 0 and the SHA-256 of the manifest.  Stores to refuse: exit code 1 and exactly one line on stderr, no signal,
-within --timeout seconds, below --max-rss GiB; where the case's level is "safe", reading it is right too.
+Arrays: exit code 0 and the SHA-256 of the manifest. Stores to refuse: exit code 1 and exactly one line on stderr, no
+signal, within --timeout seconds, below --max-rss GiB; if the case's level is "safe", reading it is right too.
 
---data reads a folder tree of tar files with manifest.json, manifest-foreign.json and manifest-invalid.json instead of the archive.
+--data reads a folder tree of tar files with manifest.json, manifest-foreign.json and manifest-invalid.json instead of
+the archive.
 
---unpacked keeps what an archive holds for the next run, under a name that its bytes give.
+--unpacked keeps an archive's files for the next run, under a name derived from the archive's digest.
 
---reader has each job's reads made by one process that stays, begun again when it dies or has to be ended: a GPU takes half a second
-to begin, every time.
+--reader uses one long-lived process for each job's reads, restarted when it crashes or is killed: a GPU takes half a
+second to start, every time.
 
---url reads what --unpacked keeps from there, by a server that has the same files below URL: s3://bucket/path, https://host/path.
-ZIP files with arrays are unpacked for it first. What only files can be is counted apart: archives to refuse, links, FIFOs, empty
-folders, files of references. --unpack-only makes the folder and reads nothing. --bucket has golden_bucket serve it meanwhile.
+--url reads the files kept by --unpacked from a server that has them below URL: s3://bucket/path, https://host/path. ZIP
+files with arrays are unpacked for it first. Stores that exist only as files are counted separately: archives to refuse,
+links, FIFOs, empty folders, files of references. --unpack-only makes the folder and reads nothing. --bucket starts
+golden_bucket to serve it.
 
 disputed.txt names stores on which sets of arrays contradict each other: reading them and refusing them are both right.
 
-A failure whose message starts with "unsupported" is counted apart when unsupported.txt allows it; see the head of that file.
-Only failures and a summary are printed.  Exit code 1 when anything failed.  Python 3.9 or later, no packages."""
+A failure whose message starts with "unsupported" is counted separately if unsupported.txt allows it; see the head of
+that file. Only failures and a summary are printed. Exit code 1 if anything failed. Python 3.9 or later, no packages."""
 import argparse
 import collections
 import concurrent.futures
@@ -51,8 +53,8 @@ UNSUPPORTED = re.compile(r"^(?:headrace[^:]*: *)?(?:error: *)?(unsupported\b.*)"
 
 
 def unpack(archive, target):
-    """Extracts an archive of ours. Links and FIFOs in it are part of the test; they come last, so that nothing is written
-    through them."""
+    """Extracts a trusted archive. Links and FIFOs in it are part of the test; they are created last, so that nothing is
+    written through them."""
     with tarfile.open(archive) as tar:
         links = []
         for member in tar.getmembers():
@@ -81,7 +83,7 @@ def unpack(archive, target):
 
 
 def unpacked(archive, target, kept):
-    """The folder with what an archive holds: `target`, or one below `kept` that runs of this script share and only read."""
+    """The folder with an archive's files: `target`, or one below `kept` that runs of this script share and only read."""
     if kept is None:
         unpack(archive, target)
         return target
@@ -91,14 +93,14 @@ def unpacked(archive, target, kept):
         part = tempfile.mkdtemp(prefix="part-", dir=kept)
         unpack(archive, part)
         try:
-            os.rename(part, whole)   # nobody sees half of it
+            os.rename(part, whole)   # atomic: no other run sees a partial folder
         except OSError:
             shutil.rmtree(part)      # another run was faster
     return whole
 
 
 def folder_of_zip(path):
-    """What a ZIP file holds, as a folder beside it; nothing where it is none that Python reads."""
+    """Unpacks a ZIP file into a folder beside it; None if Python cannot read the file."""
     whole = path + ".unpacked"
     if os.path.exists(whole):
         return whole
@@ -122,7 +124,7 @@ def folder_of_zip(path):
 
 
 def serve_as(entry, refuse):
-    """The folder that a server can have of an entry's store; nothing where only files can be that."""
+    """The folder that a server can have for an entry's store; None if the store exists only as files."""
     store = entry["_store"]
     if store.endswith(".json"):
         return None
@@ -149,7 +151,8 @@ def entries_of(manifest):
 
 
 def load(args, scratch):
-    """(entries to read, entries to refuse, names without a known answer), every entry with its folder in "_store"."""
+    """Returns (entries to read, entries to refuse, names without a known answer), every entry with its folder in
+    "_store"."""
     arrays, invalid, unknown, roots = [], [], [], {}
     if args.data:
         found = [os.path.join(folder, name) for folder, _, files in sorted(os.walk(args.data)) for name in files if name in MANIFESTS]
@@ -225,7 +228,7 @@ def run(command, timeout, max_kib):
 
 
 class Reader:
-    """A golden_reader, for one thread at a time."""
+    """A golden_reader process, used by one thread at a time."""
 
     def __init__(self, program, device, boxes):
         self.command, self.process = [program, device, str(boxes)], None
@@ -233,17 +236,17 @@ class Reader:
     def start(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         start_new_session=True)
-        if not self.process.stdout.readline():   # a line says that the device is open
+        if not self.process.stdout.readline():   # a line announces that the device is open
             raise SystemExit(f"{self.command[0]} did not start: {self.process.stderr.read().decode('utf-8', 'replace').strip()}")
 
     def stop(self):
-        """Its exit code, negative for a signal."""
+        """Returns the exit code, negative for a signal."""
         if self.process is None:
             return 0
         try:
             self.process.stdin.close()
         except BrokenPipeError:
-            pass   # a line it did not live to read
+            pass   # the process died before reading the line
         code = self.process.wait()
         self.process.stdout.close()
         self.process.stderr.close()
@@ -258,7 +261,7 @@ class Reader:
             process.stdin.write(json.dumps(command[1:]).encode() + b"\n")
             process.stdin.flush()
         except BrokenPipeError:
-            pass   # it has ended: no answer
+            pass   # the process has ended without an answer
         while not answer.endswith(b"\n"):
             if select.select([process.stdout], [], [], 0.005)[0]:
                 piece = os.read(process.stdout.fileno(), 1 << 20)
@@ -278,7 +281,7 @@ class Reader:
 
 
 class Readers:
-    """As many as there are jobs, each in use by one of them."""
+    """One reader per job, each used by one job at a time."""
 
     def __init__(self, program, device, boxes, jobs):
         self.free = queue.LifoQueue()
@@ -307,12 +310,12 @@ def digest(path):
 
 def address(args, folder):
     path = folder[len(args.unpacked) + 1:]
-    # Of a bucket a key stands as it is; a web server's address is escaped.
+    # Keys of a bucket are used verbatim; addresses of a web server are escaped.
     return args.url.rstrip("/") + "/" + (urllib.parse.quote(path) if args.url.startswith("http") else path)
 
 
 def check(args, entry, refuse, out):
-    """("ok" | "unsupported" | "fail", detail)"""
+    """Returns ("ok" | "unsupported" | "fail", detail)."""
     inside = "/" + entry["array"] if entry.get("array") else ""
     target = ("reference://" if entry["store"].endswith(".json") else "") + entry["_store"] + inside
     if args.url:
@@ -353,7 +356,7 @@ def check(args, entry, refuse, out):
 
 
 def names_in(value):
-    """Every codec name in a manifest entry's codec fields."""
+    """All codec names in a manifest entry's codec fields."""
     if isinstance(value, dict):
         for key in ("id", "name"):
             if isinstance(value.get(key), str):
@@ -366,7 +369,7 @@ def names_in(value):
 
 
 def facts(entry):
-    """What the lines of unsupported.txt are compared with."""
+    """The strings that the lines of unsupported.txt are matched against."""
     dtype = entry.get("dtype")
     return {
         "name": [entry["name"]], "category": [entry["category"]], "store": [entry["store"]],
@@ -388,7 +391,7 @@ def allowed(patterns, entry):
 
 def feature(message):
     """The codec or feature that a message names: its first quoted word, else the words after "unsupported"."""
-    message = message.partition(";")[0]   # what follows says what to do
+    message = message.partition(";")[0]   # the rest of the message is advice
     quoted = re.search(r"[\"'`]([^\"'`]+)[\"'`]", message)
     return quoted.group(1) if quoted else re.sub(r"^unsupported[:,]?\s*", "", message, flags=re.IGNORECASE)[:60]
 
@@ -469,7 +472,7 @@ def report(args, scratch):
 
 
 def start_bucket(args):
-    """Sees to it that reads find it: by the environment, which programs that are started inherit."""
+    """Starts golden_bucket and puts its endpoint into the environment, which the readers inherit."""
     process = subprocess.Popen([os.path.abspath(args.bucket), args.unpacked], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     endpoint = process.stdout.readline().strip()
     if not endpoint:

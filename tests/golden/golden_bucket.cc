@@ -1,5 +1,5 @@
-// golden_bucket FOLDER: a bucket with the regular files below FOLDER, of a service that speaks S3's protocol. Prints
-// its endpoint, and goes when standard input ends.
+// golden_bucket FOLDER: serves the regular files below FOLDER as a bucket with S3's protocol. Prints its endpoint and
+// exits when standard input ends.
 #include <unistd.h>
 
 #include <cstdio>

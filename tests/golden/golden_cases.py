@@ -41,7 +41,8 @@ def sharding(shape, codecs=(LITTLE,), index=(LITTLE, CRC), location="end"):
 
 
 def values(name, dtype, shape):
-    """Values that show a wrong byte: no two alike nearby, extremes and special values included; a function of the name."""
+    """Values that reveal a wrong byte: neighbours differ, and extremes and special values are included. They depend
+    only on the name."""
     dtype = np.dtype(dtype)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     n = int(np.prod(shape, dtype=int))
@@ -87,7 +88,7 @@ def values(name, dtype, shape):
 
 def v2(name, dtype="<i4", shape=(7, 5), chunks=(4, 3), compressor=None, filters=None, order="C", separator=".", fill=(0, 0),
        holes=(), extra=None, omit=(), attributes=None):
-    """fill: (JSON spelling, value). holes: slices set to the fill value; chunks that only hold it are left out."""
+    """fill: (JSON spelling, value). holes: slices set to the fill value; chunks that contain nothing else are left out."""
     kind = np.dtype([tuple(f) if not isinstance(f[1], list) else (f[0], [tuple(g) for g in f[1]]) for f in dtype]
                     if isinstance(dtype, list) else dtype)
     data = values(name, kind, shape)
@@ -362,7 +363,7 @@ def shard_cases():
 
 
 def library_cases():
-    """Written by zarr-python and tensorstore themselves, for the documents and chunks they really make."""
+    """Arrays written by zarr-python and tensorstore themselves, to cover their documents and chunks."""
     import numcodecs
     import tensorstore
     import zarr

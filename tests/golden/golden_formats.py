@@ -1,5 +1,5 @@
-"""Arrays whose form a writer makes and golden_cases.py does not encode: further codecs, strings, stores of one file, grids, consolidated
-metadata. Same tuples as golden_cases.cases()."""
+"""Arrays that other writers encode, because golden_cases.py does not: further codecs, strings, single-file stores,
+grids, consolidated metadata. Yields the same tuples as golden_cases.cases()."""
 import base64
 import gzip
 import json
@@ -21,7 +21,7 @@ def v2_document(dtype, shape, chunks, compressor=None, filters=None, order="C", 
 
 
 def coded(name, dtype, filters, compressor, data, shape=(13, 10), chunks=(4, 3), fill=0):
-    """A v2 array whose chunks numcodecs encodes, codec by codec, from the configurations in its document."""
+    """A v2 array whose chunks numcodecs encodes, one codec after the other, from the configurations in its document."""
     def write(path):
         path.mkdir(parents=True)
         (path / ".zarray").write_text(json.dumps(v2_document(dtype, shape, chunks, compressor, filters or None, fill=fill), indent=1))
@@ -34,7 +34,7 @@ def coded(name, dtype, filters, compressor, data, shape=(13, 10), chunks=(4, 3),
 
 
 def replaced(name, make, data, codecs, fill=(0, 0)):
-    """An array in one chunk whose stored bytes are make(its elements)."""
+    """An array of one chunk whose stored bytes are make(its elements)."""
     _, _, _, write, data = v3(name, str(data.dtype), data.shape, data.shape, data=data, fill=fill)
 
     def rewrite(path):
@@ -50,7 +50,7 @@ def frame(raw):
 
 
 def one_of_unknown_size(raw):
-    """A zstd frame without content size: one raw block behind a header with a window."""
+    """A zstd frame without a content size: one raw block after a header with a window."""
     blocks = [raw[i:i + 1000] for i in range(0, len(raw), 1000)]
     return b"\x28\xb5\x2f\xfd\0\0" + b"".join(((len(b) << 3) | (i == len(blocks) - 1)).to_bytes(3, "little") + b for i, b in enumerate(blocks))
 
@@ -197,7 +197,7 @@ def reference_cases():
 
 
 def string_cases():
-    """Strings and bytes of any length, by zarr-python."""
+    """Strings and bytes of variable length, written by zarr-python."""
     import zarr
 
     texts = np.array([["", "a", "\u03a9\u4e2d"], ["long " * 40, "\U0001f300", "z"], ["x", "", "end"]], object)

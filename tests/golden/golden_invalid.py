@@ -1,6 +1,6 @@
-"""Stores that a reader has to refuse. cases() yields (name, class of the error, reason, write function).
+"""Stores that a reader must refuse. cases() yields (name, class of the error, reason, write function).
 
-Every case is a valid array (read_base() below) with one thing wrong. Classes: metadata, codec, checksum, io, security."""
+Every case is a valid array (read_base() below) with one fault. Classes: metadata, codec, checksum, io, security."""
 import copy
 import json
 import os
@@ -22,7 +22,7 @@ DROP = object()
 
 
 def write_outside(folder):
-    """What links lead to: bytes that would fit."""
+    """Writes the targets of links: files whose bytes would decode."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "chunk").write_bytes(DATA[:3].tobytes())
     (folder / "array.json").write_text(json.dumps(V3))
@@ -31,7 +31,7 @@ def write_outside(folder):
 
 
 def document(form, changes=None, base=None, text=None):
-    """Writes the array from the good document, then the bad document over it."""
+    """Writes the valid array, then replaces its document by the bad one."""
     good = {**(V2 if form == 2 else V3), **(base or {})}
 
     def write(path):
@@ -48,7 +48,7 @@ def document(form, changes=None, base=None, text=None):
 
 
 def chunk(form, base, damage):
-    """Writes the array, then damage(bytes) over its first chunk or shard."""
+    """Writes the valid array, then replaces its first chunk or shard by damage(its bytes)."""
     good = {**(V2 if form == 2 else V3), **base}
 
     def write(path):
@@ -76,7 +76,7 @@ def put(at, data):
 
 
 def recode(form, base, raw):
-    """The first chunk holds other bytes, properly encoded."""
+    """Replaces the first chunk by other bytes, properly encoded."""
     part = np.frombuffer(raw, "u1")
     meta = {**(V2 if form == 2 else V3), **base}
     if form == 2:

@@ -1,14 +1,14 @@
-// The command line tool as a process that stays: one command line after another, for what takes long to begin, as a GPU
-// does. check_golden.py --reader talks to it.
+// The command line tool as a long-lived process: it runs one command line after another, for devices that start slowly,
+// such as a GPU. check_golden.py --reader talks to it.
 //
-//   golden_reader [DEVICE [BOXES]]      keeps DEVICE open, so that the reads in between find it at work
+// golden_reader [DEVICE [BOXES]]      keeps DEVICE open, so that reads find it initialised
 //
-// BOXES: of each array that was read into a file (-o FILE) so many boxes at random places are read again, for which
-// chunks may be decoded in part, however short they are. Bytes that differ from the file's give exit code 5.
+// With BOXES, that many boxes at random places of each array that was read into a file (-o FILE) are read again; chunks
+// may be decoded in part for them, however short they are. If bytes differ from the file's, the exit code is 5.
 //
-// Standard input: a line for each command, a JSON list of its arguments. Standard output: an empty line once the device
-// is open, then for each command a line of JSON, its exit code and the beginning of what it said on stderr. What it
-// prints on stdout is dropped.
+// Standard input: one line per command, a JSON list of its arguments. Standard output: an empty line once the device is
+// open, then for each command a line of JSON with its exit code and the beginning of its stderr output. Its stdout is
+// discarded.
 #include <fcntl.h>
 #include <headrace/array.h>
 #include <headrace/device.h>
@@ -37,7 +37,7 @@ namespace {
 using headrace::base::Json;
 
 constexpr std::size_t kMostSaid = 1 << 16;
-constexpr std::uint64_t kMostBoxedBytes = std::uint64_t{8} << 20;  // of an array: boxes of larger ones take too long
+constexpr std::uint64_t kMostBoxedBytes = std::uint64_t{8} << 20;  // boxes of larger arrays take too long
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -53,8 +53,7 @@ int run(const Json& arguments) {
   return headrace::cli::run_command_line(static_cast<int>(words.size()), argv.data());
 }
 
-// Whether `box` has what it takes of an array that lies in `whole` in C order: its rows along the last axis, one after
-// the other.
+// Whether `box` equals a box of the array stored in `whole` in C order.
 bool is_box_of(const std::vector<char>& whole, const std::vector<std::uint64_t>& shape,
                const std::vector<std::uint64_t>& begin, const std::vector<std::uint64_t>& count, std::size_t item_bytes,
                const std::byte* box) {
@@ -74,8 +73,8 @@ bool is_box_of(const std::vector<char>& whole, const std::vector<std::uint64_t>&
   return true;
 }
 
-// This thread, and those that it starts, on one processor for a while: to wake a thread of another one takes longer
-// than most of what they give each other for a box.
+// Binds this thread, and those that it starts, to one processor: waking a thread on another one takes longer than most
+// of the work they share for a box.
 class OnOneProcessor {
  public:
   OnOneProcessor() {
@@ -95,7 +94,7 @@ class OnOneProcessor {
   bool changed_ = false;
 };
 
-// Of the array that a command has read into a file. Gives how many boxes differ.
+// Checks the array that a command has read into a file. Returns how many boxes differ.
 int check_boxes(const Json& arguments, const headrace::Device& device, int boxes) {
   using namespace headrace;
   std::string target = arguments[1], file, placement = "auto";
@@ -105,7 +104,7 @@ int check_boxes(const Json& arguments, const headrace::Device& device, int boxes
   }
   const OnOneProcessor on_one;
   ContextOptions context_options;
-  context_options.threads = 1;  // boxes are small: threads would wait for each other most of the time
+  context_options.threads = 1;  // boxes are small; more threads would mostly wait for each other
   const Context context = Context::create(context_options).value();
   const Store store = Store::open(context, target).value();
   const Array array = Array::open(store).value();
@@ -143,7 +142,7 @@ int check_boxes(const Json& arguments, const headrace::Device& device, int boxes
   return wrong;
 }
 
-// What was written to `said` since it was emptied.
+// Returns what was written to `said` since it was last truncated.
 std::string text_of(int said) {
   std::string text(kMostSaid, '\0');
   const ssize_t count = pread(said, text.data(), text.size(), 0);
@@ -170,7 +169,7 @@ int main(int argc, char** argv) {
   FILE* const answers = fdopen(dup(STDOUT_FILENO), "w");
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (said == nullptr || answers == nullptr || nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0) give_up("set up");
-  // As a file that is appended to, since what is said is cut off between commands.
+  // Opened for appending, because it is truncated between commands.
   if (fcntl(fileno(said), F_SETFL, O_APPEND) < 0 || dup2(fileno(said), STDERR_FILENO) < 0) give_up("set up");
 
   std::fputc('\n', answers);
@@ -178,7 +177,8 @@ int main(int argc, char** argv) {
   std::string line;
   while (std::getline(std::cin, line)) {
     if (ftruncate(STDERR_FILENO, 0) != 0) give_up("begin");
-    // The peak of memory is each command's own; where the kernel does not let us, it is that of all.
+    // Resets the peak of memory, so that each command has its own. Where the kernel forbids it, the peak is that of all
+    // commands.
     std::ofstream("/proc/self/clear_refs") << 5;
     const Json arguments = Json::parse(line);
     int code = run(arguments);

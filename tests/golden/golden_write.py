@@ -1,6 +1,6 @@
-"""Encodes arrays as Zarr v2 and v3 folders from metadata documents, so that forms which no writer makes can be had.
+"""Encodes arrays as Zarr v2 and v3 folders from metadata documents, for forms that no other writer produces.
 
-Nothing here decodes: what is written is judged by other readers (make_golden.py)."""
+Nothing here decodes: other readers judge the result (make_golden.py)."""
 import gzip
 import itertools
 import json
@@ -25,7 +25,7 @@ def crc32c(data):
 
 
 def endian(dtype, order):
-    """The dtype with every field in one byte order ('<' or '>'), fields packed."""
+    """The dtype with every field in one byte order ('<' or '>') and packed."""
     if dtype.fields:
         return np.dtype([(name, endian(dtype.fields[name][0], order)) for name in dtype.names])
     if dtype.subdtype:
@@ -34,8 +34,8 @@ def endian(dtype, order):
 
 
 def canonical(data):
-    """The bytes that a reader must yield: C order, little endian, packed; of items of any length a little-endian uint32 length and
-    the bytes, one item after the other."""
+    """The bytes that a reader must yield: C order, little endian, packed. Items of variable length: a little-endian
+    uint32 length and the bytes, one item after the other."""
     data = np.asarray(data)
     if data.dtype.kind in "OT":
         items = [item.encode() if isinstance(item, str) else bytes(item) for item in data.astype(object).reshape(-1)]
@@ -51,7 +51,7 @@ def blosc(raw, config, typesize):
 
 
 def compress(name, config, raw):
-    """One bytes-to-bytes codec, by its v3 name without the 'numcodecs.' prefix."""
+    """Applies one bytes-to-bytes codec, given by its v3 name without the 'numcodecs.' prefix."""
     if name == "blosc":
         return blosc(raw, config, config.get("typesize", 1))
     if name == "zstd":
@@ -104,7 +104,7 @@ def v2_chunk(part, meta):
 
 
 def write_v2(path, meta, data, fill=0, drop=False, attributes=None):
-    """drop: chunks that hold nothing but the fill value are left out."""
+    """drop: chunks that contain only the fill value are left out."""
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     (path / ".zarray").write_text(json.dumps(meta, indent=1))
@@ -121,7 +121,8 @@ def write_v2(path, meta, data, fill=0, drop=False, attributes=None):
 
 
 def shard(part, config, fill, layout):
-    """layout: 'reverse' writes the payloads backwards, 'gaps' leaves unused bytes between them, 'share' stores equal ones once."""
+    """layout: 'reverse' writes the payloads backwards, 'gaps' leaves unused bytes between them, 'share' stores equal
+    ones once."""
     inner, chunks = config["codecs"], config["chunk_shape"]
     indexes = list(grid(part.shape, chunks))
     index = np.full((len(indexes), 2), 2**64 - 1, "u8")

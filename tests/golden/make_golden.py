@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes golden.tar.xz: small Zarr arrays with the digests of their values, and stores that have to be refused.
+"""Writes golden.tar.xz: small Zarr arrays with the digests of their values, and stores that must be refused.
 
   make_golden.py [--out FILE] [--keep DIR] [--only REGEX]
 
-Needs zarr >= 3, tensorstore, zarrs, numcodecs, numpy; check_golden.py needs none of them.  golden_cases.py and
-golden_formats.py hold the arrays, golden_invalid.py the stores to refuse, golden_write.py the encoder.  The same packages give the same archive."""
+Needs zarr >= 3, tensorstore, zarrs, numcodecs, numpy; check_golden.py needs none of them. golden_cases.py and
+golden_formats.py define the arrays, golden_invalid.py the stores to refuse, golden_write.py the encoder. The same
+package versions produce the same archive."""
 import argparse
 import base64
 import contextlib
@@ -36,7 +37,7 @@ READERS = ("zarr-python", "tensorstore", "zarrs")
 
 
 def values_of(store):
-    """What a TensorStore holds. Its bytes and chars come as NumPy items of length 0, so these are copied one by one."""
+    """Reads a TensorStore. It returns bytes and chars as NumPy items of length 0, so these are copied one by one."""
     import tensorstore
 
     if store.dtype not in (tensorstore.char, tensorstore.byte):
@@ -47,7 +48,7 @@ def values_of(store):
 
 
 def as_struct(columns, meta):
-    """One structured array of the fields that tensorstore reads one by one."""
+    """A structured array, assembled from the fields that tensorstore reads one by one."""
     out = np.empty(meta["shape"], [tuple(f) for f in meta["dtype"]])
     for name, column in columns.items():
         out[name] = column.view(out.dtype[name].base).reshape(out[name].shape) if out.dtype[name].kind in "SV" \
@@ -56,7 +57,7 @@ def as_struct(columns, meta):
 
 
 def read(reader, path):
-    """The array's values by one reader."""
+    """The array's values from one reader."""
     file = next((p for p in (path, *path.parents) if p.suffix in (".zip", ".json")), None)
     if file is not None:
         return read_file(reader, file, path.relative_to(file).as_posix().removeprefix("."))
@@ -85,7 +86,8 @@ def read(reader, path):
 
 
 def read_file(reader, file, array):
-    """An array in a store that is one file: in ZIP files by two readers; reference files need packages that are not here."""
+    """An array in a single-file store. Two readers read ZIP files; reference files would need packages that are not
+    installed."""
     if file.suffix == ".zip" and reader == "zarr-python":
         import zarr
 
@@ -106,7 +108,7 @@ def written():
 
 
 def facts(path, store):
-    """Format, codecs and, where NumPy has no name for it, data type: what check_golden.py may need to know of an array."""
+    """Format, codecs and, if NumPy has no name for it, data type: what check_golden.py may need to know about an array."""
     for name in (".zarray", "zarr.json"):
         if (path / name).exists():
             document = json.loads((path / name).read_text())
@@ -116,7 +118,7 @@ def facts(path, store):
 
 
 def answer(reader, path, queue):
-    """Runs in a child process: hostile stores may take it down."""
+    """Runs in a child process, because hostile stores may crash the reader."""
     with open(os.devnull, "w") as null:
         os.dup2(null.fileno(), 2)
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
@@ -146,7 +148,8 @@ class Pool:
         return queue.get() if not queue.empty() else ("crashes", f"exit {child.exitcode}", 0)
 
     def call(self, function, *args):
-        """A function's result from a child process: tensorstore and zarr start threads, which do not survive a fork."""
+        """Returns a function's result from a child process: tensorstore and zarr start threads, which do not survive a
+        fork."""
         queue = self.context.Queue()
         child = self.context.Process(target=lambda: queue.put(function(*args)))
         child.start()
@@ -173,7 +176,7 @@ def write_valid(root, pattern):
 
 
 def with_base64_fill(path, scratch):
-    """A copy whose fill_value is spelled in base64: how tensorstore wants that of raw bits, which the specification lists."""
+    """A copy with the fill_value in base64, which tensorstore requires for raw bits and the specification allows."""
     copy = scratch / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(path, copy)
@@ -222,7 +225,7 @@ def build_invalid(root, pattern, pool):
 
 
 def pack(root, out):
-    """A tar whose bytes depend on the content only."""
+    """A tar file whose bytes depend only on the content."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(root.rglob("*"), key=lambda p: p.relative_to(root).as_posix()):

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""tests/data/xbatcher_windows.txt: what xbatcher itself cuts for random schemas, for windows_golden_test.cc to compare with.
+"""Makes tests/data/xbatcher_windows.txt: the windows that xbatcher cuts for random schemas, which
+windows_golden_test.cc compares with.
 
-  xbatcher_windows.py            asks xbatcher anew and compares; pip install xbatcher==0.4.0
+  xbatcher_windows.py            runs xbatcher again and compares; pip install xbatcher==0.4.0
   xbatcher_windows.py --write    writes the file
 
-A line: sizes of the dimensions d0, d1, ...; input_dims as dimension:size:overlap; batch_dims likewise (overlap only where input_dims
-does not have it); concat_input_dims; number of samples; FNV-1a of their windows. "-" is an empty dict, and "refused" stands for a
-schema that xbatcher raises an exception for or makes no sample of.
+Fields of a line: sizes of the dimensions d0, d1, ...; input_dims as dimension:size:overlap; batch_dims likewise
+(overlap only where input_dims lacks it); concat_input_dims; number of samples; FNV-1a of their windows. "-" is an empty
+dict, and "refused" stands for a schema that xbatcher raises an exception for or makes no sample of.
 
-headrace differs on purpose in what has no windows to compare: a sample without any window, which xbatcher yields where batch_dims
-is smaller than input_dims of the same dimension and fails on later, is left out here; what makes no sample at all is an error."""
+headrace differs on purpose where there are no windows to compare. xbatcher yields a sample without any window if
+batch_dims is smaller than input_dims of the same dimension, and fails on it later; such samples are left out here. A
+schema that makes no sample at all is an error."""
 import argparse
 import pathlib
 import random
@@ -28,7 +30,7 @@ def fnv1a(text):
 
 
 def draw(rng):
-    """A schema: sizes, {dimension: (window, overlap)} twice, concat_input_dims. One in ten is likely to be refused."""
+    """A random schema: sizes, {dimension: (window, overlap)} twice, concat_input_dims. About one in ten is refused."""
     sizes = [rng.randint(1, 24) for _ in range(rng.randint(1, 4))]
     wrong = rng.random() < 0.1
 
@@ -48,7 +50,7 @@ def draw(rng):
 
 
 def samples_of(sizes, inputs, batches, concat):
-    """Text with every window of every sample and their number, by xbatcher; None where it refuses."""
+    """Text with every window of every sample and their number, from xbatcher; None if it refuses the schema."""
     import numpy
     import xarray
     import xbatcher

@@ -1,4 +1,4 @@
-// The device side of the mutation campaign: canaries, mutants, and what must hold afterwards.
+// The device side of the mutation campaign: canaries, mutants, and the checks after decoding.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,14 +10,14 @@ namespace headrace::test {
 struct CampaignBatch {
   WindowRange in, out;
   MutationSource source;
-  const std::uint64_t* plain_offset;  // by source; what a valid one decodes to
-  const std::uint32_t* plain_bytes;   // 0xFFFFFFFF for one that is not valid
+  const std::uint64_t* plain_offset;  // by source: offset of what a valid one decodes to
+  const std::uint32_t* plain_bytes;   // by source: decoded size; 0xFFFFFFFF if invalid
   const unsigned char* plain;
-  std::uint64_t seed, first;  // index of item 0
+  std::uint64_t seed, first;  // first: index of item 0
   std::uint64_t capacity;
-  std::int64_t only_source;  // all items are this source as it is; -1: mutants
+  std::int64_t only_source;  // not -1: every item is this source, unmodified; -1: mutants
   bool may_be_host_only;
-  std::uint64_t enough = 0;  // of every item; 0: all that it decodes to
+  std::uint64_t enough = 0;  // decoded bytes wanted of every item; 0: all
 };
 
 HEADRACE_BOTH inline MutationPlan plan_of(const CampaignBatch& batch, std::uint32_t item) {
@@ -28,7 +28,7 @@ HEADRACE_BOTH inline MutationPlan plan_of(const CampaignBatch& batch, std::uint3
   return plan;
 }
 
-// What went wrong first: 0 is nothing, else kind << 56 | item.
+// The first violation found; stored as kind << 56 | item, or 0 if there is none.
 enum class Wrong : unsigned { kNothing, kCanary, kRefusedValid, kWrongBytes, kTookInvalid, kNoOutcome };
 __device__ inline void note(unsigned long long* wrong, Wrong kind, std::uint64_t where) {
   atomicCAS(wrong, 0ull, static_cast<unsigned long long>(kind) << 56 | where);
@@ -64,7 +64,7 @@ __global__ inline void check_canaries(WindowRange out, std::uint64_t capacity, u
   }
 }
 
-// A warp an item and part; parts in y.
+// One warp per item and part; parts in y.
 __global__ inline void make_mutants(CampaignBatch batch) {
   const std::uint32_t item = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   if (item >= batch.in.items) return;
@@ -75,7 +75,7 @@ __global__ inline void make_mutants(CampaignBatch batch) {
   }
 }
 
-// Sources that were left as they are must decode exactly, and those that are not valid must be refused.
+// Unmodified valid sources must decode exactly, and invalid ones must be refused.
 __global__ inline void check_untouched(CampaignBatch batch, const unsigned long long* outcomes,
                                        unsigned long long* wrong) {
   constexpr unsigned kHostOnly = 8;
@@ -86,13 +86,13 @@ __global__ inline void check_untouched(CampaignBatch batch, const unsigned long 
   if (!plan.untouched) return;
   const unsigned long long outcome = outcomes[item];
   const bool ok = outcome == ~0ull;
-  if (outcome == 0) {  // what they were set to before
+  if (outcome == 0) {  // the value set before decoding
     if (parts_first) note(wrong, Wrong::kNoOutcome, item);
     return;
   }
   const std::uint32_t want = batch.plain_bytes[plan.base];
   if (want == 0xFFFFFFFFu) {
-    // What is wrong may lie behind what was wanted.
+    // The fault may be behind the bytes that were wanted.
     if (ok && parts_first && batch.enough == 0) note(wrong, Wrong::kTookInvalid, item);
     return;
   }
@@ -113,8 +113,7 @@ __global__ inline void check_untouched(CampaignBatch batch, const unsigned long 
   }
 }
 
-// Bugs that a decoder could have, planted behind it: each must be found. `item` is one that was left as it is and is
-// valid.
+// Plants a decoder bug after decoding; each must be detected. `item` is an unmodified valid source.
 enum class Plant : unsigned { kNone, kCanary, kPastWindow, kBytes, kSample, kInput, kOutcome, kVerdict, kSlow, kIndex };
 __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t item, unsigned long long* outcomes) {
   unsigned char* const out = batch.out.at(item, batch.capacity);
@@ -128,8 +127,8 @@ __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t
     case Plant::kBytes:
       out[batch.capacity - 1] ^= 1;
       break;
-    case Plant::kSample:  // of one that was changed and decoded all the same
-    case Plant::kIndex:   // the same, where there are indices
+    case Plant::kSample:  // in a mutant that decoded
+    case Plant::kIndex:   // the same, for codecs with decode indexes
       for (std::uint32_t i = 0; i < batch.out.items; ++i) {
         if (outcomes[i] != ~0ull || plan_of(batch, i).untouched) continue;
         *batch.out.at(i, batch.capacity) ^= 1;
@@ -142,7 +141,7 @@ __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t
     case Plant::kOutcome:
       outcomes[item] = 0;
       break;
-    case Plant::kVerdict:  // one that is bad passes
+    case Plant::kVerdict:  // a refused item passes
       for (std::uint32_t i = 0; i < batch.out.items; ++i) {
         if (outcomes[i] == ~0ull) continue;
         outcomes[i] = ~0ull;
@@ -162,8 +161,8 @@ __global__ inline void plant_bug(CampaignBatch batch, Plant plant, std::uint32_t
   }
 }
 
-// A sum over the bytes of each output that is good, to compare two decodes of a batch; the sums were zero. A warp an
-// item and part.
+// Sums the bytes of each successful output, to compare two decodes of a batch. The sums must be zero before. One warp
+// per item and part.
 __global__ inline void sum_outputs(CampaignBatch batch, const unsigned long long* outcomes, unsigned long long* sums) {
   const std::uint32_t item = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
   if (item >= batch.out.items || outcomes[item] != ~0ull) return;
@@ -174,7 +173,7 @@ __global__ inline void sum_outputs(CampaignBatch batch, const unsigned long long
   if (lane == 0) atomicAdd(sums + item, sum);
 }
 
-// Items start, start + step, ... with their outputs, side by side for the host.
+// Copies items start, start + step, ... and their outputs into contiguous rows for the host.
 __global__ inline void gather_samples(CampaignBatch batch, std::uint32_t start, std::uint32_t step,
                                       std::uint32_t samples, std::uint64_t row_bytes, unsigned char* rows) {
   for (std::uint32_t s = blockIdx.x; s < samples; s += gridDim.x) {

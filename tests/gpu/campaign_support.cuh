@@ -1,4 +1,4 @@
-// What the campaign over mutants is told, counts and keeps: options, errors that end it, device memory, windows.
+// Helpers of the mutation campaign: options, fatal errors, device memory, counters and windows.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ struct Options {
   std::fprintf(stderr, "decode_campaign: %s\n", what.c_str());
   std::exit(1);
 }
-// What the process is doing, for whoever reads its last words.
+// What the process is doing, printed when it ends on an error.
 inline std::string g_doing;
 inline std::atomic<std::uint64_t> g_beats{0};
 
@@ -84,7 +84,7 @@ class DeviceMemory {
 
 struct Counts {
   std::uint64_t executions = 0, ok = 0, host_only = 0, sampled = 0, offset_zero = 0, batches = 0;
-  std::uint64_t with_index = 0, index_refused = 0;  // decoded again with one; of these, good ones whose index was bad
+  std::uint64_t with_index = 0, index_refused = 0;  // decodes with an index; good items whose index was bad
   double worst_times = 0, decode_seconds = 0;
   std::map<unsigned, std::uint64_t> reasons;
   void add(const Counts& other) {
@@ -96,7 +96,7 @@ struct Counts {
   }
 };
 
-// Windows of one size, kept from group to group.
+// Windows by use; reused by later groups that need the same size.
 class Arenas {
  public:
   GuardedWindows& get(const char* use, std::size_t count, std::size_t bytes) {

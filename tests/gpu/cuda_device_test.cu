@@ -1,5 +1,5 @@
-// The GPU keeps the promises every device keeps, and those that only it can be asked for: order with the caller's own
-// CUDA streams, boxes beyond 2^32 elements, an end after an illegal address that is final and says so.
+// The GPU passes the device suite and, in addition, what only a GPU can be tested for: ordering with the caller's CUDA
+// streams, boxes beyond 2^32 elements, and a permanent, clearly reported failure after an illegal address.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSuite, ::testing::Values(std::string("cuda")),
                          [](const auto&) { return std::string("cuda"); });
 
-// Holds its stream back for a while, then writes.
+// Delays its stream, then writes.
 __global__ void late_write(unsigned* where, unsigned value, long long nanoseconds) {
   long long start = 0, now = 0;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
@@ -34,7 +34,8 @@ __global__ void late_write(unsigned* where, unsigned value, long long nanosecond
 }
 __global__ void read_into(unsigned* to, const unsigned* from) { *to = *from; }
 
-// A function of the driver, which programs are not linked with, so that they start where there is none.
+// A function of the driver, looked up at run time: programs are not linked with the driver, so that they start without
+// one.
 template <class Function>
 Function* of_driver(const char* name) {
   return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name));
@@ -103,7 +104,8 @@ TEST_P(CudaDeviceTest, LeavesTheCallersDeviceCurrent) {
   cudaSetDevice(0);
 }
 
-// Neighbours on both sides travel as one copy, which must not go from one allocation into the next.
+// Pieces that are adjacent on both sides are merged into one copy, which must not cross from one allocation into the
+// next.
 TEST_P(CudaDeviceTest, NeighboursInTwoAllocations) {
   constexpr std::size_t kBytes = 64 << 10, kCount = 16;
   std::vector<std::byte*> all;
@@ -114,10 +116,10 @@ TEST_P(CudaDeviceTest, NeighboursInTwoAllocations) {
   EXPECT_GT(neighbours, 0u) << "this driver leaves gaps, so nothing is tested here";
   Memory source(*device_, kCount * kBytes, true), back(*device_, kCount * kBytes, true);
   testing::fill_random(source.data(), kCount * kBytes, 3);
-  for (const std::size_t bytes : {kBytes, std::size_t{1000}}) {  // by copy engine and by kernel
+  for (const std::size_t bytes : {kBytes, std::size_t{1000}}) {  // by the copy engine, and by a kernel
     std::vector<Piece> there, here;
     for (std::size_t i = 0; i < kCount; ++i) {
-      // Whole allocations are neighbours; so are parts where one ends and the next begins.
+      // Whole allocations may be adjacent; so may the end of one and the start of the next.
       const std::size_t from = bytes == kBytes || i % 2 != 0 ? 0 : kBytes - bytes;
       there.push_back({source.data() + i * bytes, all[i] + from, bytes});
       here.push_back({all[i] + from, back.data() + i * bytes, bytes});
@@ -131,7 +133,7 @@ TEST_P(CudaDeviceTest, NeighboursInTwoAllocations) {
   for (std::byte* memory : all) device_->deallocate(memory, kBytes);
 }
 
-// The device outlives contexts that the caller makes and ends, and leaves them current.
+// The device works after contexts that the caller makes and destroys, and leaves the caller's context current.
 TEST_P(CudaDeviceTest, ContextsOfTheCallersOwn) {
   CUdevice gpu = 0;
   ASSERT_EQ(OF_DRIVER(cuDeviceGet)(&gpu, 0), CUDA_SUCCESS);
@@ -186,7 +188,7 @@ TEST_P(CudaDeviceTest, OrdinaryMemoryTravelsAsOnePiece) {
 }
 
 TEST_P(CudaDeviceTest, ManyWavesInFlightReuseDescriptorBuffers) {
-  // More waves than descriptor buffers, of growing size, and nothing waits in between.
+  // More waves than descriptor buffers, of growing size, without waiting in between.
   constexpr std::size_t kBytes = std::size_t{8} << 20;
   Memory source(*device_, kBytes, true), target(*device_, kBytes, false);
   std::vector<std::byte> want(kBytes);
@@ -240,7 +242,7 @@ TEST_P(CudaDeviceTest, MoreThanFourBillionElements) {
     GTEST_SKIP() << "needs 10 GiB of GPU memory and a full run";
   const std::uint64_t count = (std::uint64_t{1} << 32) + 4099;
   Memory target(*device_, 2 * count, false);
-  Box clear, comb;  // all zero, then every second byte 0xEE
+  Box clear, comb;  // all zero; then every second byte 0xEE
   clear.dst = comb.dst = target.data();
   clear.rank = comb.rank = 1;
   clear.dim[0] = {2 * count, 0, 1};
@@ -265,7 +267,7 @@ TEST_P(CudaDeviceTest, AForkedChildGetsAnError) {
   round_trip({100, 200, 300, 400, 500}, 2);
 }
 
-// Ruins the context of a process of its own.
+// Destroys the CUDA context of a process of its own.
 TEST_P(CudaDeviceTest, DISABLED_ChildLosesItsDevice) {
   std::vector<Piece> pieces;
   Memory target(*device_, 1 << 20, false);

@@ -1,5 +1,5 @@
-// libcufile.so.0: stream-ordered calls that a CUDA graph captured happen at each of its launches, between what was
-// captured before and after them, with what the caller's pointers say then.
+// libcufile.so.0: stream-ordered calls captured in a CUDA graph run at each launch of the graph, in their place between
+// the work captured before and after them, with the values that the caller's pointers then have.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace headrace {
 namespace {
 
-constexpr std::size_t kBytes = (std::size_t{9} << 20) + 777;  // three of the pieces that a call is staged by
+constexpr std::size_t kBytes = (std::size_t{9} << 20) + 777;  // three pieces of a staged call
 
 __global__ void invert(unsigned char* to, const unsigned char* from, std::size_t bytes) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
@@ -57,7 +57,7 @@ class CufileGraph : public ::testing::Test {
     support::close_driver();
   }
 
-  // What `queue` queues becomes executable_.
+  // Captures what `queue` queues as executable_.
   template <class Queue>
   void capture(const Queue& queue) {
     ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaSuccess);
@@ -110,7 +110,7 @@ TEST_F(CufileGraph, ReadsAgainAtEachLaunch) {
     EXPECT_EQ(got_, static_cast<ssize_t>(kBytes));
     EXPECT_TRUE(of_device(other_) == inverted(content(seed))) << "launch " << seed;
   }
-  // Less, from and to elsewhere: as the pointers say when the stream gets there.
+  // A shorter read at other offsets: the pointers are read when the stream reaches the call.
   size_ = 5'000'001, at_ = 123, skip_ = 77;
   launch();
   EXPECT_EQ(got_, 5'000'001);
@@ -118,7 +118,7 @@ TEST_F(CufileGraph, ReadsAgainAtEachLaunch) {
   const std::vector<std::byte> file = content(3);
   std::copy_n(file.begin() + 123, 5'000'001, expected.begin() + 77);
   EXPECT_TRUE(of_device(other_) == inverted(expected));
-  // Up to the end of the file, and behind it.
+  // Up to the end of the file, and beyond it.
   size_ = kBytes, at_ = static_cast<off_t>(kBytes) - 1000, skip_ = 0;
   launch();
   EXPECT_EQ(got_, 1000);
@@ -157,7 +157,7 @@ TEST_F(CufileGraph, HostMemoryToo) {
   }
 }
 
-// A graph can be launched when the file is no longer registered: it keeps what it needs.
+// A graph can be launched after the file is deregistered: it keeps what it needs alive.
 TEST_F(CufileGraph, OutlivesTheRegistration) {
   capture([&] {
     ASSERT_EQ(cuFileReadAsync(file_->handle(), own_, &size_, &at_, &skip_, &got_, stream_).err, CU_FILE_SUCCESS);

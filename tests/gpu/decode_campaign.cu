@@ -1,25 +1,28 @@
-// Damaged chunks by the hundred million, made and decoded on the GPU.
+// Makes damaged chunks by the hundred million and decodes them on the GPU.
 //
-//   decode_campaign [--count 1e6] [--seed N] [--codec ROW] [--groups REGEX] [--batch 131072] [--sample 512]
-//                   [--largest 1048576] [--record FILE --commit ID] [--verbose] [--list]
-//   decode_campaign --seed N --groups NAME --replay FIRST:COUNT[:ITEM]
+// decode_campaign [--count 1e6] [--seed N] [--codec ROW] [--groups REGEX] [--batch 131072] [--sample 512]
+//   [--largest 1048576] [--record FILE --commit ID] [--verbose] [--list]
 //
-// Every codec with device code takes part. Mutants depend on (seed, index) alone. Checked of each batch:
-//   - nothing is written outside the outputs: canaries between them, addresses that are not mapped at the ends of every
-//     window of 2 MiB; inputs and scratch end at such addresses too (a violation ends the process and names the batch);
-//   - every chunk gets an outcome; sources that were left as they are decode exactly, those that are not valid do not;
-//   - of one mutant in --sample: the outcome and every byte are those of the CPU's decoder, and its input is unchanged;
-//   - where the codec has decode indices: the batch again, half of it with indices of the sources, half with damaged
-//     ones: the same verdicts and bytes, and a source that was left as it is finds its own index good;
-//   - where the codec decodes beginnings: the batch again with less wanted: the same canaries, and the bytes wanted of
-//     sources that were left as they are;
-//   - the batch takes less than 10 times the time of as many copies of the valid chunk that takes longest; so do single
-//     mutants.
-// --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow, index) puts a bug behind the decoder
-// of the first full batch; with --sample 1 each must end the campaign with 1. --replay makes one batch again exactly,
-// or decodes one item of it alone in its place. Ends with 0, with 1 and what was found, with 4 where the device does
-// not answer, with 77 without a GPU. The last line of stdout is a JSON object for docs/reference/campaigns.jsonl, which
-// --record appends.
+// decode_campaign --seed N --groups NAME --replay FIRST:COUNT[:ITEM]
+//
+// Every codec with device code takes part. Mutants depend only on (seed, index). Each batch is checked:
+// - Nothing is written outside the outputs: canaries lie between them, and both ends of every 2 MiB window are
+//   unmapped. Inputs and scratch end at unmapped addresses too. A violation ends the process and names the batch.
+// - Every chunk gets an outcome; unmodified valid sources decode exactly, and invalid ones do not decode.
+// - One mutant in --sample has the outcome and bytes of the CPU's decoder, and its input is unchanged.
+// - Codecs with decode indexes decode the batch again, half with the sources' indexes, half with damaged ones: verdicts
+//   and bytes are the same, and an unmodified source accepts its own index.
+// - Codecs that decode beginnings decode the batch again with fewer bytes wanted: the canaries are intact, and
+//   unmodified sources yield the bytes wanted.
+// - The batch takes less than 10 times as long as the same number of copies of the slowest valid chunk; so do single
+//   mutants.
+//
+// --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow, index) plants a bug after the
+// decoding of the first full batch; with --sample 1, each must end the campaign with exit status 1. --replay repeats
+// one batch exactly, or decodes a single item of it in its place.
+//
+// Exit status: 0, or 1 and a report of what was found, 4 if the device does not respond, 77 without a GPU. The last
+// line of stdout is a JSON object for docs/reference/campaigns.jsonl; --record appends it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +44,7 @@
 namespace headrace::test {
 namespace {
 
-// A kernel that never ends would hold the process for ever.
+// Without this, a kernel that never ends would block the process for ever.
 void watch() {
   std::thread([] {
     for (std::uint64_t seen = g_beats;;) {
@@ -56,10 +59,10 @@ void watch() {
   }).detach();
 }
 
-// How many mutants of all a group gets: most are small, where most of a format's branches are within reach.
+// A group's share of all mutants. Most are small, because small chunks reach most of a format's branches.
 double weight_of(const CorpusGroup& group) {
   const double bytes = static_cast<double>(std::max<std::uint64_t>(group.stage.capacity_bytes, 1024));
-  // Most branches by far are in these.
+  // These codecs have by far the most branches.
   static const std::set<std::string> most = {"lz4", "blosc", "zstd", "gzip", "zlib"};
   const double codec = most.count(group.codec) != 0 ? 1 : 0.05;
   const double seed = group.name.find("/seed/") != std::string::npos ? 0.3 : 1;
@@ -106,7 +109,7 @@ int campaign(const Options& options) {
     const auto begin = std::chrono::steady_clock::now();
     GroupCampaign run(options, group, *device, arenas);
     const double share = weight_of(group) / weights;
-    // Indices of groups do not meet: the same place in two groups is another mutation.
+    // Each group has its own range of indexes, so that equal positions in two groups get different mutations.
     const std::uint64_t first = mix(std::hash<std::string>{}(group.name)) >> 16;
     fine = options.replay ? run.replay()
                           : run.run(first, static_cast<std::uint64_t>(share * static_cast<double>(options.count)) + 1);

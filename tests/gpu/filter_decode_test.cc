@@ -1,7 +1,7 @@
-// Filters and checksums decoded by the GPU give what the CPU gives: the same bytes, alone and in chains, and the same
-// verdict on damaged chunks, whose neighbours stay exact.
+// Filters and checksums decoded by the GPU produce the CPU's bytes, alone and in chains. Damaged chunks get the CPU's
+// verdict, and their neighbours stay exact.
 //
-// HEADRACE_FILTER_RATES=1 also prints the decoded GB/s of each, device to device.
+// HEADRACE_FILTER_RATES=1 also prints the decoding rate of each in GB/s, device to device.
 #include <chrono>
 #include <cstdio>
 
@@ -22,7 +22,7 @@ using Bytes = std::vector<std::byte>;
 struct Case {
   const char* dtype;  // v3 name
   const char* codecs;
-  int format = 2;  // codecs of v2: filters, then the compressor
+  int format = 2;  // in v2, codecs are filters followed by the compressor
 };
 
 constexpr Case kCases[] = {
@@ -77,7 +77,7 @@ codec::Chain chain_of(const Case& test, std::size_t count) {
   return std::move(chain).value();
 }
 
-// Random elements as the innermost codec without an encoder stores them, encoded by all codecs outside it.
+// Encodes random elements with all codecs outside the innermost one without an encoder, whose output they stand for.
 Bytes stored_chunk(const codec::Chain& chain, std::mt19937& random) {
   std::vector<const codec::StreamCoder*> outside;
   std::uint64_t bytes = chain.decoded_bytes();
@@ -164,7 +164,8 @@ class FilterDecode : public DeviceSuite {
       EXPECT_TRUE(std::all_of(at, at + skew, untouched));
       EXPECT_TRUE(std::all_of(at + skew + decoded, at + room, untouched)) << "wrote behind the chunk";
     }
-    // scale_offset and cast_value refuse what does not fit: then random chunks are bad, and the CPU says so too.
+    // scale_offset and cast_value refuse values that do not fit, so random chunks are invalid; the CPU must refuse them
+    // as well.
     if (test.format == 2) {
       EXPECT_GE(good, (chunks + 4) / 5);
     }
@@ -213,7 +214,7 @@ TEST_P(FilterDecode, Rates) {
       Memory outcomes(*device_, chunks * sizeof(DecodeOutcome), true);
       const std::span<DecodeOutcome> words(reinterpret_cast<DecodeOutcome*>(outcomes.data()), chunks);
       std::vector<double> seconds;
-      constexpr int kCalls = 4;  // in a row, so that the host's share is hidden
+      constexpr int kCalls = 4;  // back to back, so that the host's share is hidden
       for (int round = 0; round < 6; ++round) {
         const auto start = std::chrono::steady_clock::now();
         for (int call = 0; call < kCalls; ++call) {

@@ -1,5 +1,6 @@
-// The engine gds reads files into a GPU's memory with the libcufile that it finds, or that HEADRACE_GDS_LIBRARY names:
-// right bytes in either of cuFile's modes, behind what is queued on the caller's stream, and it says what it did.
+// The engine gds reads files into GPU memory with the libcufile that it finds or that HEADRACE_GDS_LIBRARY names. It
+// delivers the right bytes in both of cuFile's modes, after the work queued on the caller's stream, and reports the
+// path taken.
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ class GdsGpu : public ::testing::Test {
     ::close(fd);
   }
 
-  // Ranges that begin and end at any byte, several rounds of them.
+  // Reads ranges with arbitrary ends, in several rounds.
   FileStats read(void* stream, int rounds = 3) {
     ContextOptions options;
     options.engine = "gds";
@@ -79,7 +80,8 @@ class GdsGpu : public ::testing::Test {
     EXPECT_TRUE(got == bytes_);
   }
 
-  // NVIDIA's refuses files where it does not know the disk; then they go through host memory, and notes say so.
+  // NVIDIA's library refuses files on disks that it does not know. Such reads go through host memory, and the notes say
+  // so.
   void expect_account(const FileStats& stats) {
     std::printf("straight %llu of %llu bytes; notes: %s\n", static_cast<unsigned long long>(stats.straight_bytes),
                 static_cast<unsigned long long>(stats.direct_bytes), stats.notes.c_str());

@@ -1,4 +1,4 @@
-// The mutants of one group of the corpus: made, decoded and checked. decode_campaign.cu says what is checked.
+// Makes, decodes and checks the mutants of one group of the corpus. decode_campaign.cu lists the checks.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace headrace::test {
 using device::DecodeOutcome;
 using device::DecodeReason;
 
-inline constexpr double kTimes = 10, kFloorMs = 0.05;  // a launch alone takes some microseconds, and varies
+inline constexpr double kTimes = 10, kFloorMs = 0.05;  // a launch alone takes a few microseconds, and varies
 
 class GroupCampaign {
  public:
@@ -54,7 +54,7 @@ class GroupCampaign {
     limits.largest_src_bytes = longest_ + MutationPlan::kMaxAppended;
     limits.src_bytes = limits.items * limits.largest_src_bytes;
     scratch_bytes_ = (decoder_->scratch_bytes(limits) + 255) / 256 * 256;
-    // Down to this batch's own need it is cut in run(): its end is not mapped.
+    // run() cuts this to each batch's need, so that the scratch ends at an unmapped address.
     scratch_ = &arenas.get("scratch", 1, (scratch_bytes_ + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB));
     must(cudaHostAlloc(reinterpret_cast<void**>(&outcomes_), most_items_ * sizeof(DecodeOutcome), 0), "allocating");
     if (group.stage.exact) index_stride_ = decoder_->index_stride();
@@ -85,7 +85,7 @@ class GroupCampaign {
     cudaFreeHost(indices_.pinned);
   }
 
-  // `count` mutants from index `first` on. False if something is wrong, which is printed.
+  // Runs `count` mutants from index `first` on. Prints a violation and returns false.
   bool run(std::uint64_t first, std::uint64_t count) {
     measure_valid();
     collect_indices();
@@ -146,7 +146,7 @@ class GroupCampaign {
     CampaignBatch batch = batch_;
     batch.first = first;
     batch.only_source = only_source;
-    // Over all windows, so that many lie at an end.
+    // Spreads the items over all windows, so that many lie at an end.
     const auto windows = static_cast<std::uint32_t>(in_->count());
     const std::uint32_t per = std::min(most_per_, (items + windows - 1) / windows);
     batch.in.items = batch.out.items = items;
@@ -160,7 +160,8 @@ class GroupCampaign {
     return plan_of(host, item);
   }
 
-  // Makes, decodes and waits: milliseconds of the decode. With indices: indices_ has been filled in.
+  // Makes and decodes a batch and waits; returns the milliseconds of the decode. With indexes, indices_ must be filled
+  // in.
   double decode(const CampaignBatch& batch, std::int64_t only_item = -1, bool with_indices = false) {
     const std::uint32_t n = batch.in.items;
     device::DecodeLimits limits;
@@ -235,10 +236,10 @@ class GroupCampaign {
     return static_cast<unsigned>(std::min<std::size_t>(64, bytes / 8192 + 1));
   }
 
-  // The valid source that takes longest: alone, and in full batches of those that take longest alone.
+  // Measures the slowest valid source: alone, and in full batches of the sources that are slowest alone.
   void measure_valid() {
     g_doing = "timing the valid chunks of " + group_.name;
-    std::vector<std::pair<double, std::int64_t>> valid;  // milliseconds alone
+    std::vector<std::pair<double, std::int64_t>> valid;  // milliseconds when decoded alone
     for (std::size_t s = 0; s < group_.streams.size(); ++s) {
       if (!group_.streams[s].valid) continue;
       const auto source = static_cast<std::int64_t>(s);
@@ -301,8 +302,8 @@ class GroupCampaign {
            " takes longest alone: " + std::to_string(worst.first) + " ms";
   }
 
-  // The batch again, of which only the beginnings are wanted: canaries, outcomes, and the bytes of what was left as it
-  // is.
+  // Decodes the batch again with only the beginnings wanted; checks canaries, outcomes, and the bytes of unmodified
+  // sources.
   bool same_beginnings(CampaignBatch batch) {
     if (!decoder_->ends_early() || capacity_ == 0) return true;
     batch.enough = 1 + mix(options_.seed ^ batch.first ^ capacity_) % capacity_;
@@ -316,7 +317,8 @@ class GroupCampaign {
     return true;
   }
 
-  // The host may be held up between two launches. What takes long by itself takes long every time.
+  // Repeats slow measurements, since the host may be descheduled between two launches. A chunk that is really slow is
+  // slow every time.
   template <class Again>
   static double confirmed(double ms, double allowed, Again&& again) {
     for (int i = 0; i < 2 && ms > kTimes * allowed; ++i) ms = std::min(ms, again());
@@ -330,7 +332,7 @@ class GroupCampaign {
   }
   std::uint64_t index_bytes(std::uint32_t items) const { return index_bytes(items, index_stride_); }
 
-  // What the decoder collects of each valid source.
+  // Collects the decoder's index of each valid source.
   void collect_indices() {
     if (index_stride_ == 0) return;
     g_doing = "collecting decode indices of " + group_.name;
@@ -346,8 +348,8 @@ class GroupCampaign {
     }
   }
 
-  // Half of all mutants have the index of the source of their head, half have that with changes, or noise of any
-  // length. Returns whether the item's index is one that must do, if its source was left as it is.
+  // Half of the mutants get the index of the source of their head; the others get a modified one, or noise of any
+  // length. Returns whether the item must accept its index, provided its source is unmodified.
   bool give_index(const CampaignBatch& batch, std::uint32_t item) const {
     const std::vector<std::byte>& own = source_index_[host_plan(batch, item).base];
     const std::uint64_t draw = mix(batch.seed ^ mix(batch.first + item + 0x1DEC5));
@@ -368,7 +370,7 @@ class GroupCampaign {
     return false;
   }
 
-  // The batch again, with indices good and bad: the same verdicts and bytes.
+  // Decodes the batch again with good and bad indexes; verdicts and bytes must be the same.
   bool same_with_indices(const CampaignBatch& batch) {
     const std::uint32_t n = batch.in.items;
     const std::vector<DecodeOutcome> without(outcomes_, outcomes_ + n);
@@ -402,7 +404,7 @@ class GroupCampaign {
     must(cudaStreamSynchronize(stream_), "fetching");
     for (std::uint32_t i = 0; i < n; ++i) {
       const DecodeOutcome outcome = outcomes_[i];
-      // Of several faults, which one is found first, and so whether the CPU is asked, hangs on the order of steps.
+      // Which of several faults is found first, and so whether the CPU is asked, depends on the order of steps.
       if (outcome.ok() != without[i].ok() || sums[i] != sums[n + i]) {
         return found("item " + std::to_string(i) + " has another verdict or other bytes with an index");
       }
@@ -417,7 +419,7 @@ class GroupCampaign {
     return true;
   }
 
-  // Outcome, bytes and input of some mutants against the CPU's decoder.
+  // Compares outcome, bytes and input of some mutants with the CPU's decoder.
   bool check_samples(const CampaignBatch& batch) {
     const std::uint32_t n = batch.in.items;
     const std::uint32_t start = static_cast<std::uint32_t>(mix(batch.first) % std::min(sample_step_, n));
@@ -442,7 +444,7 @@ class GroupCampaign {
       if (outcome.ok()) {
         same = same && cpu.valid && std::memcmp(row, cpu.plain.data(), cpu.plain.size()) == 0;
       } else if (cpu.valid && !(outcome.host_only() && group_.damaged_may_be_host_only)) {
-        // liblz4 lets an offset of 0 pass and leaves the bytes as they were; the format forbids it.
+        // liblz4 accepts an offset of 0 and leaves the bytes unchanged; the format forbids it.
         if (outcome.reason() == DecodeReason::kOffset) {
           ++offset_zero;
         } else {
@@ -516,11 +518,11 @@ class GroupCampaign {
   std::uint32_t most_per_ = 1, most_items_ = 1, sample_step_ = 1;
   std::uint64_t scratch_bytes_ = 0;
   DecodeOutcome* outcomes_ = nullptr;
-  std::uint64_t index_stride_ = 0;                    // 0: the codec has no decode indices
-  device::DecodeIndices indices_;                     // of the batch; where on the device, decode() says
-  std::vector<std::vector<std::byte>> source_index_;  // by source; empty: there is none
+  std::uint64_t index_stride_ = 0;                    // 0: the codec has no decode indexes
+  device::DecodeIndices indices_;                     // of the batch; decode() sets the device address
+  std::vector<std::vector<std::byte>> source_index_;  // by source; empty: none
   GuardedWindows* index_window_ = nullptr;
-  std::unique_ptr<DeviceMemory<unsigned long long>> sums_;  // by item: without indices, then with them
+  std::unique_ptr<DeviceMemory<unsigned long long>> sums_;  // by item: without indexes, then with them
   unsigned char* host_rows_ = nullptr;
   std::vector<device::DecodeItem> items_;
   DeviceMemory<unsigned long long> wrong_;

@@ -1,14 +1,15 @@
-// Positive controls: bugs that compute-sanitizer must find, so that its silence elsewhere means something.
+// Positive controls: bugs that compute-sanitizer must find, so that its silence elsewhere is meaningful.
 //
 //   planted_bugs memcheck    writes one byte past an allocation
 //   planted_bugs racecheck   two warps write and read shared memory without a barrier
-//   planted_bugs initcheck   reads device memory nobody wrote
+//   planted_bugs initcheck   reads device memory that was never written
 //   planted_bugs synccheck   a barrier that part of the block never reaches
-//   planted_bugs readahead   a decoder's word that reaches over the end of its input (for memcheck)
+//   planted_bugs readahead   a decoder reads a word that extends past the end of its input (for memcheck)
 //   planted_bugs ring        a decoder's ring in shared memory, refilled while another warp reads it (for racecheck)
 //   planted_bugs unwritten   a match copied from output that was not written yet (for initcheck)
-//   planted_bugs clean       none of it
-// Ends with 77 where there is no GPU.
+//   planted_bugs clean       no bug
+//
+// Exits with 77 without a GPU.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -26,7 +27,7 @@ __global__ void part_of_a_barrier(unsigned* out) {
   out[threadIdx.x] = threadIdx.x;
 }
 
-// Four bytes at a time of a chunk of 998, as a careless decoder would.
+// Reads a chunk of 998 bytes four at a time, as a careless decoder would.
 __global__ void read_words(unsigned* out, const unsigned char* in) {
   unsigned sum = 0;
   for (unsigned at = threadIdx.x * 4; at < 998; at += blockDim.x * 4) {
@@ -41,11 +42,11 @@ __global__ void refill_ring(unsigned char* out, const unsigned char* in) {
     if (threadIdx.x < 32) ring[threadIdx.x] = in[round * 32 + threadIdx.x];
     __syncthreads();
     if (threadIdx.x >= 32) out[round * 32 + threadIdx.x - 32] = ring[threadIdx.x - 32];
-    // Here a barrier is missing before the next round's refill.
+    // The barrier before the next round's refill is missing.
   }
 }
 __global__ void copy_match(unsigned char* out) {
-  const unsigned char byte = out[threadIdx.x];  // 64 bytes back, which no literal ever filled
+  const unsigned char byte = out[threadIdx.x];  // 64 bytes back, which no literal filled
   out[64 + threadIdx.x] = static_cast<unsigned char>(byte ^ 1);
 }
 
@@ -79,5 +80,5 @@ int main(int argc, char** argv) {
   const cudaError_t error = cudaDeviceSynchronize();
   cudaFree(memory);
   std::printf("%s: %s\n", what, cudaGetErrorString(error));
-  return 0;  // the sanitizer's verdict is its own exit code
+  return 0;  // the sanitizer reports by its own exit code
 }

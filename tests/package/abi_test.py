@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Compares what programs compiled against headrace depend on with tests/data/abi.txt: the layout of every public type, the values of
-every public enumerator, and the symbols that a shared library exports.
+"""Compares the ABI that compiled programs depend on with tests/data/abi.txt: the layout of every public type, the
+values of every public enumerator, and the symbols that a shared library exports.
 
   abi_test.py CXX [--shared LIBRARY] [--write]
   abi_test.py CXX --self-test
 
-Layouts come out of the debug information of one source that includes every public header; symbols are compared where --shared gives a
-library. What differs breaks programs that were compiled before: --write takes it over, and the commit says why that is right."""
+Layouts come from the debug information of one source that includes every public header. Symbols are compared if
+--shared names a library. A difference breaks programs compiled earlier: --write accepts it, and the commit must justify
+it."""
 import argparse
 import difflib
 import pathlib
@@ -45,7 +46,7 @@ class Entry:
 
 
 def entries_of(source, include, cxx, folder):
-    """(every entry by its offset)"""
+    """Returns every entry by its offset."""
     (folder / "all.cc").write_text(source)
     subprocess.run([cxx, "-std=c++20", "-g", "-gdwarf-4", "-fno-eliminate-unused-debug-types", "-femit-class-debug-always", f"-I{include}", "-c", "all.cc", "-o", "all.o"],
                    cwd=folder, check=True)
@@ -56,7 +57,7 @@ def entries_of(source, include, cxx, folder):
     found, open_entries, entry = {}, [], None
     for line in dump.splitlines():
         if match := begins.match(line):
-            depth = int(match[1])  # in decimal
+            depth = int(match[1])  # a decimal number
             del open_entries[depth:]
             entry = Entry(match[3], open_entries[-1] if open_entries else None)
             open_entries.append(entry)
@@ -68,7 +69,7 @@ def entries_of(source, include, cxx, folder):
             elif match[1] == "vtable_elem_location":
                 value = int(re.search(r"DW_OP_constu: (\d+)", value)[1])
             else:
-                value = re.sub(r"^\(\w+\) ?", "", value)  # the form, which newer versions print
+                value = re.sub(r"^\(\w+\) ?", "", value)  # the form of the value, which newer versions print
                 value = re.sub(r"^\((indirect string|offset)[^)]*\): ", "", value)
                 value = re.sub(r"\s*\(.*\)$|\t.*$", "", value) if match[1] != "name" else value
             entry.attributes[match[1]] = value
@@ -95,12 +96,12 @@ def type_name(found, offset):
         parameters = [type_name(found, child.attributes.get("type")) for child in entry.children if child.tag == "formal_parameter"]
         return f"{type_name(found, inner)}({', '.join(parameters)})"
     if entry.tag == "typedef" and inner is not None and not entry.qualified().startswith("headrace"):
-        return type_name(found, inner)  # a library's own word for it
+        return type_name(found, inner)  # a type that the standard library defines
     return entry.qualified()
 
 
 def short(name):
-    """Without what every standard container repeats."""
+    """The name without the parts that every standard container repeats."""
     name = name.replace("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
     before = None
     while before != name:
@@ -110,7 +111,7 @@ def short(name):
 
 
 def layouts(found):
-    """Lines, those of a type behind its first one, in the order of the types' names."""
+    """Lines for all types in the order of their names; a type's members follow its first line."""
     types = {}
     for entry in found.values():
         name, attributes = entry.qualified(), entry.attributes
@@ -142,7 +143,7 @@ def public_layouts(cxx, folder):
 
 
 def symbols(library):
-    """Those that have one place: what the compiler may copy into each program (weak ones) depends on how it optimises."""
+    """Strong symbols only: which weak ones the compiler copies into a program depends on its optimisation."""
     out = subprocess.run(["nm", "-D", "-C", "--defined-only", str(library)], capture_output=True, text=True, check=True).stdout
     rows = [line.split(" ", 2)[1:] for line in out.splitlines()]
     return sorted({f"symbol {name}" for kind, name in rows if kind in "TDBR" and PUBLIC.match(name)})

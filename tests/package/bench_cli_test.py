@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""`headrace bench`: what it reports is what was done, faults planted in a file are found and named, page cache states are
-reached, job files run, and errors are one line.
+"""`headrace bench`: its report matches what was done, faults planted in a file are found and named, page cache states
+are reached, job files run, and each error is one line.
 
   bench_cli_test.py PATH_TO_HEADRACE JOBS_FOLDER [NAME...]
 
-NAME limits the run to tests whose name contains it. Exit status 77 when everything passed but something had to be skipped."""
+NAME limits the run to tests whose name contains it. Exit status 77 when everything passed but something had to be
+skipped."""
 import http.server
 import json
 import os
@@ -183,7 +184,7 @@ def test_planted_faults(f):
     assert verify["bad_blocks"] == 2 and [v["kind"] for v in verify["faults"]] == ["misplaced block"] * 2, verify
     assert verify["faults"][0]["offset"] == 16384 and "offset 65536," in verify["faults"][0]["found"], verify
 
-    for at in (0, 5 * 16384):  # the first block as well: what is newest is then only known later
+    for at in (0, 5 * 16384):  # including the first block, where the newest version is only known later
         path = f.verified("stale")
         old = path.read_bytes()
         f.verified("stale")

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""`headrace bench` does what fio's options say: mixed directions, sizes, several files, rates, logs, checksums, variables in job
-files; it is interrupted with a result, and its totals and JSON are fio's.
+"""`headrace bench` does what fio's options say: mixed directions, sizes, several files, rates, logs, checksums,
+variables in job files. When interrupted it still reports a result, and its totals and JSON match fio's.
 
   bench_fio_test.py PATH_TO_HEADRACE JOBS_FOLDER [NAME...]
 
-NAME limits the run to tests whose name contains it. Exit status 77 when everything passed but something had to be skipped."""
+NAME limits the run to tests whose name contains it. Exit status 77 when everything passed but something had to be
+skipped."""
 import json
 import os
 import pathlib
@@ -29,7 +30,7 @@ def test_directions_are_mixed(f):
     read, written = job["read"], job["write"]
     assert path.stat().st_size == 4 * MIB, "made whole before it is read"
     assert read["io_bytes"] == read["total_ios"] * 4096, job
-    # What would lead beyond the end is shorter.
+    # A request that would extend beyond the end is shortened.
     assert 0 <= written["total_ios"] * 16384 - written["io_bytes"] < 4 * 16384, job
     assert 0.6 < read["total_ios"] / (read["total_ios"] + written["total_ios"]) < 0.8, job
     assert abs(read["io_bytes"] + written["io_bytes"] - 4 * MIB) <= 16384, job
@@ -89,7 +90,7 @@ def test_files_of_a_job(f):
     expect(FAILED, "--name=most", f"--directory={f.root}", "--nrfiles=200", "--size=1m", "--rw=write", "--bs=4k", says="ulimit -n",
            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
     assert not list(f.root.glob("most.*"))
-    # What cannot begin leaves nothing behind.
+    # A job that cannot start leaves nothing behind.
     expect(FAILED, f"--filename={f.root}/small", "--rw=write", "--size=1k", "--bs=4k", says="bs=4KiB is larger")
     expect(FAILED, f"--filename={f.root}/small", "--rw=write", "--size=1m", "--bs=1000", "--direct=1", says="alignment")
     assert not (f.root / "small").exists()
@@ -188,7 +189,8 @@ def test_verify_sums(f):
 
 
 def spoil_while_running(path, arguments, once):
-    """Runs a job and changes a byte behind the header of blocks of 4 KiB that it has written, of one or of any; the bytes' offsets."""
+    """Runs a job and changes a byte after the header of 4 KiB blocks that it has written: of one block, or of all.
+    Returns the offsets of those bytes."""
     started = subprocess.Popen([HEADRACE, "bench", "--device=host", f"--filename={path}", "--bs=4k", "--size=256k", "--verify=crc32c",
                                 "--output-format=json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     spoilt = []
@@ -231,7 +233,7 @@ def test_jobs_verify_what_they_wrote(f):
         if "--loops=5" in arguments:
             unread = only_job(*file, "--bs=16k", "--size=1m", "--verify=crc32c", *arguments, "--do_verify=0")["headrace"]["verify"]["blocks"]
             assert 0 < unread < blocks, (arguments, unread, blocks)
-    # What is damaged while the job runs: found when it has ended, or by a read of the mix.
+    # Damage done while the job runs is found at its end, or by a read of the mix.
     spoilt, job, errors, code = spoil_while_running(f.root / "spoilt", ["--rw=randrw", "--rate_iops=40"], once=True)
     verify = job["headrace"]["verify"]
     assert code == FAILED and verify["bad_blocks"] == 1 and "1 bad block found, first a flipped byte" in errors, (code, verify, errors)
@@ -303,7 +305,7 @@ def test_an_interrupt_prints_what_there_is(f):
             assert found["jobs"][0]["error"] == 0, found["jobs"][0]
             if "--startdelay=20" not in extra:
                 assert found["jobs"][0]["read"]["io_bytes"] > 0 and 200 < found["jobs"][0]["read"]["runtime"] < 3000, found["jobs"][0]
-    # While a file is made nothing is left of it.
+    # Interrupted while it makes a file, it leaves nothing of it.
     command = [HEADRACE, "bench", "--device=host", f"--filename={f.root}/huge", "--size=3g", "--create_fsync=0"]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     time.sleep(0.3)
@@ -373,7 +375,7 @@ def test_totals_are_fios(f):
 
 
 def shares_by_zone(program, folder, *arguments):
-    """Of reads and of writes: how many there were, and the share of them in each twentieth of the file."""
+    """For reads and for writes: their number, and the share of them in each twentieth of the file."""
     log = folder / "zones"
     file = folder / "zoned"
     if not file.exists():
@@ -414,7 +416,7 @@ def test_fio_reads_the_host_jobs(f):
 def test_fios_own_program_reads_json_plus(f):
     fio_or_skip()
     program = shutil.which("fio_jsonplus_clat2csv")
-    # The distribution's interpreter has the distribution's modules.
+    # The distribution's interpreter has the modules that the distribution packages.
     pythons = [python for python in ("/usr/bin/python3", sys.executable)
                if subprocess.run([python, "-c", "import six"], capture_output=True).returncode == 0]
     if program is None or not pythons:

@@ -1,4 +1,4 @@
-"""What the tests of `headrace bench` share: running it, its results, and files to run it on."""
+"""Helpers shared by the tests of `headrace bench`: running it, its results, and files to run it on."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ import sys
 from script_tests import FAILED, OK, USAGE, Skip, expect_tool, run_tests  # noqa: F401 (for the scripts that import this)
 
 MIB = 1 << 20
-# The program and the folder of job files that the command line of the test names.
+# The program and the folder of job files, from the test's command line.
 HEADRACE, JOBS = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
 
 
@@ -24,7 +24,7 @@ def result(*arguments, code=OK):
 
 
 def largest_file(size):
-    """A disk that is full after so many bytes, as the process sees it."""
+    """Limits file sizes, so that the process sees a full disk."""
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

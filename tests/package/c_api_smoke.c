@@ -1,4 +1,4 @@
-/* The C API from C99: every function of headrace.h once, on an array this program writes. c_api_smoke DIRECTORY */
+/* Calls every function of headrace.h once from C99, on an array that this program writes. c_api_smoke DIRECTORY */
 #define _POSIX_C_SOURCE 200809L
 #include <headrace/headrace.h>
 #include <stdio.h>
@@ -110,11 +110,11 @@ int main(int argc, char** argv) {
   MUST(hr_buffer_copy_to_host(buffer, 0, out, sizeof(out), error));
   for (i = 0; i < 24; ++i) CHECK(out[i] == (i < 12 ? 1000 + i : 7));
 
-  /* A selection, into memory of our own, with strides that leave gaps. */
+  /* Reads a selection into caller-owned memory with strides that leave gaps. */
   memset(part, 0, sizeof(part));
   read_options.selection = "0, ::2";
   read_options.data = part;
-  read_options.data_bytes = 0; /* no room for what the strides reach */
+  read_options.data_bytes = 0; /* too small for the strides */
   strides[0] = 4;
   read_options.strides_bytes = strides;
   CHECK(hr_array_read(array, device, &read_options, NULL) == HR_INVALID_ARGUMENT);
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   MUST(hr_array_read_async(array, device, &read_options, &completion, error));
   MUST(hr_completion_wait(completion, error));
   CHECK(hr_completion_done(completion) == 1);
-  hr_completion_cancel(completion); /* after the end: nothing happens */
+  hr_completion_cancel(completion); /* after the end: no effect */
   hr_completion_free(completion);
   CHECK(part[0] == 1000 && part[1] == 0 && part[2] == 1002 && part[3] == 0 && part[4] == 1004 && part[5] == 0);
 
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
     CHECK(none == NULL);
   }
 
-  /* What has a token that was asked does not begin. */
+  /* A read whose token was already asked to cancel does not start. */
   CHECK(hr_cancel_asked(cancel) == 0);
   hr_cancel_ask(cancel);
   CHECK(hr_cancel_asked(cancel) == 1);

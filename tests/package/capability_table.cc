@@ -1,4 +1,4 @@
-// Prints the README's table of what this build has.
+// Prints the README's table of this build's capabilities.
 #include <headrace/capabilities.h>
 
 #include <cstdio>
@@ -32,7 +32,7 @@ int main() {
   std::printf("| I/O engines | %s |\n", list(found->engines, "none").c_str());
   std::printf("| devices | %s |\n", list(found->devices, "none").c_str());
   std::printf("| stores | %s |\n", list(found->stores, "none").c_str());
-  // One name each; `headrace info --capabilities` has the text of both formats.
+  // One name per type; `headrace info --capabilities` prints both formats.
   std::vector<std::string> types;
   for (const auto& type : found->data_types) types.push_back(type.name);
   std::printf("| data types | %s |\n", list(types, "none").c_str());

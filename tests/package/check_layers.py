@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Fails where a file includes what its layer may not, where a public class shows what is behind it, where names of
-files or types clash, and where files grow beyond reading.
+"""Fails if a file includes a header that its layer may not, if a public class exposes its implementation, if names of
+files or types clash, or if a file grows too long.
 
   check_layers.py [--root DIR] [--self-test] [--write]
 
-The table below is the architecture: whoever needs a new arrow changes it here, in view of a reviewer. CONTRIBUTING.md
-shows it, as far as folders exist, and is checked; --write makes its table anew. Layers of many files are divided into
-rooms: a room names layers and rooms of its own layer, and a row "src/zarr" is for the files that lie in no room. --self-test plants
-one violation of each rule in a scratch tree and sees it caught."""
+The table below is the architecture: to allow a new dependency, change it here, where a reviewer sees it.
+CONTRIBUTING.md shows the table for the folders that exist and is checked; --write regenerates it there. Layers with
+many files are divided into rooms: a room names layers and rooms of its own layer, and a row "src/zarr" covers the files
+outside all rooms. --self-test plants one violation of each rule in a scratch tree and checks that it is caught."""
 import argparse
 import collections
 import pathlib
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 LOW = "base os io device store codec"
-LAYERS = {  # folder: what it is, whose headers of src/ it may include; its own folder and include/headrace always
+LAYERS = {  # folder: its purpose, and the parts of src/ whose headers it may include; its own folder and include/headrace are always allowed
     "src/base": ("Status, checked arithmetic, JSON, budgets, clock, trace, fault points", ""),
     "src/os": ("files, page cache, descriptors, pages of memory, limits and devices of the machine", "base"),
     "src/io": ("Engine interface, request queue", "base os"),
@@ -55,12 +55,12 @@ LAYERS = {  # folder: what it is, whose headers of src/ it may include; its own 
     "bench/*": ("benchmarks", ""),
     "python/*": ("the Python package", ""),
 }
-# A codec that nests others may include their device code; on the CPU it asks the table by name. Codecs' launches are
-# part of the CUDA plug-in.
+# A codec that nests others may include their device code; on the CPU it looks them up in the table. Codecs' kernel
+# launches are part of the CUDA plug-in.
 EXCEPTIONS = {("codecs/blosc", r"codecs/\w+/\w+_device\.cuh"), (r"codecs/\w+", r"backends/dev_cuda/gpu_launch\.cuh"),
               (r"codecs/\w+", r"codecs/lz77/\w+\.(h|cuh)"), ("codecs/deflate", r"codecs/crc32c/checksum_device\.cuh")}
 CUDA_HEADER = re.compile(r"(cuda|cuda_\w+|cooperative_groups|device_launch_parameters|nvtx3/.*|cub/.*|thrust/.*)(\.h|\.cuh|\.hpp)?$")
-# Libraries that belong to one folder.
+# Headers that only one folder may include.
 OWNED = {r"liburing\.h|linux/io_uring\.h": "backends/io_uring", r"libaio\.h": "backends/io_aio",
          r"curl/.*": "backends/http_curl", r"(sys/socket|netdb|netinet/.*|arpa/inet)\.h": "backends/http_curl",
          r"cufile\.h": "include/cufile"}
@@ -68,10 +68,11 @@ TOPS = ("include", "src", "backends", "codecs", "tools", "bench", "tests", "pyth
 SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".c"}
 LISTED_LINES, REFUSED_LINES = 600, 1000
 TYPE = re.compile(r"^(?:struct|class|enum class)\s+(?:HEADRACE_\w+ )?(\w+)(?: final)?\s*(?::[^:;]*)?\{", re.M)
-# A layer's interface and the public handle of what implements it. Decoders for GPUs have a namespace each, and one name for one role.
+# A layer's interface and its public handle share these names. GPU decoders have a namespace each and use the same names
+# for the same roles.
 TWO_TYPES = {"Device", "Store"}
 INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
-# What lies behind a public class is reached by src/base/access.h, which no program outside the tree has.
+# Code of this tree reaches the implementation of a public class through src/base/access.h; programs outside cannot.
 DOOR = re.compile(r"\bimpl\s*\(\s*\)")
 
 
@@ -81,7 +82,7 @@ def sources(root):
 
 
 def home_of(path):
-    """The row of the table that a file belongs to, and what it may include: layers, and rooms with their layer's name."""
+    """The row of the table for a file, and what it may include: layers, and rooms prefixed with their layer's name."""
     rows = []
     for folder in LAYERS:
         parts = folder.split("/")
@@ -91,7 +92,7 @@ def home_of(path):
         return None, None
     row = max(rows, key=len)
     if len(path.parts) > len(row.split("/")) + 1 and any(folder.startswith(row + "/") for folder in LAYERS):
-        return None, None  # a room that is not in the table
+        return None, None  # a room without a row in the table
     top = row.split("/")[1]
     rooms = {folder.split("/")[2] for folder in LAYERS if folder.startswith(f"src/{top}/")}
     allowed = [f"{top}/{word}" if word in rooms else word for word in LAYERS[row][1].split()]
@@ -115,7 +116,7 @@ def check_includes(root, path):
         if relative.parts[0] in ("src", "backends"):
             yield f"{relative}: the folder {'/'.join(relative.parts[:-1])} is not in the table of layers"
         return
-    # cufile.h brings cuda.h where there is one, as programs expect of it; nothing else that is public does.
+    # cufile.h includes cuda.h if it exists, as programs expect; no other public header does.
     cuda_home = own in ("backends/dev_cuda", "include/cufile") or (relative.parts[0] == "codecs" and path.suffix in (".cu", ".cuh"))
     if path.suffix in (".cu", ".cuh") and not cuda_home:
         yield f"{relative}: CUDA code belongs in backends/dev_cuda and codecs/*"
@@ -147,8 +148,8 @@ def check_includes(root, path):
 
 
 def check_names(root, paths):
-    """Base names are unique, so that object files, logs and stack traces say which file is meant. A header of include/
-    may share its name with the layer that implements it; each tool has its main.cc."""
+    """Base names are unique, so that object files, logs and stack traces identify the file. A header of include/ may
+    share its name with the layer that implements it; each tool has a main.cc."""
     seen = collections.defaultdict(list)
     for path in paths:
         relative = path.relative_to(root)
@@ -160,7 +161,7 @@ def check_names(root, paths):
 
 
 def check_types(root, paths):
-    """A type of a header has a name that no other has, so that a word means one thing (docs/reference/glossary.md)."""
+    """Types declared in headers have unique names, so that a name means one thing (docs/reference/glossary.md)."""
     seen = collections.defaultdict(list)
     for path in paths:
         relative = path.relative_to(root)
@@ -182,7 +183,7 @@ def check_sizes(root, paths, notes):
 
 
 def check_table(root, write=False):
-    """The table of CONTRIBUTING.md between its marks, with the folders that exist."""
+    """The table of CONTRIBUTING.md between its markers, with the folders that exist."""
     page = root / "CONTRIBUTING.md"
     if not page.exists():
         return

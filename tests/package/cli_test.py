@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The command line tool's contract: exit codes, one-line errors, and outputs that are whole or absent.
+"""The command line tool's contract: exit codes, one-line errors, and output files that are either complete or absent.
 
   cli_test.py PATH_TO_HEADRACE [NAME...]
 
-The stores are written here by hand. NAME limits the run to tests whose name contains it."""
+This script writes the test stores itself. NAME limits the run to tests whose name contains it."""
 import hashlib
 import json
 import os
@@ -128,7 +128,7 @@ def test_selection_text(f):
 
 def test_missing_and_not_zarr(f):
     for verb in ("info", "read", "verify", "index"):
-        # Of a store that is not there verify can say nothing, neither good nor damaged.
+        # verify cannot call a store that does not exist either good or damaged.
         code = UNCHECKED if verb == "verify" else FAILED
         expect(code, verb, f.root / "nowhere.zarr", says="nowhere.zarr")
         expect(code, verb, f.root / "plain", says="plain")
@@ -273,7 +273,7 @@ def test_info_text(f):
 
 
 def test_info_of_a_folder_of_stores(f):
-    """Of v3 stores alone too, where the folder is no group; verify takes it as well."""
+    """Also of v3 stores only, where the folder is not a group; verify accepts such a folder too."""
     folder = f.root / "stores"
     folder.mkdir()
     shutil.copytree(f.root / "v3.zarr", folder / "b.zarr")
@@ -303,7 +303,7 @@ def test_info_says_where_references_begin(f):
 
 
 def test_a_chunk_folder_is_no_node(f):
-    """Of an array that is broken, where nobody may look into the folder."""
+    """In a broken array, as a user who may not look into the folder."""
     if os.geteuid() != 0:
         raise Skip("needs root, to become an ordinary user")
     group = f.root / "group.zarr"
@@ -347,14 +347,14 @@ def test_verify_lists_bad_chunks(f):
     assert data["unchecked_chunks"] == [] and data["unchecked_array_count"] == 0, data
     assert {"array", "key", "offset", "length", "code", "cause"} <= set(data["bad_chunks"][0]), data
     assert expect(OK, "verify", f.root / "g.zarr").stdout.count(b"\n") == 1
-    # The read fails at the same place and leaves no output.
+    # A read fails at the same chunk and leaves no output.
     out = f.root / "corrupt.bin"
     expect(FAILED, "read", f.root / "corrupt.zarr/sub/two", "-o", out, says="1.1")
     assert not out.exists() and not f.leftovers(f.root)
 
 
 def test_verify_tells_damaged_from_unchecked(f):
-    """What keeps headrace from looking says nothing of the stored bytes."""
+    """A check that cannot be made says nothing about the stored bytes."""
     root = f.root / "unchecked.zarr"
     root.mkdir()
     (root / ".zgroup").write_text('{"zarr_format": 2}')
@@ -367,12 +367,12 @@ def test_verify_tells_damaged_from_unchecked(f):
     data = json.loads(expect(UNCHECKED, "verify", root, "--json", says="may be good").stdout)
     assert data["verdict"] == "unchecked" and not data["ok"] and data["bad_chunks"] == data["bad_arrays"] == [], data
     assert [a["array"] for a in data["unchecked_arrays"]] == ["foreign"], data
-    # A folder in a chunk's place cannot be read, and is no damage of anything stored.
+    # A folder in place of a chunk cannot be read, but is no damage to stored data.
     (root / "good/1").unlink()
     (root / "good/1").mkdir()
     out = expect(UNCHECKED, "verify", root, says="1 chunk and 1 array could not be checked").stdout.decode()
     assert "unchecked chunk  good/1" in out, out
-    # Damage is the worse of both verdicts.
+    # If both verdicts apply, damage wins.
     (root / "good/0").write_bytes(b"x")
     data = json.loads(expect(FAILED, "verify", root, "--json", says="damaged, 1 chunk and 1 array could not").stdout)
     assert data["verdict"] == "damaged" and [c["key"] for c in data["bad_chunks"]] == ["good/0"], data
@@ -389,7 +389,7 @@ def test_misspelt_words(f):
 
 
 def test_verify_reads_what_is_stored(f):
-    """Sparse arrays take as long as their chunks: 10^12 of them absent, whole shards of 10^9 as well."""
+    """The time for a sparse array depends on its stored chunks only: 10^12 chunks are absent, and 10^9 whole shards."""
     sparse = f.root / "sparse.zarr"
     sparse.mkdir()
     (sparse / ".zarray").write_text(json.dumps({
@@ -419,7 +419,7 @@ def test_verify_reads_what_is_stored(f):
     data = json.loads(expect(FAILED, "verify", sharded, "--json").stdout)
     assert [(bad["key"], bad["offset"], bad["length"]) for bad in data["bad_chunks"]] == [("c/8", 1, 1)], data
     assert (data["chunks"], data["missing_chunks"]) == (4, 10**9 - 3 + 1), data
-    # Where the store cannot be listed within the budget, all of the grid is gone through.
+    # If the list of keys exceeds the budget, the whole grid is visited.
     small = f.root / "small.zarr"
     shutil.copytree(f.root / "g.zarr", small)
     data = json.loads(expect(OK, "verify", small, "--json", "--stored-budget", "1M").stdout)
@@ -502,7 +502,7 @@ def test_index(f):
         ignored = b"ignored" in done.stderr
         assert ignored == (len(content) != made["file_bytes"]) and b"decode indices" in done.stderr, done.stderr
     expect(FAILED, "index", array, "--check", says="index")
-    # Another chunk in a chunk's place.
+    # One chunk is replaced by another.
     expect(OK, "index", array)
     chunks = sorted(p for p in array.iterdir() if not p.name.startswith("."))
     if len(chunks) > 1:
@@ -543,7 +543,7 @@ def test_disk_full(f):
     with open("/dev/full", "w") as full:
         done = subprocess.run([HEADRACE, "info", f.root / "a.zarr"], stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == FAILED and done.stderr.count(b"\n") == 1, done
-    # A file that may not grow beyond 100 bytes: the old content stays, nothing is left beside it.
+    # A file size limit of 100 bytes: the old content stays, and no temporary file is left.
     out = f.root / "full" / "out.bin"
     out.parent.mkdir()
     out.write_bytes(b"before")

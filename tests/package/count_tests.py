@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares the tests of a build with tests/test_count.txt, and looks for test files that are in no build target.
+"""Compares the tests of a build with tests/test_count.txt, and finds test files that belong to no build target.
 
   count_tests.py BUILD_DIR [--write]
 
-The commonest way for a test to rot is to be in the tree but not in the build, so the number of ctest entries a label
-is checked in. Tests labelled gpu or cuda exist only where there is a CUDA compiler and are counted only there."""
+Tests most often rot by being in the tree but not in the build, so the number of ctest entries per label is committed.
+Tests labelled gpu or cuda exist only with a CUDA compiler and are counted only there."""
 import argparse
 import collections
 import json
@@ -46,7 +46,8 @@ def read_counts():
 
 
 def only_with_cuda(path):
-    """Whether a file is CUDA's, or belongs to a target that has such sources and so does not exist without a CUDA compiler."""
+    """Whether a file is CUDA code, or belongs to a target with CUDA sources, which does not exist without a CUDA
+    compiler."""
     path = pathlib.Path(path)
     if path.suffix == ".cu" or {"gpu", "dev_cuda"} & set(path.parts):
         return True
@@ -64,7 +65,7 @@ def orphans(build, entries, with_cuda):
         sources = re.findall(r'#include "(.+)"', pathlib.Path(path).read_text())
         compiled.update(os.path.realpath(os.path.join(os.path.dirname(path), source)) for source in sources)
     run = {os.path.realpath(argument) for _, _, command in entries for argument in command if argument.endswith((".py", ".cmake"))}
-    # Of tests that are compiled several as one, only the program's name is left.
+    # For tests that are compiled together, only the program's name is left.
     joined = {name for name, _, _ in entries if os.path.islink(os.path.join(build, "tests", name))}
     pattern = re.compile(r"_(test|fuzz|bench)\.(cc|cu|c|py|cmake)$")
     for folder, folders, files in os.walk(ROOT):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""libcufile.so.0 as a file that programs load: what it exports and needs, and that fork, exit and unloading are safe; and
-`headrace cufile-run`, which puts it in front.
+"""libcufile.so.0 as a file that programs load: its exports and dependencies are right, and fork, exit and unloading are
+safe. Also `headrace cufile-run`, which preloads it.
 
   cufile_library_test.py LIBRARY HEADRACE CC [NAME...]"""
 import os
@@ -14,7 +14,7 @@ from script_tests import run_tests
 
 LIBRARY = HEADRACE = CC = ""
 
-# 1.15, then what came later.
+# Functions of 1.15, then those of later versions.
 FUNCTIONS = """
 cuFileHandleRegister cuFileHandleDeregister cuFileBufRegister cuFileBufDeregister cuFileRead cuFileWrite cuFileDriverOpen
 cuFileDriverClose cuFileDriverClose_v2 cuFileUseCount cuFileDriverGetProperties cuFileDriverSetPollMode
@@ -214,7 +214,7 @@ def test_run_says_when_it_did_not_take(f):
 def test_run_says_when_nothing_was_called(f):
     done = run("--", "true")
     assert done.returncode == 1 and "called no cuFile function" in done.stderr, done
-    # A failure of the program's own is told as it is, and who leaves no report may have called something.
+    # The program's own failure is passed on. A program that leaves no report may have called a function.
     assert run("--", "false").returncode == 1
     assert run("--", sys.executable, "-c", "import os; os._exit(0)").returncode == 0
 
@@ -228,10 +228,10 @@ def test_run_sees_another_library(f):
     done = run("--", program, f.data, other)
     assert done.returncode == 7 and "another libcufile" in done.stderr and str(other) in done.stderr, done
     assert "may have used that one" in done.stderr, done
-    # One that succeeds without a call to ours has not used it.
+    # A program that succeeds without calling this library has not used it.
     done = run("--", sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(other)!r})")
     assert done.returncode == 1 and "may have used that one" in done.stderr, done
-    # Loaded, but the calls are ours: said, and no failure.
+    # The other library is loaded, but this one gets the calls: reported, and not a failure.
     done = run("--stats", "--", program, f.data, "libcufile.so.0", other)
     assert done.returncode == 7 and "which got the calls" in done.stderr and str(other) in done.stderr, done
     assert re.search(r"  read +1\n", done.stderr), done

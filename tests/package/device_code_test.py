@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The plug-in's device code compiles for the oldest GPU that a wheel has machine code for, whatever this build is for, unless the
-build itself is for that one; that of GPU tests, which builds without a GPU leave out, and of what has other code for newer GPUs, for
-the newest.
+"""Compiles the plug-in's device code for the oldest GPU that a wheel has machine code for, whatever GPU this build is
+for, unless it is that one. The code of GPU tests, which builds without a GPU leave out, and code with variants for
+newer GPUs are compiled for the newest GPU.
 
   device_code_test.py BUILD_DIR [LAUNCHER...]      the compiler's cache and its settings, as CMake calls it
 
-Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX, without code for the host, and with "-c", as the
-compiler's cache wants it: what has not changed is not compiled again. First it sees that a source that needs a newer GPU is refused."""
+Takes the commands from BUILD_DIR/compile_commands.json and stops each one at PTX, without host code. It passes "-c", so
+that the compiler's cache avoids compiling unchanged code again. First it checks that a source that needs a newer GPU is
+refused."""
 import concurrent.futures
 import json
 import pathlib
@@ -20,7 +21,7 @@ from wheel_contents import CUBINS
 
 
 def to_ptx(command, architecture, target, source=None):
-    """The command as it stands, but for one architecture, without machine code or code for the host."""
+    """The same command for one architecture, without machine code and host code."""
     out, skip = sys.argv[2:], False
     for word in shlex.split(command):
         if skip:
@@ -33,7 +34,7 @@ def to_ptx(command, architecture, target, source=None):
 
 
 def has_code_for_newer(source):
-    """Whether a source or a header beside it asks which GPU it is compiled for."""
+    """Whether a source, or a header next to it, checks which GPU it is compiled for."""
     texts = [source.read_text()]
     for name in re.findall(r'#include "([^"]+)"', texts[0]):
         if (header := source.parent / name).exists():

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""`headrace doctor` from outside: exit codes, the shape of its JSON, and what it says where something is forbidden.
+"""Runs `headrace doctor`: exit codes, the shape of its JSON, and its reports when something is forbidden.
 
   doctor_test.py PATH_TO_HEADRACE [NAME...]
 
-NAME limits the run to tests whose name contains it. Tests that need root are skipped, aloud, without it."""
+NAME limits the run to tests whose name contains it. Tests that need root are skipped without it, with a message."""
 import json
 import os
 import pathlib
@@ -108,7 +108,7 @@ def test_measured(folder):
 
 
 def test_a_store_of_small_files_is_measured(folder):
-    """No file has 64 MiB, all of them together do; what was not cached is not afterwards."""
+    """No file has 64 MiB, but all of them together do; files that were not cached are not cached afterwards."""
     for i in range(40):
         part = folder / "store.zarr" / str(i)
         part.parent.mkdir(exist_ok=True)
@@ -149,10 +149,10 @@ def test_device(folder):
 
 
 def test_memlock_of_an_ordinary_user(folder):
-    """64 KiB of locked memory, as a container gives it: io_uring's buffers cannot be registered, and that is said."""
+    """With 64 KiB of locked memory, as in a container, io_uring's buffers cannot be registered, and doctor says so."""
     if os.geteuid() != 0:
         raise Skip("only root can become another user")
-    program = folder / "headrace"          # where another user may reach it
+    program = folder / "headrace"          # a place that another user can reach
     shutil.copy(HEADRACE, program)
     folder.chmod(0o755)
     path = large_file(folder)
@@ -221,7 +221,7 @@ def url_report(code, url, *arguments, **extra):
 
 def test_urls(folder):
     (folder / "x.bin").write_bytes(os.urandom(10000))
-    # Whole objects alone, with HTTP/1.0: what Python's own server does.
+    # Only whole objects, with HTTP/1.0, as Python's own server provides.
     server = subprocess.Popen([sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"], cwd=folder,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -235,7 +235,7 @@ def test_urls(folder):
         assert found["what_to_do"] and found["sample_bytes"] is None or found["sample_bytes"] == 10000, found
         assert url_report(FAILED, address + "/none")["problem"] == "nothing-there"
         text = doctor(FAILED, address + "/none", folder, "--quick")
-        assert address in text and str(folder) in text, text   # the others all the same
+        assert address in text and str(folder) in text, text   # the others are reported all the same
     finally:
         server.kill()
         server.communicate()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""docs/reference/environment.md lists each environment variable that the source reads, and no other; the library reads them
-only where they are the user's own (secure_getenv). docs/reference/loading.md lists each source that loads a library.
+"""docs/reference/environment.md lists exactly the environment variables that the source reads. The library reads them
+with secure_getenv, which ignores them in privileged programs. docs/reference/loading.md lists each source that loads a
+library.
 
   environment_test.py [--self-test]"""
 import pathlib
@@ -9,14 +10,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE, LOADING = ROOT / "docs/reference/environment.md", ROOT / "docs/reference/loading.md"
-LIBRARY = ("src", "backends", "codecs", "include")  # what runs in other people's programs
+LIBRARY = ("src", "backends", "codecs", "include")  # runs in other people's programs
 CODE = {".cc", ".h", ".cu", ".cuh", ".c", ".py", ""}
 CALL = re.compile(r"\b((?:secure_)?getenv)\s*\(")
-CONSTANT = re.compile(r'"([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])"')  # where a file asks the environment, such a string is a name
+CONSTANT = re.compile(r'"([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])"')  # in a file that reads the environment, such a string is a variable's name
 PYTHON = re.compile(r'environ(?:\.get\(|\.setdefault\(|\.pop\(|\[)\s*["\'](\w+)["\']|getenv\(["\'](\w+)["\']|"(\w+)" (?:not )?in os\.environ')
 SHELL = re.compile(r"\$\{?((?:HEADRACE|CUFILE)_\w+)")
 LOADS = re.compile(r"\bdl(?:m)?open\s*\(|\bCDLL\(|LoadLibrary\(")
-# Everybody's, which scripts use as everybody does.
+# Standard variables, which scripts use in the standard way.
 OTHERS = {"PATH", "PYTHONPATH", "HOME", "TMPDIR", "LC_ALL"}
 
 
@@ -29,7 +30,7 @@ def names_in(path, text):
 
 
 def used():
-    """name -> files that read it"""
+    """{name: files that read it}"""
     names, unsafe, loading = {}, [], set()
     for folder in (*LIBRARY, "tools", "bench", "python/src", "python/headrace"):
         for path in sorted((ROOT / folder).rglob("*")):

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""examples/train_unet.py on the repository's climate store: training goes on where it stopped, alone and on several ranks.
+"""Runs examples/train_unet.py on the repository's climate store: training resumes where it stopped, on one rank and on
+several.
 
   example_test.py PYTHON PACKAGES HEADRACE [--device cpu] [--ranks 2]
 
-PACKAGES: the folder that holds headrace/. HEADRACE: the command line tool. Exits with 77, and the reason as last line, where PYTHON has no PyTorch."""
+PACKAGES: the folder that contains headrace/. HEADRACE: the command line tool. If PYTHON has no PyTorch, exits with 77
+and prints the reason as the last line."""
 import argparse
 import os
 import pathlib
@@ -57,7 +59,7 @@ def main():
         close = max(abs(a - b) for a, b in zip(expected, got, strict=True))
         assert close == 0 or arguments.device == "cuda" and close < 0.1, f"a training that was interrupted differs by {close}"
         for parallel in ("ddp", "fsdp"):
-            for stop in ("7", "0"):  # stopped, and gone on with
+            for stop in ("7", "0"):  # stopped, then resumed
                 run([python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(arguments.ranks), *example, "--epochs", "1",
                      "--parallel", parallel, "--checkpoint", folder / f"{parallel}.pt", "--stop-at", stop])
             assert len(losses(python, folder / f"{parallel}.pt")) == len(expected) // 2 // arguments.ranks

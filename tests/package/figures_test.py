@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The figures of one run agree: what --json, --stats, --report and --trace say of bytes, seconds and who decoded.
+"""The figures of one run agree: --json, --stats, --report and --trace report the same bytes, seconds and decoders.
 
   figures_test.py PATH_TO_HEADRACE [NAME...]
 
-Every kind of store is read by every way of reading, cold and warm; the figures of each run are added up."""
+Reads every kind of store in every way, cold and warm, and adds up the figures of each run."""
 import collections
 import html.parser
 import json
@@ -27,7 +27,7 @@ ATTEMPTS = 3
 
 
 def repeated(what, check):
-    """A thread that loses its processor between two looks at the clock makes them differ, but not each time."""
+    """Tries again, because two clock readings differ if the thread is descheduled between them, but not every time."""
     for attempt in range(ATTEMPTS):
         try:
             return check()
@@ -59,7 +59,7 @@ def number(text):
 
 
 def near(text, value, what):
-    """Whether a printed figure of three digits is `value`."""
+    """Checks that a printed figure of three digits equals `value`."""
     assert abs(number(text) - value) <= max(0.006 * value, 6e-9), f"{what}: {text!r} is not {value}"
 
 
@@ -96,9 +96,9 @@ class Page(html.parser.HTMLParser):
 
 
 def check_stats(stats, run, device):
-    """What a Stats says of itself."""
+    """The figures of one Stats are consistent."""
     assert sum(stats[path] for path in PATHS) == stats["read_bytes"], stats
-    # Of what is unpacked less is read than it unpacks to.
+    # Unpacking yields more bytes than are read.
     assert stats["read_bytes"] >= stats["stored_bytes"] or stats["packed_bytes"] > 0, stats
     assert stats["gpu_decoded_bytes"] + stats["cpu_decoded_bytes"] + stats["undecoded_bytes"] == stats["decoded_bytes"], stats
     assert 0 <= stats["undecoded_bytes"] and stats["gpu_chunks"] + stats["cpu_chunks"] <= stats["chunks"], stats
@@ -111,7 +111,7 @@ def check_stats(stats, run, device):
 
 
 def check_text(text, stats, device):
-    """The lines of --stats are those of the JSON."""
+    """The lines of --stats show the figures of the JSON."""
     rows = {}
     for line in text.splitlines():
         found = re.match(r"  (\s*\S.*?)\s{2,}(\S.*)$", line) or re.match(r"  (.{20}) (.*)$", line)
@@ -132,14 +132,14 @@ def check_report(page, timeline, run, device):
     spans = [event for event in timeline["traceEvents"] if event["ph"] == "X"]
     rows = {event["tid"]: event["args"]["name"] for event in timeline["traceEvents"] if event["name"] == "thread_name"}
     assert timeline["otherData"]["lost_events"] == 0
-    # One wall time: of the JSON, the trace, the verdict, and the page's tables.
+    # The JSON, the trace, the verdict and the page's tables show one wall time.
     assert abs(timeline["otherData"]["wall_seconds"] - wall) < 20e-6, (timeline["otherData"], wall)
     last = max(span["ts"] + span["dur"] for span in spans) * 1e-6
     assert abs(last - wall) < 20e-6, (last, wall)
     near(re.search(r"of ([\d.e+]+ [mu]?s);", page.verdict)[1], wall, "the verdict")
     near(re.search(r"tracks in\s+([\d.]+ [mu]?s)", page.text)[1], wall, "the timeline")
     near(page.rows["wall time of the read"][1], stats["wall_seconds"], "wall time of the read")
-    # The seconds of each stage are those of --stats; what the device does itself stands apart.
+    # The seconds of each stage equal those of --stats; the device's own work is counted separately.
     seconds, by_device, read_bytes = collections.Counter(), collections.Counter(), 0
     for span in spans:
         kind = by_device if rows[span["tid"]].startswith("device") else seconds
@@ -153,7 +153,7 @@ def check_report(page, timeline, run, device):
             near(page.rows[stage][6], counted, f"the page's seconds of {stage}")
     assert seconds["copy"] == 0, "a copy is the device's"
     assert device != "host" or not by_device, by_device
-    # Mapped and memory's bytes are taken, not read.
+    # Mapped and in-memory bytes are used without being read.
     assert read_bytes == stats["read_bytes"] - stats["mapped_bytes"] - stats["memory_bytes"], (read_bytes, stats)
     for name, key in (("stored: encoded bytes used", "stored_bytes"), ("decoded: delivered", "decoded_bytes"),
                       ("direct (O_DIRECT)", "direct_bytes"), ("memory", "memory_bytes"), ("unpacked (ZIP members)", "packed_bytes"),
@@ -214,7 +214,7 @@ def test_reads(f):
 def test_text(f):
     for name, array in f.arrays.items():
         for device in DEVICES:
-            cli("read", array, "--device", device)  # what is cached now is so for both
+            cli("read", array, "--device", device)  # so that both of the following reads find the data cached
             text = cli("read", array, "--device", device, "--engine", "threads", "--stats").stdout
             run = json.loads(cli("read", array, "--device", device, "--engine", "threads", "--json").stdout)
             try:
@@ -227,7 +227,7 @@ def test_text(f):
 
 
 def test_output(f):
-    """What is made of a read counts for the run, not for the read; parts add up."""
+    """Post-processing counts for the run, not for the read; parts add up."""
     out = f.root / "out.npy"
     for device in DEVICES:
         for slab in ("1M", "256M"):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`headrace bench` takes what fio's users write: of each option line that fio takes, fio_options.txt says what happens to it
-here, and this test that it is so.
+"""`headrace bench` accepts the option lines of fio's users. For each line that fio accepts, fio_options.txt states what
+headrace does with it, and this test checks that.
 
   fio_options_test.py PATH_TO_HEADRACE [NAME...] [--write]
 
-`--write` writes the verdicts as they are. Exit status 77 where fio is not installed: that fio takes the lines is then not
-checked, everything else is."""
+`--write` updates the verdicts. Exit status 77 if fio is not installed: only the check that fio accepts the lines is
+left out."""
 import concurrent.futures
 import pathlib
 import shutil
@@ -18,7 +18,7 @@ HEADRACE = ""
 TABLE = pathlib.Path(__file__).resolve().parent / "fio_options.txt"
 BASE = ("--name=x", "--filename=f", "--size=1m")
 LEAST_LINES, LEAST_TAKEN = 300, 240
-# Of lines that do something here; the others would be worth little without them.
+# Options that must work here; without them the others would be worth little.
 NEEDED = ("--rw=randrw", "--rwmixread=70", "--bs=4k-64k", "--bsrange=4k-64k", "--bssplit=4k/60:64k/40", "--rate=10m,5m",
           "--rate_iops=1000", "--nrfiles=4", "--filesize=256k", "--opendir=files", "--io_size=512k", "--offset=10%",
           "--cpus_allowed=0", "--random_distribution=zipf:1.2", "--write_bw_log=l", "--write_lat_log=l", "--verify=md5",
@@ -34,7 +34,7 @@ def rows():
 
 
 def ours(folder, option):
-    """What becomes of the option line, and what was said."""
+    """What happens to the option line, and the message."""
     done = subprocess.run([HEADRACE, "bench", *BASE, option, "--parse-only"], cwd=folder, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
     said = done.stderr.strip()
@@ -67,7 +67,7 @@ def test_each_line_is_as_the_table_says(folder):
     taken = [option for verdict, option in table if verdict in ("works", "note")]
     assert len(taken) >= LEAST_TAKEN, f"only {len(taken)} of {len(options)} lines are taken"
     works = {option for verdict, option in table if verdict == "works"}
-    idle = {"--rwmixread=70", "--random_distribution=zipf:1.2", "--nrfiles=4"}  # notes for this file and direction alone
+    idle = {"--rwmixread=70", "--random_distribution=zipf:1.2", "--nrfiles=4"}  # these only give a note for this file and direction
     assert set(NEEDED) - idle <= works and idle <= set(taken), set(NEEDED) - works
     for (verdict, option), (_, said) in zip(table, found):
         name = option.lstrip("-").split("=")[0]
@@ -79,7 +79,8 @@ def test_fio_takes_each_line(folder):
         raise Skip("fio is not installed")
 
     def taken(where, batch):
-        """Whether fio takes all of them, each in a job of its own: fio takes a quarter of a second to start."""
+        """Whether fio accepts all of them, each in a job of its own. One call takes many, since fio needs a quarter of
+        a second to start."""
         jobs = [argument for option in batch for argument in (*BASE, option)]
         done = subprocess.run(["fio", "--parse-only", *jobs], cwd=where, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=60)
@@ -89,7 +90,7 @@ def test_fio_takes_each_line(folder):
     options = [option for _, option in rows()]
     prepared(folder)
     batches = [options[at:at + 12] for at in range(0, len(options), 12)]
-    # Some do not go together; each of those alone.
+    # Some options exclude each other; such batches are tried one by one.
     alone = [option for batch, good in zip(batches, of_all(taken, folder, batches)) if not good for option in batch]
     refused = [option for option, good in zip(alone, of_all(taken, folder, [[option] for option in alone])) if not good]
     assert not refused, "fio itself refuses: " + ", ".join(refused)
@@ -97,7 +98,7 @@ def test_fio_takes_each_line(folder):
 
 
 def write(folder):
-    """The table with today's verdicts."""
+    """Writes the table with the current verdicts."""
     lines = []
     for line in TABLE.read_text().splitlines():
         if line and not line.startswith("#"):

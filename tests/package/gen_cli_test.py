@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`headrace gen`: the same bytes for the same seed, stores that verify, and on any failure nothing that looks finished.
+"""`headrace gen`: the same seed gives the same bytes, stores verify, and no failure leaves anything that looks
+finished.
 
   gen_cli_test.py PATH_TO_HEADRACE [NAME...]
 
@@ -68,7 +69,7 @@ def test_threads_and_seeds(root):
         expect(OK, "gen", two, *SMALL, *arguments, "--threads", 4)
         expect(OK, "gen", other, *SMALL, *arguments, "--seed", 5)
         assert tree(one) == tree(two)
-        # The root names the seed; the coordinates have none.
+        # The root's metadata contain the seed; the coordinates do not depend on it.
         same = {name for name, digest in tree(one).items() if tree(other)[name] == digest}
         assert same and not any("wind" in name and "c/" in name for name in same), same
     for arguments in (("--raw",), ("--raw", "--content", "field")):
@@ -142,24 +143,24 @@ def test_places_that_cannot_be_written(root):
 
 
 def test_full_disk(root):
-    # A file that may not grow stands for a disk that is full: no object, file or directory is left.
+    # A file size limit stands for a full disk: no object, file or directory is left.
     expect(FAILED, "gen", root / "x", *SMALL, "--threads", 1, preexec_fn=file_size_limit(1 << 20), says="geopotential/0.0.0")
     expect(FAILED, "gen", "--raw", root / "y", "--size", "2M", preexec_fn=file_size_limit(1 << 20), says="output")
     expect(FAILED, "gen", "--files", root / "z", "--count", 3, "--size", "2M", preexec_fn=file_size_limit(1 << 20))
     assert not any(root.iterdir()), list(root.iterdir())
-    # What it would have replaced stays.
+    # The store it would have replaced is kept.
     expect(OK, "gen", root / "x", *SMALL)
     before = tree(root)
     expect(FAILED, "gen", root / "x", *SMALL, "--seed", 3, "--overwrite", preexec_fn=file_size_limit(1 << 20))
     assert tree(root) == before
-    # More than the disk has is refused before it is written.
+    # A store larger than the free space is refused before anything is written.
     expect(FAILED, "gen", root / "vast", "--workload", "w4", "--scale", 1000, says="free")
     expect(FAILED, "gen", "--raw", root / "vast", "--size", "900000T")
     assert tree(root) == before
 
 
 def test_full_file_system(root):
-    """The same with a real ENOSPC, where a small file system can be mounted."""
+    """The same with a real ENOSPC, if a small file system can be mounted."""
     mounted = root / "small"
     mounted.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mounted], capture_output=True).returncode != 0:
@@ -198,7 +199,7 @@ def test_files(root):
     assert names == [f"{i:08}" for i in range(30)], names
     contents = {(root / "many" / name).read_bytes() for name in names}
     assert len(contents) == 30 and {len(c) for c in contents} == {4096}
-    # One after the other they are the raw file of the same seed.
+    # Concatenated, they are the raw file of the same seed.
     expect(OK, "gen", "--raw", root / "raw", "--size", 30 * 4096)
     assert b"".join((root / "many" / name).read_bytes() for name in names) == (root / "raw").read_bytes()
     expect(OK, "gen", "--files", root / "many", "--count", 2, "--size", "3", "--overwrite")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Keeps the guides true: the program each begins with compiles, runs, and prints what the page shows.
+"""Keeps the guides true: the program at the start of each compiles, runs, and prints what the page shows.
 
   guide_test.py extract PAGE OUT                the page's first ```c or ```cpp block, for the build to compile; which of
                                                 them, OUT's ending says: .c or .cc
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def settle(page, text, actual, write):
-    """`actual` is what the page ought to be."""
+    """Compares the page with `actual`, its right content; with --write, replaces it."""
     if actual == text:
         return 0
     if write:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""An installed headrace serves a project that knows nothing of this tree, as a static and as a shared library.
+"""An installed headrace works in a project outside this tree, as a static and as a shared library.
 
   install_consumer_test.py --source DIR --build DIR --work DIR --type static|shared [--configure OPTION=VALUE]...
 
-static installs the build it is given; shared configures and builds one beside it first. Then: install into an empty
-prefix, configure tests/package/consumer against it, build, run, and run the installed command line tool. The same from a project
-in C alone and by pkg-config. Programs find a plug-in in the installed tree, wherever it was moved to."""
+static installs the given build; shared first configures and builds a shared one next to it. Then: install into an empty
+prefix, configure tests/package/consumer against it, build, run, and run the installed command line tool. The same from
+a project in C only, and with pkg-config. Programs find a plug-in in the installed tree, even after it was moved."""
 import argparse
 import json
 import os
@@ -39,7 +39,8 @@ def write_store(path):
 
 
 def check_names(prefix, lib, arguments):
-    """The version of the headers, and the shared library's name: of one minor version while the major version is 0."""
+    """The version of the headers, and the shared library's name, which contains the minor version as long as the major
+    version is 0."""
     header = (prefix / "include/headrace/version.h").read_text()
     major, minor, patch = (re.search(rf"VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
     config = next(prefix.rglob("headrace-config-version.cmake")).read_text()
@@ -51,8 +52,9 @@ def check_names(prefix, lib, arguments):
 
 
 def check_plugin(prefix, lib, tool, arguments, environment, program, store):
-    """A plug-in in the installed tree is found by the tool, by a program elsewhere with the shared library, and by what
-    `cufile-run` preloads; also when the tree was moved. That it is loaded is enough: it says so."""
+    """The tool, a program elsewhere that uses the shared library, and the library that `cufile-run` preloads find a
+    plug-in in the installed tree, also after the tree was moved. It is enough that the plug-in is loaded: it prints a
+    line."""
     planted.BUILD_ID, planted.CC = arguments.build_id, "cc"
     plugin = lib / "headrace" / planted.PLUGIN
     kept = plugin.rename(plugin.with_suffix(".kept")) if plugin.exists() else None
@@ -64,7 +66,7 @@ def check_plugin(prefix, lib, tool, arguments, environment, program, store):
     moved = prefix.with_name(prefix.name + "-moved")
     shutil.rmtree(moved, ignore_errors=True)
     says_so(tool, "doctor", "--quick")
-    # It can tell of programs that have the library.
+    # It can detect this in programs that have the library loaded.
     done = subprocess.run([tool, "cufile-run", "--", "true"], env=environment, capture_output=True, text=True)
     assert "called no cuFile function" in done.stderr, done
     if arguments.type == "shared":
@@ -77,7 +79,7 @@ def check_plugin(prefix, lib, tool, arguments, environment, program, store):
         kept.rename(plugin)
     done = subprocess.run([program, store, "auto"], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done
-    if arguments.type == "shared":  # without a plug-in: it says where it looked
+    if arguments.type == "shared":  # without a plug-in, it says where it looked
         assert "no GPU is used" in done.stderr and f"{lib}/headrace" in done.stderr, done
 
 
@@ -105,7 +107,7 @@ def main():
 
     lib = next((p for p in (prefix / "lib", prefix / "lib64", *prefix.glob("lib/*-linux-gnu")) if list(p.glob("libheadrace*"))), None)
     assert lib, f"library {MISSING}"
-    # Every public header, and nothing else.
+    # Exactly the public headers.
     public = sorted(p.name for p in (arguments.source / "include/headrace").glob("*.h"))
     installed = sorted(p.name for p in (prefix / "include/headrace").iterdir())
     assert installed == public, f"headers: {installed} instead of {public}"
@@ -120,7 +122,7 @@ def main():
     for static in ((), ("--static",)):
         flags = run("pkg-config", *static, "--cflags", "--libs", "headrace",
                     env={**os.environ, "PKG_CONFIG_PATH": str(lib / "pkgconfig")}).split()
-        # As libraries that are not installed where the loader looks are linked.
+        # How programs link libraries outside the loader's search path.
         flags = [*flags, f"-Wl,-rpath,{lib}"]
         run("cc", sources / "consumer_program.c", "-o", consumer / f"pkg_config_c{len(static)}", *flags)
         run("c++", "-std=c++20", sources / "consumer_program.cc", "-o", consumer / f"pkg_config_cxx{len(static)}", *flags)
@@ -141,7 +143,7 @@ def main():
     version = run(tool, "--version", env=environment).strip()
     assert version.startswith("headrace "), version
     check_plugin(prefix, lib, tool, arguments, environment, consumer / "c_only/consumer_c", store)
-    # The installation must stand without the tree it was built in.
+    # The installation must work without the tree it was built in.
     config = next(prefix.rglob("headrace-config.cmake")).read_text()
     assert str(arguments.build) not in config and str(arguments.source) not in config, "the config names the build tree"
     if arguments.type == "shared":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""No binary of a build needs an NVIDIA library to start or looks for libraries in the working directory, and the CUDA plug-in
-exports its one function only.
+"""No binary of a build needs an NVIDIA library to start or looks for libraries in the working directory, and the CUDA
+plug-in exports only its one function.
 
   no_nvidia_needed_test.py BUILD_DIR
   no_nvidia_needed_test.py --self-test CC"""
@@ -14,7 +14,7 @@ NVIDIA = re.compile(r"^lib(cuda|cudart|cufile|nv\w*|cublas\w*|cufft\w*|curand|cu
 
 
 def needed(path):
-    """The libraries it names, and the folders in which it has the loader look for them."""
+    """The libraries that a binary names, and the folders in which it tells the loader to look for them."""
     text = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True).stdout
     folders = [folder for found in re.findall(r"\(R(?:UN)?PATH\).*?\[(.*)\]", text) for folder in found.split(":")]
     return re.findall(r"\(NEEDED\).*\[(.*)\]", text), folders

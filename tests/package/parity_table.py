@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""docs/reference/parity.md: what C++, C, Python and the command line have of the same, by the same words.
+"""Makes docs/reference/parity.md, which compares the functions and options of C++, C, Python and the command line.
 
   parity_table.py TOOL [--write]    TOOL is the command line tool; without --write the page is compared
-  parity_table.py --self-test       a word that one of the four loses is noticed
+  parity_table.py --self-test       checks that a missing name in one of the four is noticed
 
-Everything is read from where it is declared: headers, the Python package, the tool's own help. What has another name
-elsewhere stands in OTHER_NAMES; a name there that no longer exists is an error."""
+All names come from the declarations: headers, the Python package, the tool's own help. OTHER_NAMES lists those that
+differ between interfaces; a name there that no longer exists is an error."""
 import ast
 import difflib
 import pathlib
@@ -17,11 +17,11 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/reference/parity.md"
 C_HEADERS = ("headrace.h", "loader_c.h")
-# C++ class: what C puts in front, and the class of Python.
+# C++ class: prefix in C, class in Python.
 CLASSES = {"Completion": ("completion", "ReadFuture"), "VariableResult": ("variable", ""), "Buffer": ("buffer", "Tensor"),
            "LoaderBatch": ("batch", "Batch"), "Crops": ("windows", "Crops"),
            "LoaderSchema": ("schema", "")}
-# C++ struct: C's, the callable whose arguments Python has instead, the commands of the tool.
+# C++ struct: the struct in C, the callable with these arguments in Python, the commands of the tool.
 OPTIONS = {
     "ContextOptions": ("hr_context_options", "Context", "read verify info index bench"),
     "OpenOptions": ("hr_open_options", "open", "read verify info index"),
@@ -34,7 +34,7 @@ OPTIONS = {
     "LoaderOptions": ("hr_loader_options", "Loader", ""),
     "FileQueueOptions": ("", "File", "bench"),
 }
-# C++ name: (C, Python, command line), where the words differ. "": by the words.
+# C++ name: names in C, Python and the command line, where they differ. "": the same name.
 OTHER_NAMES = {
     "Array::open": ("", "open_array", ""),
     "Array::info": ("hr_array_shape", "Array.shape", "info"),
@@ -121,7 +121,7 @@ def without_comments(text):
 
 
 def block_after(text, at):
-    """What stands between the brace that follows and the one that closes it."""
+    """The text between the next opening brace and its closing brace."""
     begin = text.index("{", at)
     depth, end = 0, begin
     while True:
@@ -132,20 +132,20 @@ def block_after(text, at):
 
 
 def flat(body):
-    """The same without what stands in inner braces; each was the end of a statement."""
+    """The body without the contents of inner braces, each of which ends a statement."""
     out, depth = "", 0
     for letter in body:
         depth += letter == "{"
         if depth == 0:
             out += letter
-        if letter == "}" and depth > 0:  # else that of a namespace
+        if letter == "}" and depth > 0:  # otherwise it closes a namespace
             depth -= 1
             out += ";" if depth == 0 else ""
     return out
 
 
 def called(statement):
-    """The name of the function that a statement declares, if it is one."""
+    """The name of the function that a statement declares, or None."""
     if re.search(r"\b(operator|using|friend|explicit|typedef|struct|enum)\b", statement) or "~" in statement:
         return None
     match = re.match(r"[^=(]*?\b(\w+)\s*\(", statement.strip(), re.S)
@@ -176,7 +176,7 @@ def cpp_names(folder):
                     names.append(name)
         functions[header.name] = names
         for match in re.finditer(r"struct (\w+Options)\s*\{", text):
-            # "T a = x, b = y" declares two; templates' arguments are no fields.
+            # "T a = x, b = y" declares two fields; template arguments are not fields.
             fields = re.sub(r"<[^;]*>|\([^;]*\)|\{[^;]*\}", "", flat(block_after(text, match.start())))
             declared = [part.partition("=")[0].split() for part in re.split("[;,]", fields)]
             structs[match[1]] = [words[-1] for words in declared if words and re.fullmatch(r"[a-z]\w*", words[-1])]
@@ -219,7 +219,7 @@ def python_names(folder):
             if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "_DEFAULTS":
                 arguments["Context options"] = {key.value for key in node.value.keys}
     arguments["Context"] = arguments["Context options"]
-    # Classes of _core that the package gives as they are.
+    # Classes of _core that the package exports unchanged.
     for path in sorted((folder.parent / "src").glob("*.cc")):
         for name, body in re.findall(r'nb::class_<\w+>\(module, "(\w+)"\)(.*?);\n', path.read_text(), re.S):
             if name in public - own:
@@ -253,7 +253,7 @@ class Table:
         self.problems, self.used = [], set()
 
     def named(self, name, place, there):
-        """The name under which OTHER_NAMES says that `place` has it, which has to be there."""
+        """The name that OTHER_NAMES gives for `place`, which must exist."""
         other = OTHER_NAMES.get(name, ("", "", ""))[("C", "Python", "tool").index(place)]
         if other and not there(other):
             self.problems.append(f"OTHER_NAMES: {name}: {place} has no {other}")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""bench/e2e/path_sweep.py calls a row below only where that is so for all of what was measured, measures on where the rounds do not
-agree, and sees every path in both orders.
+"""bench/e2e/path_sweep.py calls a row "below" only if all measurements agree, measures more rounds while they do not,
+and tries every path in both orders.
 
   path_sweep_test.py [NAME...]
 
-A stand-in for headrace gives the rates."""
+A stand-in for headrace supplies the rates."""
 import json
 import math
 import pathlib
@@ -18,7 +18,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "e2e"
 sys.path.insert(0, str(BENCH))
 import path_sweep  # noqa: E402
 
-# Started some hundred times: what takes long to import is left out.
+# Started some hundred times, so slow imports are avoided.
 STAND_IN = f"""#!{sys.executable} -IS
 import json, os, sys
 folder = os.path.dirname(__file__)
@@ -37,7 +37,7 @@ print(json.dumps({{"jobs": [{{"read": {{"bw_bytes": rate}}, "headrace": {{"bytes
 
 
 def sweep(folder, *arguments, **rates):
-    """The row, the exit code, what was printed and the paths in the order of their runs."""
+    """Returns the row, the exit code, the output and the paths in the order of their runs."""
     program, calls, output = folder / "headrace", folder / "calls", folder / "out.json"
     program.write_text(STAND_IN)
     program.chmod(0o755)
@@ -66,13 +66,13 @@ def test_a_row_that_is_below(folder):
 def test_rounds_that_do_not_agree(folder):
     row, code, text, calls = sweep(folder, auto=[600, 1200], direct=[1000], buffered=[500])
     assert (row["verdict"], row["rounds"], code) == ("undecided", 12, 0) and "UNDECIDED" in text, row
-    # The path that cannot be the best is left out of the further ones.
+    # A path that cannot be the best is left out of further rounds.
     assert calls.count("buffered") == 4 and calls.count("direct") == 12, calls
     row, code, _, _ = sweep(folder, auto=[950, 850, *[950] * 6], direct=[1000], buffered=[500])
     assert (row["verdict"], code) == ("level", 0) and row["rounds"] == 8, row
     row, code, _, _ = sweep(folder, auto=[850, 950, *[850] * 6], direct=[1000], buffered=[500])
     assert (row["verdict"], row["rounds"], code) == ("below", 12, 1), row
-    # What began as below and was not.
+    # Begins below, but does not stay below.
     row, code, _, _ = sweep(folder, auto=[*[850] * 5, *[950] * 7], direct=[1000], buffered=[500])
     assert (row["verdict"], row["rounds"], code) == ("undecided", 12, 0), row
 

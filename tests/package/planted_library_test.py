@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""No library or configuration is taken from a place that others can write to, from the working directory, or from a folder
-above the program; and no code of a library runs before its build id was read.
+"""No library or configuration is loaded from a place that others can write to, from the working directory, or from a
+folder above the program. No code of a library runs before its build id was checked.
 
   planted_library_test.py HEADRACE BUILD_ID CC [NAME...]
 
-HEADRACE is a statically linked command line tool, copied to where it is tried. What is planted says so when its code runs.
-NAME limits the run to tests whose name contains it."""
+HEADRACE is a statically linked command line tool, which is copied to where it is tried. A planted library prints a line
+when its code runs. NAME limits the run to tests whose name contains it."""
 import json
 import os
 import pathlib
@@ -27,7 +27,7 @@ __asm__(".pushsection .note.headrace, \\"a\\", %%note\\n.balign 4\\n.long 9, 2f 
 
 
 def plant(path, build_id=None, mode=0o755):
-    """A library that others would like to be loaded; it claims to be of this build."""
+    """Plants a library with this build's id that must not be loaded."""
     path.parent.mkdir(parents=True, exist_ok=True)
     source = path.with_name(path.name + ".c")
     source.write_text(SOURCE % (RAN, len(RAN) + 1, build_id or BUILD_ID))
@@ -59,7 +59,7 @@ def expect_refused(executable, says, **extra):
 
 
 def test_beside_the_program_it_is_loaded(folder):
-    """The positive control: this is what the others must not show."""
+    """Positive control: in the other tests this must not happen."""
     executable = program(folder / "bin")
     plant(folder / "bin" / PLUGIN)
     ran, why = doctor(executable)
@@ -82,7 +82,7 @@ def test_working_directory(folder):
     for argv0 in ("headrace", "./headrace", "bin/headrace", "", f"{work}/headrace", f"{work}/bin/headrace"):
         ran, _ = doctor(executable, argv0=argv0 or "headrace", cwd=work)
         assert not ran, argv0
-    # As a shell does it, with folders of PATH that are relative, and empty.
+    # As a shell starts it, with relative and empty folders in PATH.
     for path in (str(folder / "bin"), f"../bin:{os.environ['PATH']}", f":{folder / 'bin'}"):
         done = subprocess.run(["sh", "-c", "headrace doctor --quick"], cwd=work, capture_output=True, text=True,
                               env={"PATH": path + ":/usr/bin:/bin"})
@@ -125,7 +125,7 @@ def test_what_others_can_write(folder):
             os.chown(path, NOBODY, 0)
             expect_refused(executable, f"{path} belongs to user {NOBODY}")
             os.chown(path, 0, 0)
-    # A link to where others can write.
+    # A link into a folder that others can write to.
     shared = folder / "shared"
     shared.mkdir()
     library.rename(shared / PLUGIN)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the Python package as it lies in a build folder, with the interpreter it was built for.
+"""Tests the Python package in a build folder, with the interpreter it was built for.
 
   python_test.py --python PYTHON --build DIR native|zarr|xarray   the tests of python/tests/NAME
   python_test.py --python PYTHON --build DIR guides               the Python of README.md and docs/guide, as written
@@ -7,8 +7,8 @@
   python_test.py --python PYTHON --build DIR wheel [--configure OPTION=VALUE]...
                                                                   pip wheel, installed and used away from this tree
 
-HEADRACE_PYTEST_OUTPUT names a folder for pytest's results as XML. Exit code 77, skipped: the build has no Python package (tools/test
-configures one by tools/python-env), or a guide needs what is not installed; the last line says which."""
+HEADRACE_PYTEST_OUTPUT names a folder for pytest's results as XML. Exit code 77 means skipped: the build has no Python
+package (tools/test configures one with tools/python-env), or a guide needs a missing package; the last line says which."""
 import argparse
 import os
 import pathlib
@@ -33,8 +33,8 @@ def run(command, **options):
 
 def environment(build):
     path = os.pathsep.join(filter(None, [str(build / "python"), os.environ.get("PYTHONPATH")]))
-    # NumPy's algebra is not used, and its threads spin for a while in each process. Bytecode is kept, in the build folder for the
-    # package: some hundred processes of the tests would each compile it.
+    # NumPy's linear algebra is unused, but its threads spin for a while in each process. The package's bytecode is
+    # cached in the build folder, because otherwise hundreds of test processes would each compile it.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}
 
@@ -43,7 +43,8 @@ def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
-# Those that start servers or programs, or compare all there is: what HEADRACE_FAST_TESTS, which tools/test --fast sets, leaves out.
+# Tests that start servers or programs, or compare everything. They are left out with HEADRACE_FAST_TESTS, which
+# tools/test --fast sets.
 SLOW = {"native": ("test_remote", "test_process", "test_interruption", "test_loader_ray"),
         "zarr": ("test_remote_stores", "test_zarr_errors"), "xarray": ("test_dask", "test_equivalence", "test_guides", "test_loader_dask")}
 
@@ -58,7 +59,7 @@ def run_suite(python, build, name):
 
 
 def run_guides(python, build, skip_missing):
-    """Every page's blocks, one after the other in one namespace, in a folder of their own. Returns the exit code."""
+    """Runs each page's blocks in order, in one namespace and a folder of its own. Returns the exit code."""
     pages = ran = 0
     left_out = []
     for page in GUIDES:
@@ -99,7 +100,7 @@ def run_types(python, build):
 
 
 def run_wheel(python, build, options):
-    """In an environment with nothing but NumPy, from another folder, on what the demo data hold."""
+    """Uses the wheel in an environment with only NumPy, from another folder, on the demo data."""
     wheel_build = build.with_name(build.name + "-wheel")
     shutil.rmtree(wheel_build, ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +110,7 @@ def run_wheel(python, build, options):
              "-C", "cmake.define.HEADRACE_CUDA=OFF", "-C", "install.strip=true", *(argument for option in options for argument in ("-C", option))], cwd=folder)
         wheel, = (folder / "wheels").glob("headrace-*.whl")
         run([sys.executable, ROOT / "tests" / "package" / "wheel_contents.py", wheel, "--without-cuda"])
-        run([python, "-m", "venv", "--without-pip", folder / "clean"])  # to install pip takes longer than what it is for
+        run([python, "-m", "venv", "--without-pip", folder / "clean"])  # installing pip takes longer than the test
         clean = folder / "clean" / "bin" / "python"
         pip = [python, "-m", "pip", "--python", clean, "--disable-pip-version-check"]
         run([*pip, "install", "--quiet", wheel])
@@ -121,7 +122,7 @@ def run_wheel(python, build, options):
         for arguments in (["--version"], ["doctor", "--quick"]):
             run([tool, *arguments], cwd=folder, stdout=subprocess.DEVNULL)
         done = subprocess.run([tool, "cufile-run", "--", "true"], cwd=folder, capture_output=True, text=True)
-        if "called no cuFile function" not in done.stderr:  # which it can tell of programs that have the library
+        if "called no cuFile function" not in done.stderr:  # printed for programs that have the library loaded
             sys.exit(f"cufile-run: {done}")
         shutil.copytree(ROOT / "tests" / "data" / "climate", folder / "climate")
         run([clean, "-c", """
@@ -157,7 +158,7 @@ def main():
               "this build has no Python package: configure with -DHEADRACE_PYTHON=\"$(tools/python-env)\"")
         return 77
     if arguments.what == "wheel":
-        # scikit-build-core has an option of its own for the build type.
+        # scikit-build-core has its own option for the build type.
         run_wheel(arguments.python, arguments.build,
                   [f"cmake.build-type={value}" if name == "CMAKE_BUILD_TYPE" else f"cmake.define.{name}={value}"
                    for name, _, value in (option.partition("=") for option in arguments.configure)])

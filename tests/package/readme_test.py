@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Keeps the README true: its C++ compiles, prints what the page shows, and its table is what the build has.
+"""Keeps the README true: its C++ compiles and prints what the page shows, and its table matches the build.
 
   readme_test.py extract OUT.cc        the page's ```cpp block, for the build to compile
   readme_test.py run PROGRAM           PROGRAM's output is the ```text block that follows
-  readme_test.py table PROGRAM [--write]   PROGRAM's output is what stands between the capability markers
+  readme_test.py table PROGRAM [--write]   PROGRAM's output is the text between the capability markers
 """
 import difflib
 import pathlib

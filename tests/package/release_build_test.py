@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The build that users make links nothing that only tests have.
+"""The build that users make links no test-only code.
 
   release_build_test.py --source DIR --work DIR [--configure ARG]...
 
-Configures as preset release does (static, no developer mode) and reads the link commands: a library that CMake does not know as a
-target would appear there as -lheadrace_..., and fail to link only on a user's machine."""
+Configures as preset release does (static, no developer mode) and reads the link commands. A library that CMake does not
+know as a target would appear there as -lheadrace_..., and would fail to link only on a user's machine."""
 import argparse
 import pathlib
 import re

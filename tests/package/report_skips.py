@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Lists skipped tests with their reasons and counts; fails where a skip is not expected.
+"""Lists skipped tests with their reasons and counts; fails if a skip is not expected.
 
   report_skips.py --preset NAME --junit FILE --gtest DIR --pytest DIR --expected FILE [--whole FILE]
   report_skips.py --self-test
 
-A skip is a result of its own: a suite that silently runs half of itself looks as green as one that runs. Each line of the
-file of expected skips is: PRESET TEST REASON, three patterns in the shell's way. A test that skips for another reason than
-its line gives is not expected, either. A case inside an entry of ctest is ENTRY/CASE.
+Skips need checking because a suite that silently skips half of its tests looks as green as one that runs them all. Each
+line of the file of expected skips is: PRESET TEST REASON, three shell patterns. A test that skips for a reason other
+than its line's is unexpected too. A case inside an entry of ctest is ENTRY/CASE.
 
---whole: a list of tests that the preset dev leaves to this one. Each has to be run, and to skip nothing but what dev may skip."""
+--whole: a list of tests that the preset dev leaves to this one. Each must run, and may skip only what dev may skip."""
 import argparse
 import collections
 import fnmatch
@@ -43,7 +43,7 @@ def gtest_skips(folder):
 
 
 def pytest_skips(folder):
-    """(suite/file.test, reason) from the XML files that pytest wrote, one a suite; expected failures are among them."""
+    """(suite/file.test, reason) from pytest's XML files, one per suite; includes expected failures."""
     for path in sorted(pathlib.Path(folder).glob("*.xml")):
         for case in cases(path):
             skipped = case.find("skipped")
@@ -57,8 +57,8 @@ def pytest_skips(folder):
 
 
 def ctest_skips(junit):
-    """(test, reason) for entries of ctest that returned 77 or could not run: a line "skip  case: reason" for each case, else
-    the last line of what they print."""
+    """(test, reason) for entries of ctest that returned 77 or could not run: one for each printed line "skip  case:
+    reason", else the last line of output."""
     for case in cases(junit):
         if case.find("skipped") is None and case.get("status") not in ("notrun", "disabled"):
             continue
@@ -83,11 +83,11 @@ def read_rules(path):
 
 
 def matches(text, pattern):
-    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))  # names of cases have brackets of their own
+    return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))  # names of cases contain brackets
 
 
 def not_whole(names, run, skips, rules):
-    """Lines about tests among `names` that were not run, or not all of whose cases were."""
+    """Lines about those tests among `names` that did not run, or of which not all cases ran."""
     for name in sorted(names - run):
         yield f"  NOT RUN, and left out elsewhere because it is to run here: {name}"
     for name, reason in skips:
@@ -96,11 +96,11 @@ def not_whole(names, run, skips, rules):
 
 
 def report(preset, skips, rules):
-    """The lines to print, and whether every skip is expected."""
+    """Returns the lines to print, and whether every skip is expected."""
     groups = collections.Counter()
     unexpected = []
     for name, reason in skips:
-        groups[re.sub(r"(?<=/)[^/]*\..*|/\d+$", "*", name), reason] += 1  # one line a suite
+        groups[re.sub(r"(?<=/)[^/]*\..*|/\d+$", "*", name), reason] += 1  # one line per suite
         if not any(matches(preset, p) and matches(name, t) and matches(reason, r) for p, t, r in rules):
             unexpected.append(f"  NOT EXPECTED to skip: {name}: {reason}")
     lines = [f"{preset}: {sum(groups.values())} skipped"]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""headrace read --report and --trace: a page that is well formed and inert whatever a path is called, and a timeline.
+"""headrace read --report and --trace: a page that is well formed and runs no script whatever the path is called, and a
+timeline.
 
   report_test.py HEADRACE                  structure of both files
   report_test.py HEADRACE --browser [DIR]  how the page looks in a headless browser; the pictures are kept in DIR
 
-The store is copied under a name that would run a script if the page let it."""
+The store is copied to a path that would run a script if the page did not escape it."""
 import argparse
 import html.parser
 import json
@@ -30,7 +31,8 @@ def check(truth, what):
 
 
 class Page(html.parser.HTMLParser):
-    """Elements that are not closed in order, elements and attributes that run or fetch something, and the text."""
+    """Collects elements that are not closed in order, elements and attributes that run or fetch something, and the
+    text."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -97,7 +99,7 @@ def check_timeline(path):
 
 
 def check_bench(headrace, folder):
-    """The page of a bench says what was measured, and how long requests took."""
+    """The page of a bench shows what was measured, and request latencies."""
     file, path = folder / "bench.bin", folder / "bench.html"
     file.write_bytes(bytes(8 << 20))
     done = subprocess.run([headrace, "bench", "--name=some", f"--filename={file}", "--rw=randread", "--bs=64k", "--iodepth=4",
@@ -110,7 +112,8 @@ def check_bench(headrace, folder):
 
 
 def check_usage(headrace, folder):
-    """Wrong use is exit code 2; a file that cannot be written is 1, before anything is read; one line each."""
+    """Wrong usage gives exit code 2; a file that cannot be written gives 1 before anything is read; each prints one
+    line."""
     for arguments, code in ((["--report", ""], 2), (["--trace", "-"], 2), (["--report", folder / "no" / "such.html"], 1),
                             (["--trace", "/dev/full"], 1)):
         done = subprocess.run([headrace, "read", STORE, "--device", "host", *arguments], capture_output=True, text=True)
@@ -119,7 +122,7 @@ def check_usage(headrace, folder):
 
 
 def pixels(path):
-    """Rows of a PNG with 8 bits a channel, as the browser writes it."""
+    """Rows of a PNG with 8 bits per channel, as the browser writes it."""
     data = path.read_bytes()
     check(data[:8] == b"\x89PNG\r\n\x1a\n", f"{path.name} is not a PNG")
     at, packed = 8, b""

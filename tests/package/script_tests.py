@@ -1,5 +1,5 @@
-"""What the test scripts of the command line share: functions test_* of a script, each in a folder of its own, and running the
-program under test."""
+"""Helpers shared by the test scripts of the command line: run a script's functions test_*, each in a folder of its own,
+and run the program under test."""
 import os
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ OK, FAILED, USAGE, UNCHECKED = 0, 1, 2, 3
 
 
 class Skip(Exception):
-    """Raised by a test that cannot run here; says why."""
+    """Raised by a test that cannot run here, with the reason."""
 
 
 def run_tool(command, *arguments, **extra):
@@ -19,8 +19,8 @@ def run_tool(command, *arguments, **extra):
 
 
 def expect_tool(command, code, *arguments, says="", quiet=False, parts_at_most=None, **extra):
-    """Runs and checks the exit code; a failure must be exactly one line in the documented form, of three parts and no more than
-    `parts_at_most`. `quiet`: success says nothing on standard error."""
+    """Runs the tool and checks the exit code. A failure must print exactly one line in the documented form, of three to
+    `parts_at_most` parts. `quiet`: a success prints nothing on standard error."""
     done = run_tool(command, *arguments, **extra)
     stderr = done.stderr.decode("utf-8", "replace")
     what = f"{' '.join(map(str, ['headrace', *command[1:], *arguments]))} -> {done.returncode}: {stderr!r}"
@@ -36,8 +36,8 @@ def expect_tool(command, code, *arguments, says="", quiet=False, parts_at_most=N
 
 
 def run_tests(namespace, names, make=lambda folder: folder):
-    """Runs the functions test_* of `namespace` whose name contains one of `names` (none: all) with make(folder), and
-    returns the script's exit code: 1 if one failed, else 77 with the reasons in the last line if one was skipped."""
+    """Runs the functions test_* of `namespace` whose name contains one of `names` (none: all) with make(folder).
+    Returns the script's exit code: 1 if one failed, else 77 with the reasons in the last line if one was skipped."""
     tests = [(n, t) for n, t in namespace.items() if n.startswith("test_") and (not names or any(w in n for w in names))]
     failures, skips = 0, []
     for name, test in tests:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""headrace stats: its figures are those of the elements that headrace read gives.
+"""headrace stats computes the same figures as a direct computation from the elements that headrace read returns.
 
   stats_cli_test.py HEADRACE"""
 import array
@@ -55,7 +55,7 @@ def main():
         assert (years["by"], years["shape"], len(years["mean"])) == (["time"], [240], 240)
         for year in (0, 1, 77, 239):
             check(one(years, year), numbers[year * plane:(year + 1) * plane])
-        # Of the last dimension each number stands alone; two dimensions, one of them by its number.
+        # Each index of the last dimension on its own; then two dimensions, one of them given by its number.
         columns = json.loads(run(tool, "stats", STORE / "air_temperature", "--by", "longitude,0", "--json", "--threads", "3"))["arrays"]["air_temperature"]
         assert (columns["by"], columns["shape"]) == (["time", "longitude"], [240, 49])
         for year, column in ((0, 0), (5, 48), (239, 17)):
@@ -64,7 +64,7 @@ def main():
         celsius = json.loads(run(tool, "stats", STORE / "air_temperature", "--json", "--offset", "-273.15", "--scale", "2"))["arrays"]["air_temperature"]
         close(celsius["mean"], 2 * alone["mean"] - 273.15)
 
-        # A group has all of its arrays of numbers, and a file what standard output would.
+        # A group has figures for all of its numeric arrays; a file gets the same text as standard output.
         group = json.loads(run(tool, "stats", STORE, "--json"))
         assert {"air_temperature", "latitude", "time"} <= set(group["arrays"]), group["arrays"].keys()
         out = pathlib.Path(folder) / "stats.json"
@@ -77,7 +77,7 @@ def main():
                                       (["--quantiles", "2"], 2, "quantiles")]:
             assert says in run(tool, "stats", STORE, *arguments, code=code), says
         assert "neither" in run(tool, "stats", folder, code=1)
-        # Damage is an error, and no figure.
+        # A damaged chunk gives an error and no figures.
         broken = pathlib.Path(folder) / "broken"
         broken.mkdir()
         for file in (STORE / "air_temperature").iterdir():

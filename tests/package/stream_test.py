@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""headrace read -o holds a part of the selection at a time, and writes the same bytes whatever the parts are.
+"""headrace read -o keeps only a part of the selection in memory at a time, and writes the same bytes whatever the parts
+are.
 
   stream_test.py PATH_TO_HEADRACE [NAME...]"""
 import hashlib
@@ -30,7 +31,7 @@ def cli(*arguments, code=0, **extra):
 
 
 def v2_array(path, shape, chunks, element, dtype="<u2", order="C", fill=0, missing=lambda at: False):
-    """Elements are element(index), packed by struct; chunks are zlib's."""
+    """Elements are element(index), packed by struct; chunks are compressed with zlib."""
     path.mkdir(parents=True)
     (path / ".zarray").write_text(json.dumps({
         "zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": dtype, "fill_value": fill, "order": order, "filters": None,
@@ -46,7 +47,7 @@ def v2_array(path, shape, chunks, element, dtype="<u2", order="C", fill=0, missi
 
 
 def sparse_array(path, shape, chunks, value, sharded=None):
-    """int32, one stored chunk's worth of `value` at the origin, all else is the fill value 3."""
+    """int32, one stored chunk's worth of `value` at the origin; all other elements are the fill value 3."""
     path.mkdir(parents=True)
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "gzip", "configuration": {"level": 1}}]
     stored = chunks
@@ -86,7 +87,7 @@ def counted(words):
 
 
 def peak_of(*arguments, limit=None):
-    """The JSON of a run and the most memory it had, in bytes."""
+    """The JSON of a run and its peak memory in bytes."""
     def prepare():
         if limit:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -100,7 +101,7 @@ def peak_of(*arguments, limit=None):
 
 
 def check_sparse(out, header, shape, chunks, value):
-    """Element by element where it matters: around the stored chunk, and at places all over the file."""
+    """Checks elements around the stored chunk and at places all over the file."""
     with open(out, "rb") as file:
         def element(index):
             at = 0
@@ -116,7 +117,7 @@ def check_sparse(out, header, shape, chunks, value):
 
 
 def test_memory_stays_within_the_budget(f):
-    """Chunks whose rows are small; rows of chunks of 768 MiB, which are cut along later axes; shards."""
+    """Chunks with small rows; rows of chunks of 768 MiB, which are cut along later axes; shards."""
     cases = (("rows", [640, 512, 1024], [64, 128, 256], None), ("wide", [2, 192, 1048576], [1, 192, 4096], None),
              ("shards", [640, 512, 1024], [32, 128, 256], [512, 512, 1024]))
     for name, shape, chunks, shards in cases:
@@ -133,7 +134,7 @@ def test_memory_stays_within_the_budget(f):
 
 
 def test_a_limit_of_address_space_is_enough(f):
-    """With the default parts, and less of it than the selection takes."""
+    """With the default part size, and an address space limit smaller than the selection."""
     array, out = f / "rows", f / "out.raw"
     sparse_array(array, [832, 512, 1024], [64, 128, 256], -5)
     peak_of("read", array, "--device", "host", "-o", out, "--raw", "--json", "--threads", 2, limit=3 << 29)
@@ -142,7 +143,7 @@ def test_a_limit_of_address_space_is_enough(f):
 
 
 def test_a_pipe_and_a_hash_get_the_elements_in_order(f):
-    """Of rows of chunks that do not fit the budget."""
+    """The order is right even if a row of chunks does not fit the budget."""
     shape, chunks = [64, 256, 4096], [64, 64, 256]
     sparse_array(f / "a", shape, chunks, 9)
     whole = cli("read", f / "a", "--device", "host", "--raw", "-o", "-").stdout
@@ -165,7 +166,7 @@ def test_each_chunk_is_decoded_once(f):
 
 
 def test_selections_and_layouts(f):
-    """The parts make what one part makes, which is what Python makes of the elements."""
+    """Several parts give the same as one part, and as the elements computed in Python."""
     shape = [11, 9, 10]
     value = lambda i: i[0] * 1000 + i[1] * 100 + i[2]  # noqa: E731
     arrays = {order: f / f"a-{order}" for order in "CF"}
@@ -221,8 +222,8 @@ def test_an_interrupt_or_a_bad_chunk_leaves_nothing(f):
 
 
 def test_strings_larger_than_memory_may_be(f):
-    """1.3 GiB of strings through 64 MiB: in chunks of 4 MiB, and as the fill value of chunks that are not stored. The first parts
-    have short elements, so that what elements take is guessed wrong when the long ones begin."""
+    """1.3 GiB of strings through 64 MiB: in chunks of 4 MiB, and as the fill value of chunks that are not stored. The
+    first parts have short elements, so that the estimated size is wrong when the long ones begin."""
     chunk, chunks, long, fill, bound = 4096, 384, 1024, "f" * 1000, 300 * MIB
     array, raw, text = f / "a", f / "out.raw", f / "out.json"
     strings_array(array, [chunk * chunks], [chunk], [{"name": "gzip", "configuration": {"level": 1}}], fill)
@@ -259,7 +260,7 @@ def test_strings_larger_than_memory_may_be(f):
 
 
 def test_parts_of_strings_are_what_one_part_is(f):
-    """Every selection and format, whatever the size of the parts: elements that take none of them, and more than each."""
+    """Every selection and format, with any part size: smaller than every element, and larger than each."""
     shape = [7, 5, 6]
     chance = random.Random(3)
     words = {i: b"" if chance.randrange(4) == 0 else b"%d%d%d" % i * chance.randrange(1, 120) for i in

@@ -3,10 +3,10 @@
 
   toy_parts_test.py --source DIR --work DIR [--configure OPTION=VALUE]...
 
-Copies what git tracks in DIR, adds tests/package/toys to it part by part, and looks for each part wherever parts are
-met: the conformance suites, the fault loop, the command line, what Python lists (headrace::capabilities()), the
-README's table. Then each toy is broken, and the suites must fail. Builds the programs for that alone; the compiler's
-cache has most of them, since no suite is compiled again for a part."""
+Copies what git tracks in DIR, adds tests/package/toys to it part by part, and checks that each part appears everywhere:
+the conformance suites, the fault loop, the command line, Python's list (headrace::capabilities()), the README's table.
+Then each toy is broken, and the suites must fail. Only the needed programs are built. The compiler's cache has most
+objects, since adding a part recompiles no suite."""
 import argparse
 import hashlib
 import json
@@ -17,13 +17,13 @@ import subprocess
 import sys
 import time
 
-PARTS = {  # folder: the file that has a line for each part of its kind
+PARTS = {  # folder: the file with one line per part of its kind
     "codecs/toy": "codecs/CMakeLists.txt",
     "backends/store_toy": "backends/CMakeLists.txt",
     "backends/io_toy": "backends/CMakeLists.txt",
     "backends/dev_toy": "backends/CMakeLists.txt",
 }
-SUITES = {  # program: its cases that are about the toys
+SUITES = {  # program: its cases that cover the toys
     "codec_conformance_test": "Table/*/toy",
     "codec_encode_test": "CodecEncode.EveryCodecReadsWhatItWrote",
     "store_conformance_test": "Store/*/toy:Stores.EveryOneInTheTableIsTested",
@@ -36,7 +36,7 @@ SUITES = {  # program: its cases that are about the toys
     "io_fault_test": "Engine/EngineFaults.*/toy",
     "fault_points_test": "FaultPoints.EachBelongsToAScenario:FaultPoints.StoresThatAreOneFileOrMany",
 }
-BROKEN = {  # source: what stands in it, and what makes it wrong
+BROKEN = {  # source: a text in it, and a wrong replacement
     "codecs/toy/toy_codec.cc": ("apply(key_, plain.data()", "apply(key_ ^ std::byte{1}, plain.data()"),
     "backends/store_toy/toy_store.cc": ("subspan(at + key_bytes, bytes)", "subspan(at + key_bytes, bytes / 2)"),
     "backends/io_toy/toy_engine.cc": ("::pread(request.fd, request.buffer, request.length_bytes, offset)",
@@ -59,7 +59,7 @@ def run(*command, **extra):
 
 
 class Tree:
-    """A copy of what git tracks, with a history of its own."""
+    """A copy of what git tracks, with its own history."""
 
     def __init__(self, source, root):
         self.root, self.toys = root, source / TOYS
@@ -115,7 +115,8 @@ def check_that_suites_notice(tree, build, environment):
 
 
 def write_array(folder):
-    """An array of the toy codec, as a folder and as a file of the toy store; gives their paths and the elements' SHA-256."""
+    """Writes an array of the toy codec, as a folder and as a file of the toy store; returns their paths and the
+    elements' SHA-256."""
     content = bytes(range(240))
     metadata = {"zarr_format": 3, "node_type": "array", "shape": [240], "data_type": "uint8", "fill_value": 0,
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [60]}},
@@ -152,7 +153,7 @@ def check_command_line(tool, folder):
     for kind in ("engines", "devices"):
         found = {part["name"]: part["usable"] for part in report[kind]}
         assert found.get("toy"), f"doctor: {kind}: {found}"
-    # What headrace.capabilities() of the Python package gives.
+    # The result of headrace.capabilities() in the Python package.
     able = json.loads(run(tool, "info", "--capabilities", "--json"))
     for kind in ("engines", "devices", "stores"):
         assert "toy" in able[kind], able[kind]
@@ -185,7 +186,7 @@ def main():
     tree = Tree(arguments.source, arguments.work)
     for folder, listing in PARTS.items():
         tree.add_part(folder, listing)
-    build = tree.root / "build/dev"  # as deep as the build whose objects the compiler's cache has
+    build = tree.root / "build/dev"  # at the depth of the build whose objects the compiler's cache has
     run("cmake", "-S", tree.root, "-B", build, "-G", "Ninja", "-DHEADRACE_CUDA=OFF", *(f"-D{option}" for option in arguments.configure))
     configured = time.monotonic()
     run("ninja", "-C", build, "-j2", "capability_table", "headrace_cli", *SUITES)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A wheel of headrace holds what it should and is not too large.
+"""A wheel of headrace contains what it should and is not too large.
 
   wheel_contents.py WHEEL [--without-cuda]
   wheel_contents.py --self-test
 
---without-cuda: it was built without nvcc. Else the plug-in has machine code for each GPU generation, and PTX of the last."""
+--without-cuda: for a wheel built without nvcc. Otherwise the plug-in must have machine code for each GPU generation,
+and PTX for the last."""
 import argparse
 import pathlib
 import re
@@ -14,7 +15,7 @@ import tempfile
 import zipfile
 
 MIB = 1 << 20
-# The most that each may take, packed for the wheel, else unpacked: about one and a half times what it takes.
+# Size limits, of the packed wheel and of unpacked files: about one and a half times the usual size.
 MOST_WHEEL, MOST_WITHOUT_CUDA = 14 * MIB, 12 * MIB
 MOST = {"libheadrace_cuda.so": 12 * MIB, "headrace": 10 * MIB, "libcufile.so.0": 8 * MIB}
 NEEDED = ["__init__.py", "_cli.py", "_core.pyi", "py.typed", "headrace", "libcufile.so.0", "cufile.json", "zarr/__init__.py",
@@ -36,7 +37,7 @@ def problems(wheel, cuda):
     found += [f"{name} is missing" for name in wanted if name not in infos]
     found += code_problems(code) if code is not None else []
     found += [] if any(re.fullmatch(r"_core\..*so", name) for name in infos) else ["_core is missing"]
-    # Nothing but the package: no headers, archives, package configs or a second copy under another name.
+    # Only the package: no headers, archives, package configs or a second copy under another name.
     allowed = re.compile(r".*\.pyi?|py\.typed|_core\..*so|" + "|".join(map(re.escape, [*NEEDED, "libheadrace_cuda.so"])))
     found += [f"{name} does not belong there" for name in infos if not allowed.fullmatch(name)]
     found += [f"{name} takes {infos[name].file_size:,} bytes, more than {most:,}"
@@ -52,15 +53,16 @@ def problems(wheel, cuda):
 
 
 def glibc_of(data):
-    """The minor number of the latest version of glibc that a program or library names, 0 for other files."""
+    """The minor number of the latest glibc version that a program or library needs; 0 for other files."""
     if not data.startswith(b"\x7fELF"):
         return 0
     return max((int(number) for number in re.findall(rb"\0GLIBC_2\.(\d+)(?=[.\0])", data)), default=0)
 
 
 def machine_code(data):
-    """The compute capabilities that a library has machine code for, and those it has PTX for, from its fat binaries: a header
-    (magic, version, its size, that of the rest), then entries (kind, version, header's and payload's size, at 28 the capability)."""
+    """The compute capabilities that a library has machine code for, and those it has PTX for, from its fat binaries: a
+    header (magic, version, its size, that of the rest), then entries (kind, version, header's and payload's size, at 28
+    the capability)."""
     cubins, ptx, at = set(), set(), 0
     while (at := data.find(b"\x50\xed\x55\xba\x01\x00", at)) >= 0:
         header, size = struct.unpack_from("<6xHQ", data, at)
@@ -94,7 +96,7 @@ def self_test():
     for planted in ("libcufile.so.0 is missing", "libheadrace.a does not belong", "headrace takes", "may not be executed", "no command",
                     "_core.later.so needs GLIBC_2.36"):
         assert planted in text, (planted, text)
-    assert text.count("does not belong") == 1, text  # folders are no files
+    assert text.count("does not belong") == 1, text  # folders are not listed
     print("what was planted was found")
 
 

@@ -1,4 +1,5 @@
-"""Writing a spec of array_specs.py with its writer, and reading arrays with everybody: zarr-python, zarrs, tensorstore, headrace."""
+"""Writes a spec of array_specs.py with its writer, and reads arrays with any reader: zarr-python, zarrs, tensorstore,
+headrace."""
 import os
 import pathlib
 import subprocess
@@ -24,7 +25,7 @@ PIPELINES = {"zarr-python": "zarr.core.codec_pipeline.BatchedCodecPipeline", "za
 
 
 def canonical(data):
-    """What headrace has to yield: C order, little endian, packed."""
+    """The bytes that headrace must yield: C order, little endian, packed."""
     data = np.asarray(data)
     return np.ascontiguousarray(data).tobytes() if data.dtype.name in EXTRA else _canonical(data)
 
@@ -38,7 +39,7 @@ def _tensorstore(path, form, **more):
 
 
 def write(spec, path):
-    """The writer's own document and chunks at `path`, a folder that does not exist. Returns the values."""
+    """Lets the spec's writer write its document and chunks to `path`, a folder that does not exist. Returns the values."""
     data, document = values_of(spec), spec["document"]
     form = document["zarr_format"]
     if spec["writer"] == "tensorstore":
@@ -59,7 +60,7 @@ def write(spec, path):
 
 
 def read(reader, spec, path):
-    """The array's values by a reader other than headrace; raises whatever that reader raises."""
+    """The array's values from a reader other than headrace; raises whatever that reader raises."""
     form = spec["document"]["zarr_format"]
     if reader == "tensorstore":
         if isinstance(spec["dtype"], list) or np.dtype(object) == spec["dtype"]:
@@ -71,7 +72,7 @@ def read(reader, spec, path):
     with zarr.config.set({"codec_pipeline.path": PIPELINES[reader], "codec_pipeline.strict": True}):
         array = zarr.open_array(str(path), mode="r")
         values = array[...]
-        # 0-d arrays come as scalars, which forget how long a string can be.
+        # 0-d arrays are returned as scalars, which lose the string's maximum length.
         return values if isinstance(values, np.ndarray) else np.array(values, array.dtype)
 
 
@@ -82,13 +83,14 @@ class Refused(Exception):
 
 
 class Headrace:
-    """One process of headrace_batch, started when it is needed and again after it has died."""
+    """A headrace_batch process, started on first use and restarted after a crash."""
 
     def __init__(self, program, limit_s=60):
         self.program, self.limit_s, self.process = program, limit_s, None
 
     def read(self, path, device="host", placement="auto", selection=""):
-        """Bytes. Refused: an error that headrace returned. RuntimeError: it crashed or gave no answer in time."""
+        """Returns bytes. Raises Refused for an error that headrace returned, RuntimeError if it crashed or gave no
+        answer in time."""
         if self.process is None:
             environment = {**os.environ, "HEADRACE_STAGED_DECODE": "all", "HEADRACE_STAGED_HOST_ONLY": "5"}
             self.process = subprocess.Popen([self.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -1,8 +1,8 @@
-"""Random arrays, as plain dictionaries: everything follows from the seed, and a case can be printed, shrunk and repeated.
+"""Random arrays as plain dictionaries. The seed determines everything, so a case can be printed, shrunk and repeated.
 
-A spec holds the metadata document ("document", .zarray or zarr.json as a dictionary), the NumPy type of the values ("dtype"), the writer
-("zarr-python" or "tensorstore"), the seed of the values, the parts that hold nothing but the fill value ("holes", lists of [start, stop]
-an axis) and the selections to read as text."""
+A spec holds the metadata document ("document", .zarray or zarr.json as a dictionary), the NumPy type of the values
+("dtype"), the writer ("zarr-python" or "tensorstore"), the seed of the values, the parts filled with the fill value
+("holes", lists of [start, stop] per axis) and the selections to read as text."""
 import base64
 import math
 import random
@@ -20,7 +20,7 @@ CRC = {"name": "crc32c"}
 
 
 def dtype_of(spec):
-    """The NumPy type of the values; types that only ml_dtypes has are known by name."""
+    """The NumPy type of the values; types that only ml_dtypes has are looked up by name."""
     name = spec["dtype"]
     if isinstance(name, list):
         return np.dtype([(f[0], f[1], tuple(f[2])) if len(f) == 3 else tuple(f) for f in name])
@@ -52,7 +52,7 @@ def value_of(spec):
 
 
 def values_of(spec):
-    """The array that is written: values that compress to different degrees, extremes included, and the holes."""
+    """The array to write: values that compress to different degrees, with extremes, and the holes."""
     kind, shape = dtype_of(spec), spec["document"]["shape"]
     out = _values(np.random.default_rng(spec["seed"]), kind, math.prod(shape)).reshape(shape)
     for hole in spec["holes"]:
@@ -102,7 +102,7 @@ def _values(rng, kind, n):
         return out.astype(kind)
     raw = np.frombuffer(rng.bytes(n * kind.itemsize), kind).copy()
     if kind.kind == "f":
-        raw[np.isnan(raw)] = np.nan   # a writer may take any NaN for the fill value, and quiet a signalling one
+        raw[np.isnan(raw)] = np.nan   # a writer may take any NaN for the fill value, and may quieten a signalling one
     elif kind.kind == "c":
         raw.real[np.isnan(raw.real)] = np.nan
         raw.imag[np.isnan(raw.imag)] = np.nan
@@ -110,7 +110,7 @@ def _values(rng, kind, n):
 
 
 class Maker:
-    """One random spec. `self.r` decides everything."""
+    """Makes one random spec; all randomness comes from `self.r`."""
 
     def __init__(self, seed):
         self.r = random.Random(seed)
@@ -134,7 +134,7 @@ class Maker:
         self.r.shuffle(shape)
         if rank and self.chance(0.03):
             shape[self.r.randrange(rank)] = 0
-        # At most some 100 chunks, and some chunks that are larger than the array.
+        # At most about 100 chunks; some are larger than the array.
         chunks = [max(1, self.pick(1, 2, 3, self.r.randint(1, max(1, n)), n, (n + 1) // 2, n + self.r.randint(0, 3))) for n in shape]
         for axis in self.r.sample(range(rank), rank):
             while math.prod(-(-n // c) for n, c in zip(shape, chunks)) > 100:
@@ -233,7 +233,7 @@ class Maker:
         return {"id": kind, "level": level}
 
     def v2_filters(self):
-        """Filters that zarr-python applies before the compressor, at most two, the first to know the array's type."""
+        """At most two filters that zarr-python applies before the compressor; the first must know the array's type."""
         item, out = self.item, []
         text = item.str
         if item.kind in "iu" or item.kind == "f":
@@ -263,7 +263,7 @@ class Maker:
         keys = {"name": self.pick("default", "default", "v2"), "configuration": {"separator": self.pick("/", ".")}}
         document = {"zarr_format": 3, "node_type": "array", "shape": self.shape, "data_type": self.v3_type(spec["dtype"]),
                     "chunk_grid": None, "chunk_key_encoding": keys, "fill_value": self.fill(), "codecs": None, "attributes": attributes}
-        # zarr-python takes a millisecond for an inner chunk, so there are few of them.
+        # zarr-python takes a millisecond per inner chunk, so there are few of them.
         most = 60 if self.writer == "zarr-python" else 600
         shards = self.pick(0, 0, 0, 1, 1, 1, 2, 3)
         while True:
@@ -299,17 +299,18 @@ class Maker:
         return V3_NAMES.get(item.str[1:], item.name)
 
     def v3_codecs(self, chunk, shards, inside=False):
-        """A chain for chunks of this shape. `chunk` grows where a shard needs a multiple of its inner chunks."""
+        """A chain for chunks of this shape. `chunk` grows if a shard must be a multiple of its inner chunks."""
         python, rank = self.writer == "zarr-python", len(chunk)
         out, shape = [], chunk
         order = list(range(rank))
-        # zarr-python does not transpose before it shards.
+        # zarr-python does not transpose before sharding.
         if self.chance(0.25) and not (python and shards):
             for _ in range(self.pick(1, 1, 2)):
                 self.r.shuffle(order)
                 out.append({"name": "transpose", "configuration": {"order": list(order)}})
         if shards:
-            # Inner chunks live in the transposed space: sizes are made for it, then carried back to the array's axes.
+            # Inner chunks are in transposed coordinates: sizes are chosen there and then mapped back to the array's
+            # axes.
             stored = list(shape)
             for codec in out:
                 stored = [stored[i] for i in codec["configuration"]["order"]]
@@ -343,10 +344,10 @@ class Maker:
                 out.append({"name": "numcodecs.quantize", "configuration": {"digits": self.r.randint(0, 4), "dtype": text}})
             elif kind == "bitround" and item.kind == "f":
                 out.append({"name": "numcodecs.bitround", "configuration": {"keepbits": self.r.randint(1, 9)}})
-            elif kind == "astype" and item.kind in "iu" and item.itemsize > 1:   # else zarr-python forgets the byte order
+            elif kind == "astype" and item.kind in "iu" and item.itemsize > 1:   # otherwise zarr-python loses the byte order
                 out.append({"name": "numcodecs.astype", "configuration": {"encode_dtype": "<f8", "decode_dtype": text}})
         single = not item.fields and (item.itemsize == 1 or item.kind in "SVb" and item.name != "bfloat16")
-        # zarr-python reads its own filters' elements as little-endian whatever "bytes" says.
+        # zarr-python reads the elements of its own filters as little-endian, whatever "bytes" says.
         plain = not item.fields and not (out and out[-1]["name"].startswith("numcodecs."))
         out.append({"name": "bytes"} if single and plain else
                    {"name": "bytes", "configuration": {"endian": self.pick("little", "little", "big") if plain else "little"}})
@@ -371,7 +372,7 @@ class Maker:
                   "numcodecs.shuffle": {"elementsize": self.pick(1, 2, 4, 8)}}.get(kind, {})
         return {"name": kind, "configuration": config}
 
-    # What is missing, what is read
+    # Holes and selections
 
     def holes(self):
         if not self.shape or not self.chance(0.4):
@@ -413,7 +414,7 @@ def make_spec(seed):
 
 
 def numpy_selection(text):
-    """A selection's text as an index for NumPy."""
+    """Converts a selection's text into an index for NumPy."""
     out = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         if item == "...":
@@ -426,7 +427,7 @@ def numpy_selection(text):
 
 
 def innermost(codecs):
-    """Shape of the smallest chunks behind a v3 chain; None without shards."""
+    """Shape of the smallest chunks of a v3 chain; None without shards."""
     for codec in codecs:
         if codec["name"] == "sharding_indexed":
             return innermost(codec["configuration"]["codecs"]) or codec["configuration"]["chunk_shape"]
@@ -434,7 +435,7 @@ def innermost(codecs):
 
 
 def codec_names(value):
-    """Every codec's name in a document, for the list of what a build may refuse."""
+    """Names of all codecs in a document, for the list of what a build may refuse."""
     if isinstance(value, dict):
         for key in ("id", "name"):
             if isinstance(value.get(key), str):

@@ -1,9 +1,10 @@
-// Reads many arrays in one process, for the property test: a request a line on standard input, an answer a request.
+// Reads many arrays in one process for the property test: one request per line of standard input, one answer per
+// request.
 //
-//   request: PATH \t DEVICE \t PLACEMENT \t SELECTION \n    DEVICE as Device::open takes it; PLACEMENT auto, cpu or gpu
+//   request: PATH \t DEVICE \t PLACEMENT \t SELECTION \n    DEVICE as for Device::open; PLACEMENT auto, cpu or gpu
 //   answer:  "ok N\n" and N bytes, C order, packed; or "error CODE MESSAGE\n"
 //
-// The environment says what the host-staged device decodes (HEADRACE_STAGED_DECODE).
+// The environment variable HEADRACE_STAGED_DECODE says what the host-staged device decodes.
 #include <headrace/array.h>
 
 #include <array>

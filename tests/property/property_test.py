@@ -3,17 +3,17 @@
 
   property_test.py --reader build/dev/tests/headrace_batch [--arrays 500] [--seed 1] [--jobs 2] [--record]
   property_test.py --reader ... --only SEED [--keep DIR]     one array again; SEED as a failure prints it
-  property_test.py --reader ... --self-test                  planted errors have to be found
+  property_test.py --reader ... --self-test                  planted errors must be found
 
-Every array is random in shape, data type, chunks, shards (nested ones too), codecs, fill value, keys, order, attributes and holes
-(array_specs.py). headrace reads it whole and by two random selections, on the host and on the host-staged device, which decodes
-itself. What it yields has to equal, byte for byte, what the writer's opponent reads: tensorstore what zarr-python wrote and the
-other way round, zarrs where the opponent lacks a codec, and the writer itself where both do. What a build may refuse as unsupported is in
-../golden/unsupported.txt.
+Every array is random in shape, data type, chunks, shards (also nested), codecs, fill value, keys, order, attributes and
+holes (array_specs.py). headrace reads it whole and by two random selections, on the host and on the host-staged device,
+which decodes itself. The result must equal, byte for byte, what another library reads: tensorstore for zarr-python's
+arrays and the other way round, zarrs where that library lacks a codec, and the writer itself where both do.
+../golden/unsupported.txt lists what a build may refuse as unsupported.
 
 A failure is shrunk and printed with its seed, its document and a command that repeats it. --record adds a line to
-docs/reference/campaigns.jsonl. The packages of requirements.txt are installed in build/property-venv if they are not there;
-tools/test --no-python leaves this out (exit code 77)."""
+docs/reference/campaigns.jsonl. The packages of requirements.txt are installed in build/property-venv if they are
+missing; tools/test --no-python skips this test (exit code 77)."""
 import argparse
 import collections
 import concurrent.futures
@@ -41,7 +41,7 @@ SHRINK_TRIES = 150
 
 
 def enter_environment():
-    """Starts this script again with the packages' interpreter."""
+    """Restarts this script with the interpreter of the packages' environment."""
     if os.environ.get("HEADRACE_NO_PYTHON"):
         print("left out by tools/test --no-python")
         sys.exit(77)
@@ -77,7 +77,7 @@ class Checker:
         return any(fnmatch.fnmatchcase(fact, pattern) for fact in facts for pattern in self.allowed)
 
     def reference(self, spec, path, source, counts):
-        """The values that headrace has to yield, by the first independent reader that can read them."""
+        """The values that headrace must yield, from the first independent reader that can read them."""
         names = [r for r in ("tensorstore", "zarr-python") if r != spec["writer"]] + ["zarrs", spec["writer"]]
         for name in names:
             try:
@@ -91,7 +91,7 @@ class Checker:
             raise Failure(f"no reader reads it: {type(last).__name__}: {last}")
         raw = self.io.canonical(values)
         if raw != self.io.canonical(source) and name != spec["writer"]:
-            # A codec that loses bits, or a reader that is wrong: then the writer decides what was written.
+            # A codec that loses bits, or a wrong reader: the writer's own reading decides what was written.
             own = self.io.canonical(self.io.read(spec["writer"], spec, path))
             if own != raw:
                 counts["readers disagree"] += 1
@@ -100,7 +100,7 @@ class Checker:
         return values
 
     def check(self, spec, counts):
-        """Raises Failure. Returns False where the writer cannot write it."""
+        """Raises Failure. Returns False if the writer cannot write the array."""
         import array_specs
         import numpy as np
         path = self.scratch / "array.zarr"
@@ -147,7 +147,7 @@ class Checker:
 
 
 def simpler(spec):
-    """Specs that are a step smaller."""
+    """Specs that are one step smaller."""
     document = spec["document"]
 
     def changed(change):
@@ -207,7 +207,7 @@ def shrink(checker, spec, message):
 
 
 def run(reader, seeds, deadline=None, plant=0):
-    """Counts and failures of these seeds. plant: every n-th read of headrace is damaged, to test the test."""
+    """Returns counts and failures for these seeds. plant: damages every n-th read of headrace, to test the test."""
     sys.path.insert(0, str(HERE))
     import array_specs
     counts, failures = collections.Counter(), []
@@ -301,7 +301,7 @@ def main():
         print(f"seed {args.only}: {'FAILED' if failures else 'passed'}")
         sys.exit(bool(failures))
     start, counts, failures = time.monotonic(), collections.Counter(), []
-    # Small portions, so that a slow array does not leave one process behind, and memory that a writer leaks is given back.
+    # Small portions, so that a slow array does not delay one process, and memory leaked by a writer is released.
     portions = [range(first, min(first + 125, args.seed + args.arrays)) for first in range(args.seed, args.seed + args.arrays, 125)]
     context = multiprocessing.get_context("spawn")   # the packages have threads, which do not survive a fork
     with concurrent.futures.ProcessPoolExecutor(args.jobs, mp_context=context) as pool:

@@ -1,4 +1,4 @@
-// Files with holes that stand for gigabytes: they are refused. Whoever runs cases watches the memory.
+// Sparse files that stand for gigabytes: they must be refused. The process that runs the cases watches the memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 namespace headrace::stress {
 namespace {
 
-// A hole of `bytes`, and `tail` behind it.
+// Writes a hole of `bytes`, followed by `tail`.
 void write_sparse(const std::string& path, std::uint64_t bytes, std::span<const std::byte> tail = {}) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

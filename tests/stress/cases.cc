@@ -6,7 +6,7 @@
 namespace headrace::stress {
 namespace {
 
-// How the stand-in for a GPU decodes in this case.
+// Chooses how the simulated GPU decodes in this case.
 void choose_device_model(Dice& dice) {
   device::StagedDecodeModel& model = device::staged_decode_model();
   model.any_codec = !dice.one_in(4);
@@ -42,7 +42,7 @@ Objects objects_of(const Made& made, const std::string& path, const std::string&
   return out;
 }
 
-// Opens a store with each of some contexts and reads what it means.
+// Opens a store with some of the contexts, reads it and compares with its meaning.
 std::string read_store(Rig& rig, Dice& dice, const std::string& url, const std::string& path, const Meaning& meaning,
                        bool may_be_refused) {
   for (std::uint64_t i = 0, n = dice.between(1, 2); i < n; ++i) {
@@ -72,7 +72,7 @@ std::string read_store(Rig& rig, Dice& dice, const std::string& url, const std::
 
 std::string some_path(Dice& dice) { return dice.one_in(3) ? "group/array" : ""; }
 
-// Puts the objects into a store of some kind and reads it.
+// Puts the objects into a store of a random kind and reads it.
 std::string place_and_read(Rig& rig, Dice& dice, const Made& made, const std::string& what) {
   const std::string path = some_path(dice);
   const Objects objects = objects_of(made, path, made.spec.document());
@@ -225,7 +225,7 @@ std::string run_zip(Rig& rig, Dice& dice) {
         break;
     }
   };
-  // What was changed may be refused, or found as it was.
+  // The changed archive may be refused, or read as if unchanged.
   for (auto& [key, object] : made.stored.objects) object.verdict = Verdict::kEither;
   fresh_directory(rig.options().directory);
   const std::string url = place_zip(dice, rig.options().directory, objects, change, change_end);

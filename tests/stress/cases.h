@@ -1,5 +1,5 @@
-// One case: a store, what happens to it, and reads of it. It depends on its seed and number alone, and on time where a
-// store changes while it is read.
+// One case: a store, what happens to it, and reads of it. A case depends only on its seed and number, and on timing if
+// the store changes during a read.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace headrace::stress {
 
 struct CaseKind {
   const char* name;
-  unsigned weight;  // of 1,000 cases where kinds are mixed
-  // "" or what was found.
+  unsigned weight;  // cases of this kind in 1,000, when kinds are mixed
+  // Returns "" or what was found.
   std::string (*run)(Rig& rig, Dice& dice);
   const char* what;
 };

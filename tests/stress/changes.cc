@@ -1,5 +1,5 @@
-// Stores that change under an open array: between two reads, and while one runs. What is read is what was there before,
-// what is there afterwards, or an error; never an element of another place.
+// Stores that change under an open array, between two reads or during one. A read returns the old content, the new
+// content or an error, and never an element from another place.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -82,14 +82,14 @@ std::string run_change(Rig& rig, Dice& dice) {
   Versions versions = make_versions(dice, make_spec(dice, shape), false);
   place(rig, versions);
   const How how = dice.pick({How::kInPlace, How::kInPlace, How::kTruncating, How::kRenamed, How::kRecreated});
-  // The file at rest may then be a bad one.
+  // The new version may be damaged as well.
   const bool spoilt = dice.one_in(4);
   std::string what = how_name(how);
   if (spoilt) what += "; " + mutate_object(dice, versions.spec, versions.new_stored);
   const Meaning old_meaning = read_meaning(versions.spec, *versions.code, versions.old_stored.objects);
   const Meaning new_meaning = read_meaning(versions.spec, *versions.code, versions.new_stored.objects);
 
-  // Files are mapped for a device when they are read again, a little later, and no engine is asked for by name.
+  // A file is mapped for a device only if it is read again a little later and no engine is named.
   const bool mapped = dice.one_in(12);
   const auto plan = [&] {
     ReadPlan out = rig.plan(dice);
@@ -127,7 +127,7 @@ std::string run_change(Rig& rig, Dice& dice) {
     std::filesystem::create_directories(path.parent_path());
     write_whole(path, object.bytes);
   }
-  // An array that does not look again may keep what it has seen of a shard.
+  // Without `revalidate`, an array may keep a shard's old index.
   std::vector<const Meaning*> meanings = {&new_meaning};
   if (!options.revalidate && !versions.spec.levels.empty()) meanings.push_back(&old_meaning);
   for (std::uint64_t i = 0, n = dice.between(1, 2); i < n; ++i) {
@@ -145,7 +145,7 @@ std::string run_change(Rig& rig, Dice& dice) {
 std::string run_race(Rig& rig, Dice& dice) {
   ArraySpec spec = make_spec(dice, {});
   const How how = dice.pick({How::kInPlace, How::kRenamed});
-  // Written in place, only a checksum or an element that cannot be torn keeps old and new bytes apart.
+  // If files are written in place, only a checksum, or elements too small to tear, keep old and new bytes apart.
   if (how == How::kInPlace && spec.type.bytes > 1) {
     if (spec.format == 2) return "";
     spec.codecs.checked = true;
@@ -182,8 +182,8 @@ std::string run_race(Rig& rig, Dice& dice) {
     plan.may_fail = true;
     const std::int64_t started = support::WriterTimes::now();
     wrong = rig.read(*array, pick(dice, spec.shape, 20000), {&old_meaning, &new_meaning}, plan);
-    // Linux stamps a file when a call to write begins: nobody sees what a writer does that was held up within one
-    // (docs/reference/changing_stores.md).
+    // Linux stamps a file when a write call begins, so nobody can detect the writes of a writer that is suspended
+    // within the call (docs/reference/changing_stores.md).
     if (how == How::kInPlace && wrong.starts_with("element") && times.held_up_since(started)) {
       wrong.clear();
       ++rig.counts.not_judged;

@@ -49,7 +49,7 @@ std::uint64_t hash_of(std::span<const std::byte> bytes) {
   return test::mix(out);
 }
 
-// numcodecs' shuffle: byte k of every element together; what is no whole element stays behind them.
+// numcodecs' shuffle: groups byte k of all elements; bytes beyond the last whole element follow unchanged.
 Bytes shuffled(const Bytes& plain, std::size_t width, bool back) {
   Bytes out = plain;
   const std::size_t count = plain.size() / width;
@@ -65,7 +65,7 @@ Bytes shuffled(const Bytes& plain, std::size_t width, bool back) {
   return out;
 }
 
-// Differences of little-endian integers, or their sums.
+// Differences of little-endian integers, or the sums that undo them.
 void delta(Bytes& elements, std::size_t width, bool back) {
   std::uint64_t last = 0;
   for (std::size_t at = 0; at + width <= elements.size(); at += width) {
@@ -223,7 +223,7 @@ Verdict ChunkCode::unsqueeze(std::span<const std::byte> stored, std::size_t byte
           spec_.codecs.squeeze == Squeeze::kGzip ? &libdeflate_gzip_decompress_ex : &libdeflate_zlib_decompress_ex;
       const auto result = decode(deflate().out, stored.data(), stored.size(), plain.data(), bytes, &used, &got);
       if (result != LIBDEFLATE_SUCCESS) return Verdict::kRefused;
-      // Several members may follow each other; whether they do well is not this reader's business.
+      // Several members may follow each other; this reader does not judge them.
       if (used != stored.size()) return Verdict::kAny;
       return exact_if(got == bytes);
     }

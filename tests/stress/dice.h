@@ -1,4 +1,4 @@
-// Dice: what a case draws. The same seed and number give the same case.
+// Dice: the random numbers of a case. The same seed and number give the same case.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Dice {
   Dice(std::uint64_t seed, std::uint64_t number) : draw_{test::mix(seed) ^ test::mix(number + 0x632BE59BD9B4E019ull)} {}
 
   std::uint64_t next() { return draw_.next(); }
-  // 0 for 0.
+  // Returns 0 for a bound of 0.
   std::uint64_t below(std::uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
   std::uint64_t between(std::uint64_t least, std::uint64_t most) { return least + below(most - least + 1); }
   bool one_in(std::uint64_t n) { return below(n) == 0; }

@@ -27,7 +27,7 @@ std::uint64_t extreme(Dice& dice) {
   return edge + dice.below(3) - 1;
 }
 
-// Longer content for an entry: the chunk's bytes and more behind them, at the shard's end.
+// Gives an entry longer content: the chunk's bytes and more after them, placed at the shard's end.
 void lengthen(Dice& dice, const Level& level, Bytes& shard, std::vector<std::uint64_t>& words, std::size_t entry,
               std::size_t index_bytes) {
   const std::uint64_t more = dice.pick<std::uint64_t>({1, 4, 64, 4096, 20000, 100000}) + dice.below(16);
@@ -36,7 +36,7 @@ void lengthen(Dice& dice, const Level& level, Bytes& shard, std::vector<std::uin
   if (words[2 * entry] <= body_end && words[2 * entry + 1] <= body_end - words[2 * entry]) {
     std::copy_n(shard.begin() + static_cast<std::ptrdiff_t>(words[2 * entry]), words[2 * entry + 1], content.begin());
   }
-  // Far from the others, or beside them.
+  // Far from the other chunks, or next to them.
   if (dice.one_in(2)) content.insert(content.begin(), 20000, std::byte{0x66});
   words[2 * entry] = body_end + content.size() - words[2 * entry + 1] - more;
   words[2 * entry + 1] += more;
@@ -118,7 +118,7 @@ std::string mutate_index(Dice& dice, const ArraySpec& spec, Stored& stored) {
       }
       [[fallthrough]];
     default: {
-      // The checksum, or an entry under the old checksum.
+      // Damages the checksum, or an entry without updating the checksum.
       bytes[static_cast<std::size_t>(site.at + dice.below(site.bytes))] ^= static_cast<std::byte>(1u << dice.below(8));
       return "index of " + site.key + ": a bit";
     }

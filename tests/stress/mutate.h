@@ -1,5 +1,5 @@
-// Mutations of what a store means: entries of shard indexes, lengths, keys, members of documents. What a reader must
-// find afterwards is told by read_meaning() of the mutated store, not by the mutation.
+// Mutations of a store's meaning: entries of shard indexes, lengths, keys, members of documents. What a reader must
+// find afterwards is computed by read_meaning() from the mutated store, not by the mutation.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace headrace::stress {
 
-// Each says what it did; "" where there was nothing to do it to.
+// Each returns a description, or "" if there was nothing to mutate.
 std::string mutate_index(Dice& dice, const ArraySpec& spec, Stored& stored);
 std::string mutate_object(Dice& dice, const ArraySpec& spec, Stored& stored);
-// Another document, as valid as the first.
+// Makes another valid document.
 std::string mutate_spec(Dice& dice, ArraySpec& spec);
-// A document that may be anything.
+// Makes a document that may be invalid.
 std::string mutate_text(Dice& dice, std::string& document);
 
 }  // namespace headrace::stress

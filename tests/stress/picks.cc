@@ -10,7 +10,7 @@ std::int64_t maybe_negative(Dice& dice, std::uint64_t index, std::uint64_t exten
   return dice.one_in(4) ? plain - static_cast<std::int64_t>(extent) : plain;
 }
 
-// Takes at most `most` indices, by steps if there are more.
+// Takes at most `most` indices, with a step if there are more.
 SelectionItem pick_item(Dice& dice, std::uint64_t extent, std::uint64_t most, Shape& list, bool& dropped) {
   SelectionItem item;
   if (extent > 0 && dice.one_in(5)) {

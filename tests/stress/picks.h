@@ -1,4 +1,4 @@
-// Picked: a random selection and, element by element, what it means.
+// Picked: a random selection and the elements it takes.
 #pragma once
 
 #include <headrace/selection.h>
@@ -9,12 +9,12 @@ namespace headrace::stress {
 
 struct Picked {
   Selection selection;
-  std::vector<Shape> lists;  // by axis: the indices that it takes
+  std::vector<Shape> lists;  // by axis: the selected indices
   std::vector<bool> dropped;
   bool points = false;
 
   Shape result_shape() const;
-  // visit(place in the result, C order; element of the array).
+  // Calls visit(position in the result in C order, element of the array).
   template <class Visit>
   void each(const Shape& shape, Visit visit) const {
     std::uint64_t place = 0;
@@ -35,7 +35,7 @@ struct Picked {
   }
 };
 
-// Everything, or a part; the result has at most `most_elements`.
+// Everything or a part; the result has at most `most_elements`.
 Picked pick(Dice& dice, const Shape& shape, std::uint64_t most_elements);
 
 }  // namespace headrace::stress

@@ -63,7 +63,7 @@ std::string place_zip(Dice& dice, const std::string& directory, const Objects& o
   testing::ZipWriter writer;
   const bool deflate = dice.one_in(3);
   for (const auto& [key, bytes] : objects) {
-    // A ZIP file is known by its first bytes.
+    // No padding before the first entry: a ZIP file is recognised by its first bytes.
     if (key != objects.begin()->first) writer.pad(static_cast<std::size_t>(dice.below(4)));
     testing::ZipWriter::Options options;
     options.deflate = deflate && !bytes.empty();

@@ -1,4 +1,4 @@
-// The ways in which a file under a key becomes another one.
+// The ways in which a file is replaced or rewritten.
 #pragma once
 
 #include <string>

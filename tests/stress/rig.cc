@@ -13,7 +13,7 @@
 namespace headrace::stress {
 namespace {
 
-constexpr std::size_t kPad = 4 << 10;  // canaries on either side, where no guard page is
+constexpr std::size_t kPad = 4 << 10;  // canaries on either side, where there is no guard page
 
 [[noreturn]] void die(const std::string& what) {
   std::fprintf(stderr, "store_fuzz: %s\n", what.c_str());
@@ -27,7 +27,7 @@ std::vector<ContextOptions> context_table() {
   base.mapped_budget_bytes = std::size_t{16} << 20;
   base.threads = 2;
   base.bind_threads = false;
-  // "auto" reads what is cached itself, and maps it for devices; an engine asked for by name gets everything.
+  // "auto" reads cached files itself and maps them for devices; a named engine gets every read.
   std::vector<ContextOptions> out(7, base);
   out[0].threads = 1, out[0].wave_bytes = 4096;
   out[1].engine = "io_uring";
@@ -37,7 +37,7 @@ std::vector<ContextOptions> context_table() {
   out[5].allow_mapped = false, out[5].allow_direct = false;
   out[6].engine = "io_uring", out[6].wave_bytes = 4096, out[6].cache_reread = false;
   for (const io::EngineRow& row : io::engines()) {
-    if (row.reaches_device_memory) continue;  // not everywhere, and not in forked children
+    if (row.reaches_device_memory) continue;  // not available everywhere, nor in forked children
     if (std::any_of(out.begin(), out.end(), [&](const auto& options) { return options.engine == row.name; })) continue;
     out.push_back(base);
     out.back().engine = row.name;
@@ -45,7 +45,7 @@ std::vector<ContextOptions> context_table() {
   return out;
 }
 
-// Codes that a store, whatever is in it, never gives cause for.
+// Codes that no store, whatever its content, may cause.
 bool is_strange(Code code) {
   return code == Code::kOk || code == Code::kInternal || code == Code::kInvalidArgument || code == Code::kCancelled ||
          code == Code::kDeviceLost || code == Code::kForked || code == Code::kTimeout;
@@ -65,7 +65,7 @@ std::string hex(const std::byte* bytes, std::size_t count) {
   return out;
 }
 
-// Whether these bytes are what one meaning has at an element.
+// Whether these bytes are the element in one meaning.
 bool matches(const Meaning& meaning, std::uint64_t element, const std::byte* got, bool whole) {
   const Unit& unit = meaning.units[meaning.unit[static_cast<std::size_t>(element)]];
   if (unit.verdict == Verdict::kAny) return true;
@@ -121,7 +121,7 @@ ReadPlan Rig::plan(Dice& dice) const {
   plan.placement = dice.pick({Placement::kAuto, Placement::kCpu, Placement::kGpu});
   if (options_.devices[plan.device] == "host") plan.placement = Placement::kAuto;
   plan.whole = dice.one_in(2);
-  // Chunks of these stores are small.
+  // Lowers the library's limits, because the chunks of these stores are small.
   transfer::least_part_chunk_bytes = dice.one_in(4) ? std::uint64_t{32} << 10 : 0;
   transfer::least_saved_file_bytes = dice.one_in(4) ? std::uint64_t{128} << 10 : 0;
   plan.collect = dice.one_in(2);
@@ -132,20 +132,20 @@ ReadPlan Rig::plan(Dice& dice) const {
   return plan;
 }
 
-// The memory that a read may write to, and what it holds afterwards.
+// The memory that a read may write to, and its content afterwards.
 struct Rig::Destination {
   TensorView tensor;
-  std::vector<std::uint64_t> strides;  // elements
-  std::size_t item = 1, span = 0;      // bytes of an element, and from the first one to the end of the last
+  std::vector<std::uint64_t> strides;  // in elements
+  std::size_t item = 1, span = 0;      // size of an element; bytes from the first element to the end of the last
   std::byte* at = nullptr;             // the tensor, or its copy on the host
-  unsigned char pattern = 0;           // what was there before
+  unsigned char pattern = 0;           // the previous content
 };
 
 struct Rig::Outcome {
   Status status;
-  std::set<std::string> listed;  // keys of the chunks that were refused
+  std::set<std::string> listed;  // keys of the refused chunks
   std::string wrong;
-  bool device_cannot = false;  // asked for explicitly, and it has no code for this
+  bool device_cannot = false;  // device decoding was requested, and the device has no code for this
 };
 
 std::string Rig::prepare(const Picked& picked, const ReadPlan& plan, std::size_t item_bytes, Destination& to) {
@@ -219,7 +219,7 @@ Rig::Outcome Rig::start_and_wait(const Array& array, const Picked& picked, const
   return out;
 }
 
-// Compares each element and puts the pattern back in its place.
+// Checks each element and overwrites it with the pattern.
 std::string Rig::check_elements(const Picked& picked, const std::vector<const Meaning*>& meanings, const ReadPlan& plan,
                                 const Destination& to, const Outcome& outcome) {
   const Status& status = outcome.status;
@@ -301,7 +301,7 @@ std::string Rig::run(const Array& array, const Picked& picked, const std::vector
       advance(at, to.tensor.shape);
     }
   }
-  // What is around the elements, and between them.
+  // Checks the bytes around and between the elements.
   const std::byte* const from = on_host ? to.at : got_.data();
   const std::size_t length = on_host ? to.span : got_.size();
   if (length > 0 && (from[0] != std::byte{to.pattern} || std::memcmp(from, from + 1, length - 1) != 0)) {

@@ -1,6 +1,7 @@
-// Rig: contexts with every engine, devices with guarded destinations, and reads that are compared with what they mean.
+// Rig: contexts with every engine, devices with guarded destinations, and reads that are compared with their expected
+// meaning.
 //
-// Threads: one. Several may share contexts.
+// Threads: one. Several rigs may share contexts.
 #pragma once
 
 #include <headrace/array.h>
@@ -18,31 +19,31 @@ namespace headrace::stress {
 struct RigOptions {
   std::vector<std::string> devices;               // "host", "host-staged", "cuda:0"
   std::string directory;                          // stores are made below it
-  std::string disk;                               // and here those that are read from a disk; "": none
+  std::string disk;                               // stores that are read from a disk are made below it; "": none
   std::size_t most_bytes = std::size_t{1} << 20;  // of a destination
 };
 
-// Contexts with every engine, small waves and budgets. Engines that do not work here are left out.
+// Contexts with every engine that works here, small waves and small budgets.
 std::vector<Context> make_contexts();
 
-// How one read is done.
+// Parameters of one read.
 struct ReadPlan {
   std::size_t device = 0;
   Placement placement = Placement::kAuto;
   bool collect = false, blocking = false;
-  bool whole = false;         // what cannot be read is found out; else a part of it may be right
-  std::uint64_t padding = 0;  // elements between rows
-  std::size_t shift = 0;      // bytes from the start of a page
+  bool whole = false;         // verify whole chunks; otherwise a part of a damaged chunk may be right
+  std::uint64_t padding = 0;  // in elements, between rows
+  std::size_t shift = 0;      // in bytes, from the start of a page
   bool flush_right = false;
-  bool may_fail = false;   // whatever is read: the store changes meanwhile
-  bool cancelled = false;  // at once
+  bool may_fail = false;   // any element: the store changes during the read
+  bool cancelled = false;  // right after the start
 };
 
 struct Counts {
   std::uint64_t reads = 0, cancelled = 0, elements = 0, failed = 0, refused_chunks = 0, unsupported = 0,
                 opens_refused = 0, device_chunks = 0, mapped_bytes = 0, direct_bytes = 0, buffered_bytes = 0,
                 skipped_bytes = 0,
-                not_judged = 0;  // in races: the writer was held up
+                not_judged = 0;  // in races: the writer was suspended
 
   void add(const Counts& other);
 };
@@ -56,11 +57,11 @@ class Rig {
   const Context& context(std::size_t i) const { return contexts_[i]; }
   ReadPlan plan(Dice& dice) const;
 
-  // Reads and compares: each element as one of `meanings` has it, or refused where one of them allows that. "" if so,
-  // else what is wrong.
+  // Reads and compares: each element must be as in one of `meanings`, or refused if one of them allows that. Returns ""
+  // or what is wrong.
   std::string read(const Array& array, const Picked& picked, const std::vector<const Meaning*>& meanings,
                    const ReadPlan& plan);
-  // Reads where nobody knows what must be found: an error, or anything; nothing else is written.
+  // Reads when the right result is unknown: any elements or an error; nothing else is written.
   std::string read_any(const Array& array, const Picked& picked, const ReadPlan& plan);
 
   Counts counts;
@@ -78,7 +79,7 @@ class Rig {
   RigOptions options_;
   std::vector<Context> contexts_;
   std::vector<Device> devices_;
-  std::vector<Buffer> buffers_;  // one a device that the host cannot write to; empty for others
+  std::vector<Buffer> buffers_;  // one for each device that the host cannot write to; empty for others
   test::GuardArena arena_;
   Bytes got_;
 };

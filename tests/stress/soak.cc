@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An array on disk. Those that change have two versions, and elements of either are right.
+// An array on disk. One that changes has two versions; elements of either are right.
 struct SoakArray {
   ArraySpec spec;
   std::unique_ptr<ChunkCode> code;
@@ -76,7 +76,7 @@ void Soak::make_array(unsigned number) {
   array.spec = make_spec(dice, wanted);
   array.versions = number % 3 == 2 ? 2 : 1;
   if (array.versions == 2 && dice.one_in(2) && array.spec.format == 3) {
-    // Without a checksum nothing tells apart what is half written.
+    // Without a checksum, half-written data cannot be detected.
     array.how = How::kInPlace;
     array.spec.codecs.checked = true;
   }
@@ -140,7 +140,7 @@ void Soak::read(unsigned thread) {
     const std::int64_t started = support::WriterTimes::now();
     const std::string wrong = rig.read(found->second.array, picked, meanings, plan);
     if (wrong.empty()) continue;
-    // docs/reference/changing_stores.md: what leaves no time stamp at its end is not noticed.
+    // docs/reference/changing_stores.md: a write that leaves no time stamp at its end is not noticed.
     if (array.how == How::kInPlace && wrong.starts_with("element") &&
         (array.times.held_up_since(started) || array.times.unnoticed_since(found->second.opened))) {
       ++rig.counts.not_judged;
@@ -220,11 +220,11 @@ void Soak::summary() {
 int Soak::run() {
   directory_ = options_.rig.directory + "/store_soak." + std::to_string(::getpid());
   contexts_ = make_contexts();
-  // As a program has it that sets nothing but budgets: those of gigabytes take hours to fill, and until then memory
-  // that is lost cannot be told from memory that is kept.
+  // Like a program that sets only budgets. The default budgets of gigabytes take hours to fill; until then, leaked
+  // memory cannot be told from cached memory.
   ContextOptions bounded;
   bounded.host_budget_bytes = std::size_t{64} << 20;
-  bounded.device_budget_bytes = std::size_t{512} << 20;  // decoding one chunk takes a device many times its size
+  bounded.device_budget_bytes = std::size_t{512} << 20;  // a device needs many times a chunk's size to decode it
   bounded.stored_budget_bytes = std::size_t{64} << 20;
   if (auto usual = Context::create(bounded); usual.ok()) contexts_.push_back(std::move(*usual));
   for (unsigned i = 0; i < options_.arrays; ++i) make_array(i);

@@ -1,5 +1,5 @@
-// Reads of larger arrays by several threads on several devices, for as long as one likes, while pages are dropped from
-// the cache, reads cancelled and stores written anew. Every element is compared.
+// Several threads read larger arrays on several devices for any length of time, while pages are dropped from the cache,
+// reads cancelled and stores rewritten. Every element is compared.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct SoakOptions {
   RecordOptions record;
 };
 
-// Prints findings as they come, and a JSON object in the end. 0: nothing was found; 1.
+// Prints findings as they occur and a JSON object at the end. Returns 0 if nothing was found, else 1.
 int run_soak(const SoakOptions& options);
 
 }  // namespace headrace::stress

@@ -35,7 +35,7 @@ std::string blosc_configuration(const ArraySpec& spec, bool v3) {
          R"(,"blocksize":0)";
 }
 
-// Of v2 and of v3, by the names that both know.
+// Codec names of v2 and of v3.
 std::string squeeze_codec(const ArraySpec& spec) {
   const bool v3 = spec.format == 3;
   const auto named = [&](const char* v2_name, const char* v3_name, const std::string& configuration) {
@@ -109,7 +109,7 @@ void choose_shape(Dice& dice, const SpecOptions& options, ArraySpec& spec, Shape
     const bool last = axis + 1 == rank;
     const std::uint64_t most = std::max<std::uint64_t>(1, last ? room : std::min<std::uint64_t>(room, 24));
     const std::uint64_t extent = dice.one_in(60) ? 0 : dice.one_in(3) ? most : dice.between(1, most);
-    // Chunks of about extent / parts: the last one may stick out.
+    // Chunks of about extent / parts; the last one may extend beyond the array.
     const std::uint64_t parts = dice.between(1, std::max<std::uint64_t>(1, std::min(chunks, extent)));
     std::uint64_t unit = std::max<std::uint64_t>(1, (std::max<std::uint64_t>(extent, 1) + parts - 1) / parts);
     unit += dice.one_in(8) ? dice.below(3) : 0;
@@ -123,7 +123,7 @@ void choose_shape(Dice& dice, const SpecOptions& options, ArraySpec& spec, Shape
   spec.levels.resize(levels);
 }
 
-// The levels' shapes, from the smallest chunk up, and then by the axes that each level sees.
+// Chooses the levels' shapes from the smallest chunk upwards, then permutes them to the axis order of each level.
 void choose_levels(Dice& dice, ArraySpec& spec, const Shape& leaf) {
   const std::size_t rank = spec.shape.size();
   std::vector<Shape> by_array(spec.levels.size() + 1, leaf);

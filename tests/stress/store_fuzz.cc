@@ -1,25 +1,24 @@
-// Stores of every kind, right ones and ones whose meaning was changed, read by every engine, device and path.
+// Random stores of every kind, valid ones and ones with a changed meaning, read by every engine, device and path.
 //
-//   store_fuzz [--seed 1] [--first 0] [--count 1000 | --seconds S] [--jobs N] [--kind A,B] [--device host,host-staged]
-//              [--dir /dev/shm] [--disk DIR] [--findings 10] [--record FILE --commit ID]
-//   store_fuzz --seed S --first I --count 1 --kind K     what a finding says: that case again
+// store_fuzz [--seed 1] [--first 0] [--count 1000 | --seconds S] [--jobs N] [--kind A,B] [--device host,host-staged]
+//   [--dir /dev/shm] [--disk DIR] [--findings 10] [--record FILE --commit ID]
 //
-// Case I depends on the seed, the kinds and I alone. It makes a random array (format, shapes, shards in shards, type,
-// codecs, missing chunks), maybe changes what it means (an index entry, a length, a key, a member of the document, a
-// ZIP directory, a range of a reference file; some change between two reads or during one), and reads random selections
-// of it into destinations with canaries around them. What must be found there is told by a reader of a few lines that
-// shares no code with the library. Checked of each read: the right elements, or an error that names a chunk that is
-// bad; with collect_errors every other chunk is exact; nothing else is written; memory stays within the budget and 256
-// MiB.
+// store_fuzz --seed S --first I --count 1 --kind K     repeats the case of a finding
 //
-//   store_fuzz --soak SECONDS [--seed 1] [--jobs THREADS] [--device host,cuda:0,cuda:1] [--dir DIR]
+// Case I depends only on the seed, the kinds and I. It makes a random array (format, shapes, nested shards, type,
+// codecs, missing chunks) and may change its meaning (an index entry, a length, a key, a member of the document, a ZIP
+// directory, a range of a reference file; some change between two reads or during one). It then reads random selections
+// into destinations surrounded by canaries. A short reader that shares no code with the library computes the expected
+// result. Each read must return the right elements, or an error that names a bad chunk; with collect_errors every other
+// chunk is exact; nothing else is written; memory stays within the budget plus 256 MiB.
 //
-// Several threads read larger arrays meanwhile pages are dropped, reads cancelled and stores written anew (soak.h).
+// store_fuzz --soak SECONDS [--seed 1] [--jobs THREADS] [--device host,cuda:0,cuda:1] [--dir DIR]
 //
-// Ends with 0, with 1 and what was found, with 2 for wrong arguments. The last line of stdout is a JSON object for
-// docs/reference/campaigns.jsonl, which --record appends. Cases
-// run in processes of their own, so one that crashes or hangs is a finding too. --disk: a directory on a file system
-// with a page cache, for some reads that find nothing in it.
+// Several threads read larger arrays while pages are dropped, reads cancelled and stores rewritten (soak.h).
+//
+// Exit status: 0; 1 with findings; 2 for wrong arguments. The last line of stdout is a JSON object for
+// docs/reference/campaigns.jsonl; --record appends it. Cases run in separate processes, so a crash or a hang is a
+// finding too. --disk names a directory on a file system with a page cache, for some reads of uncached files.
 #include <unistd.h>
 
 #include <cstdio>
@@ -99,7 +98,7 @@ int main_of(int argc, char** argv) {
     soak.most_findings = options.most_findings;
     soak.rig = options.rig;
     soak.record = options.record;
-    // Where pages can be dropped.
+    // A file system where pages can be dropped.
     if (!placed) soak.rig.directory = temporary != nullptr ? temporary : "/tmp";
     soak.rig.most_bytes = std::size_t{16} << 20;
     return run_soak(soak);

@@ -27,7 +27,7 @@ Shape divided(const Shape& extent, const Shape& inner) {
   return out;
 }
 
-// A box of chunk elements: where it begins in the array, and which of the array's axes are its own.
+// A box of chunk elements: where it begins in the array, and which array axes its own axes are.
 struct Box {
   Shape begin, extent;
   std::vector<std::size_t> axis_of;
@@ -43,7 +43,7 @@ struct Box {
     }
     return false;
   }
-  // visit(element of the box, element of the array) for what lies in the array.
+  // Calls visit(element of the box, element of the array) for elements inside the array.
   template <class Visit>
   void each(const Shape& shape, Visit visit) const {
     if (product(extent) == 0) return;
@@ -88,7 +88,7 @@ class Writer {
     const std::size_t item = spec_.type.bytes;
     Bytes out(static_cast<std::size_t>(product(box.extent)) * item, std::byte{0xEE});
     box.each(spec_.shape, [&](std::uint64_t from, std::uint64_t element) {
-      // Every element another one, of bytes that compress somewhat.
+      // Every element is different, with bytes that compress somewhat.
       const std::uint64_t word = test::mix(options_.values_seed * 0x9E3779B97F4A7C15ull + element);
       const std::uint64_t more[2] = {word & 0xFFFFFFFF00FFFFFFull, word >> 17};
       std::memcpy(&out[static_cast<std::size_t>(from) * item], more, item);
@@ -96,7 +96,7 @@ class Writer {
     return out;
   }
 
-  // Sites that are added lie from the start of what is returned.
+  // The offsets of the sites that it adds are relative to the returned bytes.
   Bytes encode(std::size_t level, Box box) {
     if (level == spec_.levels.size()) {
       Bytes out = code_.encode(values(box), box.extent);
@@ -179,7 +179,7 @@ class Reader {
   }
 
  private:
-  // `elements` of the box, by its own axes; null: the fill value.
+  // `elements` of the box, in its own axis order; null: the fill value.
   void mark(const Box& box, Verdict verdict, const Bytes* elements) {
     const auto number = static_cast<std::uint32_t>(out_.units.size());
     out_.units.push_back({verdict, key_});
@@ -192,7 +192,7 @@ class Reader {
     });
   }
 
-  // `most`: kExact, or kEither where something around it is wrong and all of it may be refused.
+  // `most`: kExact, or kEither if an enclosing shard has a fault for which all of it may be refused.
   void decode(std::size_t level, Box box, std::span<const std::byte> stored, Verdict most) {
     if (level == spec_.levels.size()) {
       Bytes elements;
@@ -216,7 +216,8 @@ class Reader {
       const std::uint64_t offset = words[2 * i], length = words[2 * i + 1];
       return !is_missing(i) && (length == 0 || offset > stored.size() || length > stored.size() - offset);
     };
-    // A reader may refuse the whole shard for one such entry, or for one of another length than its chunk has.
+    // A reader may refuse the whole shard because of one such entry, or of one whose length differs from its raw
+    // chunk's.
     const bool raw_leaf = level + 1 == spec_.levels.size() && spec_.codecs.squeeze == Squeeze::kNone;
     const std::uint64_t raw_bytes = product(here.inner) * spec_.type.bytes + (spec_.codecs.checked ? 4 : 0);
     for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Stored: the objects of an array, and Meaning: what a reader must find in them, told by a reader of a few lines.
+// Stored: the objects of an array. Meaning: what a reader must find in them, computed by a short independent reader.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@ namespace headrace::stress {
 
 struct Object {
   Bytes bytes;
-  // What happened to it outside its bytes: it cannot be read, or may be refused.
+  // Faults outside its bytes: it cannot be read, or may be refused.
   Verdict verdict = Verdict::kExact;
 };
 
-// A stretch of an object that means something: a shard's index, or a chunk.
+// A meaningful part of an object: a shard's index, or a chunk.
 struct Site {
   std::string key;
   bool is_index = false;
   std::uint64_t at = 0, bytes = 0;  // in the object
-  std::uint64_t base = 0;           // index: where its shard begins
+  std::uint64_t base = 0;           // index: start of its shard
   std::uint64_t shard_bytes = 0;    // index: the shard's length
-  std::size_t level = 0;            // index: of this level
+  std::size_t level = 0;            // index: level of its shard
 };
 
 struct Stored {
@@ -41,12 +41,12 @@ struct Stored {
 
 struct WriteOptions {
   std::uint64_t values_seed = 1;
-  std::uint64_t layout_seed = 1;  // order of the chunks in a shard, gaps
-  unsigned missing_one_in = 0;    // chunks left out
+  std::uint64_t layout_seed = 1;  // order of the chunks in a shard, and gaps
+  unsigned missing_one_in = 0;    // one of so many chunks is missing
   bool gaps = true;
 };
 
-// Encodes an array whose elements follow from the seed.
+// Encodes an array whose elements are derived from the seed.
 Stored write_array(const ArraySpec& spec, ChunkCode& code, const WriteOptions& options);
 
 struct Unit {
@@ -58,7 +58,7 @@ struct Meaning {
   Shape shape;
   std::size_t item_bytes = 1;
   Bytes elements;                   // C order
-  std::vector<std::uint32_t> unit;  // of each element: which of `units`
+  std::vector<std::uint32_t> unit;  // for each element: its index in `units`
   std::vector<Unit> units;
 };
 

@@ -1,4 +1,4 @@
-// Arrays of strings: lengths and counts changed, and text that is none.
+// Arrays of strings: with changed lengths and counts, and with text that is not UTF-8.
 #include <zstd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string encode(const Strings& elements) {
   return out;
 }
 
-// Nothing where the chunk breaks its format.
+// Returns false if the chunk violates its format.
 bool decode(const std::string& bytes, std::size_t count, Strings& elements) {
   std::size_t at = 0;
   const auto number = [&](std::uint32_t& out) {
@@ -115,8 +115,8 @@ std::string document(const ArraySpec& spec, bool text, bool squeezed) {
 }
 
 struct Expected {
-  Strings elements;               // of the array
-  std::vector<Verdict> verdicts;  // of each
+  Strings elements;               // the array's
+  std::vector<Verdict> verdicts;  // one for each element
   std::vector<std::string> keys;
 };
 
@@ -185,7 +185,7 @@ std::string run_strings(Rig& rig, Dice& dice) {
         expected.keys[element] = key;
         if (!missing) {
           expected.elements[element] = meant[i];
-          // Whether text is looked at that is not selected is the reader's business.
+          // A reader may, but need not, check text that is not selected.
           expected.verdicts[element] = !valid || (text && !is_utf8(meant[i])) ? Verdict::kRefused
                                        : all_text                             ? Verdict::kExact
                                                                               : Verdict::kEither;

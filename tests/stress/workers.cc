@@ -32,14 +32,14 @@ constexpr const char* kSanitizerName = support::kThreadSanitizer ? " (ThreadSani
 constexpr bool kSanitizer = support::kThreadSanitizer;
 #endif
 
-// What one case may add to the resident memory: the Context's budget of 64 MiB and 256 MiB; more where a sanitizer
-// keeps what was freed.
+// How much resident memory one case may add: the Context's budget of 64 MiB plus 256 MiB; more under a sanitizer, which
+// keeps freed memory.
 constexpr std::uint64_t kAllowance = (std::uint64_t{64} + 256 + (kSanitizer ? 700 : 0)) << 20;
 constexpr int kTooMuchMemory = 40;
 constexpr double kHangSeconds = kSanitizer ? 240 : 60;
 constexpr std::size_t kMostKinds = 16;
 
-// What a worker and the process that watches it share.
+// Memory shared by a worker and the process that watches it.
 struct Progress {
   std::atomic<std::uint64_t> number, cases, findings, began_ns, of_kind[kMostKinds];
   std::atomic<std::uint64_t> reads, failed, refused_chunks, opens_refused, device_chunks, mapped_bytes, direct_bytes,
@@ -141,7 +141,7 @@ void Run::work(unsigned job, std::uint64_t from) {
   const bool cuda = std::any_of(options_.rig.devices.begin(), options_.rig.devices.end(),
                                 [](const std::string& name) { return name.rfind("cuda", 0) == 0; });
   if (!kSanitizer && !cuda) {
-    // An allocation without a bound is to fail, not to take the machine's memory.
+    // An unbounded allocation must fail instead of taking the machine's memory.
     const rlimit limit{std::uint64_t{8} << 30, std::uint64_t{8} << 30};
     setrlimit(RLIMIT_AS, &limit);
   }
@@ -206,7 +206,7 @@ std::uint64_t Run::findings() const {
   return out;
 }
 
-// Whether the worker ended, and what it ended of.
+// Checks whether the worker ended, and why.
 void Run::look_after(unsigned job) {
   if (workers_[job] == 0) return;
   Progress& progress = progress_[job];
@@ -220,7 +220,7 @@ void Run::look_after(unsigned job) {
   workers_[job] = 0;
   if (progress.done) return;
   const bool told = WIFEXITED(status) && WEXITSTATUS(status) == kTooMuchMemory;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 3) std::exit(2);  // the machine's fault, which it has said
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 3) std::exit(2);  // a fault of the machine, already reported
   if (!told) {
     ++progress.findings;
     const std::string how = !WIFSIGNALED(status)          ? "exit code " + std::to_string(WEXITSTATUS(status))

@@ -1,4 +1,5 @@
-// Worker processes that run cases: one that dies, hangs or takes too much memory is a finding and is started anew.
+// Worker processes that run cases. A worker that crashes, hangs or takes too much memory counts as a finding and is
+// restarted.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,16 @@
 
 namespace headrace::stress {
 
-// Where a campaign is noted (docs/reference/campaigns.jsonl).
+// Where a campaign is recorded (docs/reference/campaigns.jsonl).
 struct RecordOptions {
   std::string file, commit;  // "": nowhere
 };
-// Prints a JSON object; with commit, date and machine it goes to the record.
+// Prints a JSON object; with commit, date and machine added, it is appended to the record.
 void print_result(const std::string& json, const RecordOptions& record);
 
 struct RunOptions {
   std::uint64_t seed = 1, first = 0, count = 1000;
-  double seconds = 0;  // 0: until `count` is reached
+  double seconds = 0;  // 0: run until `count` is reached
   unsigned jobs = 1;
   std::uint64_t most_findings = 10;
   std::string kinds;  // separated by commas; "": all
@@ -26,7 +27,8 @@ struct RunOptions {
   bool verbose = false;
 };
 
-// Prints findings as they come, and a JSON object in the end. 0: nothing was found; 1; 2: wrong arguments.
+// Prints findings as they occur and a JSON object at the end. Returns 0 if nothing was found, 1 with findings, 2 for
+// wrong arguments.
 int run_cases(const RunOptions& options);
 
 }  // namespace headrace::stress

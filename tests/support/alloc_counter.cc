@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstddef>
 
-// glibc's own entry points: unlike dlsym(RTLD_NEXT, "malloc"), they work before the first constructor has run and
-// allocate nothing by themselves.
+// glibc's own entry points. Unlike dlsym(RTLD_NEXT, "malloc"), they work before the first constructor has run and do
+// not allocate.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
@@ -17,7 +17,7 @@ void __libc_free(void* memory);
 namespace headrace::support {
 namespace {
 
-// The thread that a plan concerns is known by the address of its thread_local; 0: every thread.
+// A plan identifies its thread by the address of the thread's thread_local; 0: every thread.
 constinit thread_local AllocCounts t_counts;
 constinit thread_local int t_pauses = 0;
 constinit std::atomic<std::uint64_t> g_allocations{0}, g_frees{0}, g_bytes{0};
@@ -41,7 +41,7 @@ void arm(std::uint64_t n, AllocFailure how, std::uintptr_t thread) noexcept {
   g_armed = kAllocCounterWorks;
 }
 
-// Counts a request; true if it is to be refused.
+// Counts a request; true if it must be refused.
 [[maybe_unused]] bool note_request(std::size_t bytes) noexcept {
   ++t_counts.allocations;
   t_counts.bytes += bytes;
@@ -116,7 +116,7 @@ HEADRACE_REPLACES void* memalign(std::size_t alignment, std::size_t bytes) {
 HEADRACE_REPLACES void* aligned_alloc(std::size_t alignment, std::size_t bytes) { return memalign(alignment, bytes); }
 HEADRACE_REPLACES int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
   if (alignment < sizeof(void*) || (alignment & (alignment - 1)) != 0) return EINVAL;
-  const int saved = errno;  // POSIX: errno is left alone
+  const int saved = errno;  // POSIX: free() leaves errno alone
   void* memory = memalign(alignment, bytes);
   errno = saved;
   if (memory == nullptr) return ENOMEM;

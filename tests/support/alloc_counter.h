@@ -1,13 +1,12 @@
-// AllocCounter: how many times memory was asked for, and the power to refuse the n-th request.
+// AllocCounter counts allocations and can make the n-th one fail.
 //
-// Linked into a test executable (headrace_test(... LINK headrace_alloc_counter)), it takes the place of malloc and its
-// relatives, which operator new calls too. Memory from mmap, and from a CUDA driver, is not seen.
+// Linked into a test executable (headrace_test(... LINK headrace_alloc_counter)), it replaces malloc and its relatives,
+// which operator new also calls. Memory from mmap or from a CUDA driver is not counted.
 //
-// With AddressSanitizer or ThreadSanitizer, which need malloc for themselves, everything here does nothing and
-// kAllocCounterWorks is false: such a test skips.
+// AddressSanitizer and ThreadSanitizer need malloc for themselves. With them, everything here does nothing and
+// kAllocCounterWorks is false, so tests that need it skip.
 //
-// Threads: counting is per thread and per process at once; fail_at concerns requests of every thread, or of the calling
-// thread only.
+// Threads: any. Counts exist per thread and per process; fail_at applies to all threads or to the calling thread only.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +24,18 @@ namespace headrace::support {
 inline constexpr bool kAllocCounterWorks = HEADRACE_ALLOC_COUNTER;
 
 struct AllocCounts {
-  std::uint64_t allocations = 0;  // malloc, calloc, realloc, memalign..., refused ones included
+  std::uint64_t allocations = 0;  // calls of malloc, calloc, realloc, memalign..., including refused ones
   std::uint64_t frees = 0;        // of a non-null pointer
-  std::uint64_t bytes = 0;        // asked for
+  std::uint64_t bytes = 0;        // requested
 };
 
-AllocCounts thread_allocs() noexcept;  // of the calling thread, since it started
-// Blocks of the process that were given out and not yet taken back.
+AllocCounts thread_allocs() noexcept;  // the calling thread's, since it started
+// Blocks of the process that are allocated and not yet freed.
 std::int64_t live_blocks() noexcept;
 
-AllocCounts process_allocs() noexcept;  // of all threads, since the program started
+AllocCounts process_allocs() noexcept;  // all threads', since the program started
 
-// Allocations made in a scope.
+// Counts the allocations made in a scope.
 class AllocScope {
  public:
   enum class Of : std::uint8_t { kThread, kProcess };
@@ -51,15 +50,15 @@ class AllocScope {
 };
 
 enum class AllocFailure : std::uint8_t {
-  kOnce,     // the n-th only
-  kForever,  // the n-th and all after it
+  kOnce,     // only the n-th
+  kForever,  // the n-th and all later ones
 };
 
-// The n-th request from now, counted from 0, gives null (ENOMEM; std::bad_alloc from operator new). Replaces an earlier
-// plan. Disarm before the test framework is used again: it allocates as well.
+// Makes the n-th request from here, counted from 0, fail (null and ENOMEM; std::bad_alloc from operator new). Replaces
+// an earlier plan. Call stop_failing() before using the test framework, which allocates too.
 void fail_at(std::uint64_t n, AllocFailure how = AllocFailure::kOnce) noexcept;
 void fail_at_in_this_thread(std::uint64_t n, AllocFailure how = AllocFailure::kOnce) noexcept;
-// While one lives, requests of its thread are neither refused nor numbered.
+// While one exists, its thread's requests are neither refused nor counted by the plan.
 class AllocFailurePause {
  public:
   AllocFailurePause() noexcept;
@@ -67,7 +66,7 @@ class AllocFailurePause {
   AllocFailurePause(const AllocFailurePause&) = delete;
   AllocFailurePause& operator=(const AllocFailurePause&) = delete;
 };
-// Ends the plan; says how many requests were refused under it.
+// Cancels the plan. Returns how many requests it refused.
 std::uint64_t stop_failing() noexcept;
 
 }  // namespace headrace::support

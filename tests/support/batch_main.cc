@@ -1,5 +1,5 @@
-// The main function of a program that holds several tests. Each has a link to the program under its own name: started
-// by it, the program runs that source's cases alone, in a process of their own. Started by its own name it runs all.
+// The main function of a program that contains several tests. Each test is a link to the program: started under a
+// test's name, the program runs only the cases of that source file. Started under its own name, it runs all.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -8,13 +8,13 @@
 
 namespace {
 
-// "file_queue_test" of a path to it, or to file_queue_test.cc.
+// "file_queue_test" from a path to it or to file_queue_test.cc.
 std::string_view stem(std::string_view path) {
   path.remove_prefix(path.find_last_of('/') + 1);
   return path.substr(0, path.find('.'));
 }
 
-// A filter for the cases that stand in a source: whole suites where all of their cases do. Empty: there are none.
+// A filter for the cases of a source file; suites that are entirely in it are named as a whole. Empty: no cases.
 std::string cases_of(std::string_view source) {
   std::string filter;
   const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
@@ -33,7 +33,7 @@ std::string cases_of(std::string_view source) {
   return filter;
 }
 
-// Cases of a header have no source by which they are found.
+// Cases defined in a header belong to no source file, so no link would run them.
 bool all_are_found() {
   const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
   for (int i = 0; i < all.total_test_suite_count(); ++i) {

@@ -1,5 +1,5 @@
-// Blosc's device code run on the CPU, launch by launch as blosc_stage.cu does it. liblz4 stands in for enqueue_lz4;
-// Device code of zstd and DEFLATE is run, too.
+// Runs Blosc's device code on the CPU with the launches of blosc_stage.cu. liblz4 stands in for enqueue_lz4; the device
+// code of zstd and DEFLATE runs as well.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -28,9 +28,9 @@ class BloscOnCpu {
     std::size_t produced = 0;       // out
   };
 
-  // More streams than on a GPU, so that small blocks are decoded here and not left to the CPU.
+  // Allows more streams than a GPU does, so that small blocks are decoded here instead of being left to the CPU.
   codec::gpu::blosc::Allowance allowance{.base = 200, .bytes_per_stream = 16};
-  unsigned blocks = 3;  // of each launch
+  unsigned blocks = 3;  // per launch
   codec::gpu::blosc::Named named = codec::gpu::blosc::Named::kOthers;
 
   void decode(std::span<Item> items, bool exact) {
@@ -119,8 +119,8 @@ class BloscOnCpu {
   }
 
   static constexpr unsigned kStage = 3;
-  bool within_limits = true;  // of the last batch: the bounds that enqueue_lz4 is given hold
-  std::uint64_t lz4_streams = 0, other_streams = 0, zstd_streams = 0, zlib_streams = 0;  // so far
+  bool within_limits = true;  // whether the last batch kept the bounds given to enqueue_lz4
+  std::uint64_t lz4_streams = 0, other_streams = 0, zstd_streams = 0, zlib_streams = 0;  // totals of all batches
   ZstdOnCpu inner_zstd;
   DeflateOnCpu inner_zlib;
 

@@ -1,4 +1,4 @@
-// The slow, obvious meaning of a box, and random boxes to compare with.
+// A slow, obvious model of box copies, and random boxes to compare implementations with.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace headrace::testing {
 
-// Element by element, in order. `move` says where the bytes of a pointer in the box really are.
+// Copies element by element, in order. `move` maps an address in the box to where the bytes really are.
 template <class MoveSrc, class MoveDst>
 HEADRACE_TEST_OWN_BYTES void model_copy_box(const device::Box& box, const device::ElementOp& op, const std::byte* fill,
                                             MoveSrc move_src, MoveDst move_dst) {
@@ -48,9 +48,9 @@ HEADRACE_TEST_OWN_BYTES void model_copy_box(const device::Box& box, const device
 
 struct BoxShape {
   device::Box box;              // src and dst are offsets from null until placed
-  std::int64_t src_origin = 0;  // where element 0 lies in its buffer
+  std::int64_t src_origin = 0;  // offset of element 0 in its buffer
   std::int64_t dst_origin = 0;
-  std::size_t src_bytes = 0;  // buffers needed
+  std::size_t src_bytes = 0;  // buffer sizes needed
   std::size_t dst_bytes = 0;
 };
 
@@ -59,10 +59,10 @@ struct BoxOptions {
   std::uint64_t max_elements = 4000;
   bool negative = true;
   bool empty = true;
-  std::uint32_t result_bytes = 0;  // of a destination element; 0: as in the source
+  std::uint32_t result_bytes = 0;  // size of a destination element; 0: the same as in the source
 };
 
-// Distinct destinations; sources may repeat (stride 0) or run backwards. Each side has its own order of axes and gaps.
+// Destinations are distinct; sources may repeat (stride 0) or run backwards. Each side has its own axis order and gaps.
 inline BoxShape random_box(std::mt19937_64& rng, std::uint32_t element_bytes, const BoxOptions& options = {}) {
   auto below = [&](std::uint64_t n) { return rng() % n; };
   BoxShape out;
@@ -117,7 +117,7 @@ HEADRACE_TEST_OWN_BYTES inline void fill_random(std::byte* data, std::size_t byt
   }
 }
 
-// An operation that converts, and a box for it.
+// A random operation that converts.
 inline device::ElementOp random_converting_op(std::mt19937_64& rng) {
   device::ElementOp op;
   op.conversion = random_conversion(rng);
@@ -130,7 +130,7 @@ inline BoxShape random_box_for(std::mt19937_64& rng, const device::ElementOp& op
   return random_box(rng, op.element_bytes, options);
 }
 
-// Every width headrace may be asked to swap in an element of this size.
+// A random width, out of those that headrace may be asked to swap in an element of this size.
 inline std::uint32_t random_swap_width(std::mt19937_64& rng, std::uint32_t element_bytes) {
   std::vector<std::uint32_t> widths = {1};
   for (std::uint32_t w = 2; w <= element_bytes; ++w) {

@@ -1,4 +1,4 @@
-// What the tests of users' stores share.
+// Helpers shared by the tests of user-supplied stores.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct ReadOutcome {
   Stats stats;
 };
 
-// Says how it is best asked.
+// A store that states its preferred request shape.
 struct ShapedStore final : ByteStore, base::ReadShaper {
   explicit ShapedStore(Objects objects, const RangeHabits& habits) : behind(std::move(objects), habits) {}
   std::string url() const override { return behind.url(); }
@@ -50,7 +50,7 @@ struct ShapedStore final : ByteStore, base::ReadShaper {
   base::ReadShape shape;
 };
 
-// Lies about one answer in `every`, by chance, in any way that an answer can be wrong.
+// Falsifies one answer in `every`, chosen at random, in any way an answer can be wrong.
 class RandomLies {
  public:
   RandomLies(std::uint64_t seed, std::uint64_t every) : dice_(seed), every_(every) {}
@@ -97,7 +97,7 @@ class ByteStoreTest : public ::testing::Test {
     options.host_budget_bytes = 64 << 20;
     return Context::create(options).value();
   }
-  // `content`: FlatArray or NestedArray.
+  // `content` is a FlatArray or a NestedArray.
   template <class Content>
   static ReadOutcome read(const Context& context, std::shared_ptr<ByteStore> store, const Content& content,
                           const char* device_name = "host", const std::string& selection = "",
@@ -121,15 +121,15 @@ class ByteStoreTest : public ::testing::Test {
     EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), count * 4).ok());
     return out;
   }
-  // Reads what one thing was changed of; elements must be right where the read says so.
+  // Reads from a store with these habits; if the read succeeds, its elements must be right.
   ReadOutcome read_changed(const FlatArray& content, const RangeHabits& habits) {
     auto store = std::make_shared<RangeStoreInMemory>(objects_of(content), habits);
     ReadOutcome out = read(context_, store, content);
     EXPECT_EQ(store->in_flight, 0u);
     return out;
   }
-  // A read that is cancelled while at least `started` ranges are under way asks the store to cancel them, and ends with
-  // the last of them, whether the store heeds that or not.
+  // Cancelling a read while at least `started` ranges are in flight asks the store to cancel them. The read ends when
+  // the last of them ends, whether or not the store honours the request.
   void expect_cancelling_is_passed_on(const FlatArray& content, std::size_t started, unsigned threads = 3) {
     const Context context = make_context(threads);
     for (const bool ignores : {false, true}) {

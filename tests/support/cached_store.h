@@ -1,4 +1,4 @@
-// A ByteStore in memory behind a cache directory, and reads of it one at a time.
+// An in-memory ByteStore behind a disk cache, and synchronous reads of it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace headrace::testing {
 
-// The store's habits with versions, and a note of what it is asked.
+// Counts what the origin store is asked for.
 struct AskedRanges {
   std::atomic<std::uint64_t> requests{0}, bytes{0};
   void reset() { requests = bytes = 0; }
@@ -31,7 +31,7 @@ struct CachedStoreInMemory {
   std::shared_ptr<ByteStore> store;
   cache::CacheOptions options;
 
-  // Opens the cache anew over the same origin: another session.
+  // Reopens the cache over the same origin, as a new session does.
   void reopen(std::shared_ptr<base::MemoryBudget> memory = nullptr) {
     store.reset();
     auto made = cache::make_cached_ranges(origin, "toy://objects", options, std::move(memory));
@@ -81,7 +81,7 @@ inline CachedAnswer read_range(ByteStore& store, const std::string& key, std::ui
   return out;
 }
 
-// Objects "0", "1", ... of that size, each of its own bytes.
+// Objects "0", "1", ... of the given size, each with different bytes.
 inline Objects numbered_objects(std::size_t count, std::size_t size) {
   Objects objects;
   for (std::size_t i = 0; i < count; ++i) objects[std::to_string(i)] = support::pattern(size, i);

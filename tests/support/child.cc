@@ -18,10 +18,10 @@
 namespace headrace::support {
 namespace {
 
-constexpr int kHeldBySanitizer = 187;  // an exit status that no body has
+constexpr int kHeldBySanitizer = 187;  // an exit status that no body uses
 constexpr int kMostForks = 10;
 
-// Where the sanitizer's runtime lies.
+// Address range of the sanitizer's runtime.
 struct Runtime {
   std::uintptr_t begin = 0, end = 0;
 };
@@ -46,7 +46,7 @@ Runtime find_runtime() {
 Runtime runtime;
 unsigned seconds_left, seconds_in_runtime;
 
-// Every second. Whoever is in the runtime three times in a row is not getting out of it.
+// Runs every second. A child found inside the runtime three times in a row is stuck there.
 void look(int, siginfo_t*, void* context) {
 #if defined(__x86_64__)
   const auto at = static_cast<std::uintptr_t>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
@@ -75,7 +75,7 @@ bool others_run() {
     std::string stat;
     std::getline(file, stat);
     const std::size_t end_of_name = stat.rfind(") ");
-    if (end_of_name == std::string::npos) continue;  // it has ended
+    if (end_of_name == std::string::npos) continue;  // the thread has ended
     const char state = stat[end_of_name + 2];
     any = any || state == 'R' || state == 'D';
   }
@@ -83,8 +83,8 @@ bool others_run() {
   return any;
 }
 
-// A thread that runs may hold a lock of the runtime, as one that has just been made does; its copy in the child is
-// never released.
+// A running thread, for example one that was just created, may hold a lock of the runtime. The child's copy of that
+// lock would never be released.
 void wait_for_idle_threads() {
   for (int looks = 0; looks < 200 && others_run(); ++looks) ::usleep(1000);
 }

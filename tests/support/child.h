@@ -1,13 +1,15 @@
-// What a test does in a process of its own.
+// Runs part of a test in a forked child process.
 #pragma once
 
 #include <functional>
 
 namespace headrace::support {
 
-// Exit status of a forked child that runs `body` for at most so many seconds; a signal that ended it is negative.
-// A child that waits for AddressSanitizer's own allocator is ended and forked anew: GCC 12's runtime does not take its
-// locks before a fork, so one that another thread held is held in the child for ever.
+// Returns the exit status of a forked child that runs `body` for at most `seconds`; a terminating signal is returned
+// negated.
+//
+// GCC 12's AddressSanitizer runtime does not take its allocator's locks before a fork, so a lock held by another thread
+// stays locked in the child for ever. A child that is stuck on one is killed and forked again.
 int in_child(const std::function<int()>& body, unsigned seconds = 30);
 
 }  // namespace headrace::support

@@ -1,7 +1,9 @@
-// CodecSeed: one fuzz input or seed file of a bytes -> bytes codec: what to decode, into how much, and how configured.
+// CodecSeed: one fuzz input or seed file of a bytes -> bytes codec. It holds the stream, the decoded capacity and the
+// configuration.
 //
-// Bytes 0-2: capacity, little-endian. Byte 3: bit 0 set when fewer bytes than that are allowed; the rest is a number
-// from which codecs that have a choice take it. From byte 4: the stream. Every byte string of 4 or more is an input.
+// Bytes 0-2: capacity, little-endian. Byte 3: bit 0 is set when the stream may decode to fewer bytes; the other bits
+// select one of the codec's configurations. From byte 4: the stream. Every byte string of at least 4 bytes is a valid
+// input.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +35,8 @@ inline bool parse_codec_seed(std::span<const std::byte> input, CodecSeed& seed) 
   return true;
 }
 
-// A configuration in v2 form, in which most codecs have defaults; those that have none, or seeds of several
-// configurations, say it in a header of their folder: headrace_plugin(... SEED_CONFIG).
+// A configuration in v2 form, which has defaults for most codecs. Codecs without defaults, or whose seeds need several
+// configurations, define one in a header of their folder: headrace_plugin(... SEED_CONFIG).
 base::Json codec_seed_config(std::string_view codec, unsigned choice);
 
 }  // namespace headrace::test

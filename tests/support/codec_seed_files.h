@@ -1,4 +1,4 @@
-// The committed seeds of a codec, codecs/NAME/seeds, read.
+// Reads the committed seeds of a codec from codecs/NAME/seeds.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace headrace::test {
 struct CodecSeedFile {
   std::filesystem::path path;
   std::vector<std::byte> content;
-  CodecSeed seed;  // its stream lies in `content`
+  CodecSeed seed;  // its stream points into `content`
 };
 
-// Of a folder of seeds, by name; array codecs have configurations there, and those too short for a seed are left out.
-// Throws where there is no such folder.
+// The seeds of a folder by name. Configurations of array codecs, and files too short to be seeds, are skipped. Throws
+// if the folder does not exist.
 inline std::vector<CodecSeedFile> read_codec_seeds(const std::filesystem::path& folder) {
   std::vector<CodecSeedFile> out;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -36,7 +36,7 @@ inline std::vector<CodecSeedFile> read_codec_seeds(const std::filesystem::path& 
   return out;
 }
 
-// Of a codec, in the sources that HEADRACE_SOURCE_DIR names, else in the working directory.
+// The seeds of a codec, from the sources at HEADRACE_SOURCE_DIR, else from the working directory.
 inline std::vector<CodecSeedFile> codec_seeds(std::string_view codec) {
   const char* const root = std::getenv("HEADRACE_SOURCE_DIR");
   return read_codec_seeds(std::filesystem::path(root == nullptr ? "." : root) / "codecs" / codec / "seeds");

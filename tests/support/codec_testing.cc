@@ -66,7 +66,7 @@ Decoded Decoder::run(std::span<const std::byte> encoded, std::size_t capacity, b
   GuardArena &in = enough(in_, in_bytes_, encoded.size()), &out = enough(out_, out_bytes_, capacity);
   std::byte* const src = in.take(encoded.size(), flush, 0);
   if (!encoded.empty()) std::memcpy(src, encoded.data(), encoded.size());
-  // Different old contents, so that bytes never written show as a difference.
+  // Different old contents, so that bytes that are never written show up as a difference.
   codec::EncodedStream stream{.src = src,
                               .src_bytes = encoded.size(),
                               .dst = out.take(capacity, flush, flush == Flush::kLeft ? 0x00 : 0xFF),

@@ -1,4 +1,4 @@
-// What tests of codecs share: making one from JSON text, decoding between guard pages, and damaging streams.
+// Helpers shared by codec tests: making a codec from JSON text, decoding between guard pages, and damaging streams.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace headrace::test {
 
 using Bytes = std::vector<std::byte>;
 
-// A codec that was made, standing for its coder; null where it was not.
+// A codec made from JSON, used as its coder; null if it could not be made.
 class MadeCodec {
  public:
   MadeCodec() = default;
@@ -42,11 +42,11 @@ class MadeCodec {
 Result<codec::Codec> try_make(std::string_view name, std::string_view config, int format = 3);
 MadeCodec make(std::string_view name, std::string_view config = "{}", int format = 3);
 
-// Lets elements enter the codec; `shape` and `layout` become those of what they are encoded to.
+// Passes elements to the codec; `shape` and `layout` become those of the encoded elements.
 Status enter(const codec::Codec& codec, const DataType& dtype, std::vector<std::uint64_t>& shape,
              codec::Layout& layout);
 
-// Expects the configuration to be refused as corrupt with a message that holds `word`.
+// Expects the configuration to be refused as corrupt, with a message that contains `word`.
 void expect_refused(std::string_view name, std::string_view config, std::string_view word, int format = 3);
 
 struct Decoded {
@@ -54,13 +54,13 @@ struct Decoded {
   Bytes bytes;
 };
 
-// Decodes between guard pages, flush right and flush left; both must agree, and canaries must hold.
+// Decodes between guard pages, flush right and flush left. Both results must agree, and the canaries must be intact.
 class Decoder {
  public:
   explicit Decoder(const codec::StreamCoder& coder) : coder_(coder), scratch_(coder.make_scratch()) {}
 
   Decoded operator()(std::span<const std::byte> encoded, std::size_t capacity, bool exact = true);
-  // The first `bytes` of a stream that decodes to `of` altogether.
+  // Decodes the first `bytes` of a stream whose full decoded size is `of`.
   Decoded beginning(std::span<const std::byte> encoded, std::size_t bytes, std::size_t of, bool exact = true);
 
  private:
@@ -73,9 +73,9 @@ class Decoder {
   std::size_t in_bytes_ = 0, out_bytes_ = 0;
 };
 
-// Every truncation, every bit of the first 64 bytes flipped, and garbage behind the end: each must end in a status.
-// `every_change_is_seen` says that the format detects all of them, so none may succeed with other bytes. `padding`:
-// that many zeros behind the end, or a multiple of them, are of the format.
+// Tries every truncation, every flip of a bit in the first 64 bytes, and garbage after the end. Each must return a
+// status. `every_change_is_seen`: the format detects all of them, so none may succeed with different bytes. `padding`:
+// the format allows that many zeros, or a multiple, after the end.
 void damage(const codec::StreamCoder& coder, const Bytes& encoded, std::size_t capacity,
             bool every_change_is_seen = false, std::size_t padding = 0);
 

@@ -1,5 +1,5 @@
-// The slow, obvious meaning of a Conversion, by exact arithmetic and by search; nothing of it is shared with the code
-// it judges. Needs a long double of at least 64 bits of precision, which holds every stored number exactly.
+// A slow, obvious model of Conversion that uses exact arithmetic and search, and shares no code with what it judges. It
+// needs a long double with at least 64 bits of precision, which represents every stored number exactly.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ T value_at(const std::byte* p) {
   return v;
 }
 
-// A 16-bit float of this many exponent bits.
+// The value of a 16-bit float with this many exponent bits.
 inline long double small_float(std::uint16_t bits, int exponent_bits) {
   const int mantissa_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits >> mantissa_bits) & ((1 << exponent_bits) - 1),
@@ -86,14 +86,14 @@ inline long double model_value(NumberType type, const std::byte* p) {
   }
 }
 
-// Nearest of all finite numbers of the format, ties to the even one; the next one beyond the largest is infinity.
+// Rounds to the nearest finite number of the format, ties to even. The value one step beyond the largest is infinity.
 inline std::uint16_t nearest_small(long double v, int exponent_bits) {
   const std::uint16_t infinity = static_cast<std::uint16_t>(((1 << exponent_bits) - 1) << (15 - exponent_bits));
   if (std::isnan(v)) return static_cast<std::uint16_t>(infinity | (1 << (14 - exponent_bits)));
   const std::uint16_t sign = std::signbit(v) ? 0x8000 : 0;
   v = std::fabs(v);
   auto number = [&](std::uint32_t bits) {
-    // The place that infinity takes is one step beyond the largest number.
+    // Infinity's encoding is treated as the number one step beyond the largest.
     if (bits < infinity) return small_float(static_cast<std::uint16_t>(bits), exponent_bits);
     return std::ldexp(1.0L, 1 << (exponent_bits - 1));
   };
@@ -168,8 +168,8 @@ inline void model_convert(const Conversion& c, const std::byte* from, std::byte*
   }
 }
 
-// Packed numbers of the type: every one of those of 8 and 16 bits; of wider ones the ends of all ranges, neighbours of
-// the places where narrower formats round, and random ones.
+// Packed numbers of the type: all of them for 8 and 16 bits. For wider types: the limits of every range, neighbours of
+// the points where narrower formats round, and random ones.
 inline std::vector<std::byte> notable_numbers(NumberType type, std::uint64_t seed) {
   std::vector<std::byte> out;
   auto put = [&](auto value) {
@@ -225,7 +225,7 @@ inline std::vector<std::byte> notable_numbers(NumberType type, std::uint64_t see
     for (std::int64_t d = -3; d <= 3; ++d) {
       const std::uint64_t v = (std::uint64_t{1} << bit) + static_cast<std::uint64_t>(d);
       integer(v), integer(0 - v);
-      for (int half : {8, 9, 11, 12, 24, 25, 53, 54}) {  // ties of every format
+      for (int half : {8, 9, 11, 12, 24, 25, 53, 54}) {  // rounding ties of every format
         if (bit < half) continue;
         const std::uint64_t tie = (rng() >> (64 - half) << (bit - half) << 1) + (std::uint64_t{1} << bit) +
                                   (std::uint64_t{1} << (bit - half));
@@ -237,7 +237,7 @@ inline std::vector<std::byte> notable_numbers(NumberType type, std::uint64_t see
   return out;
 }
 
-// Any pair, often scaled or with a fill value that occurs.
+// A random pair of types, often with scaling, or with a fill value that occurs in the data.
 inline Conversion random_conversion(std::mt19937_64& rng) {
   Conversion c;
   c.from = kSourceTypes[rng() % std::size(kSourceTypes)];

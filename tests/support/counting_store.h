@@ -1,4 +1,4 @@
-// A store that counts what is asked of the one behind it.
+// A store that counts the calls it forwards to another store.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,10 @@
-// Runs device code on the CPU, so that its logic is tested and fuzzed where there is no GPU.
+// Runs device code on the CPU, so that its logic can be tested and fuzzed without a GPU.
 //
-// One thread block at a time, or one cluster of blocks; its threads are coroutines that run until they meet at a warp
-// operation or barrier. A warp operation is done by the last lane of its mask to arrive, and only if all of the mask's
-// lanes arrive at the same kind with the same mask: anything else deadlocks here at once (reported), where a GPU may or
-// may not. Cost: a switch of stacks, a few nanoseconds, for each lane and meeting. Shared memory is the caller's.
-// Declare the test or fuzz target with DEVICE_CODE (tools/cmake).
+// It runs one thread block, or one cluster of blocks, at a time. Threads are coroutines that run until they reach a
+// warp operation or barrier. The last lane of the mask to arrive executes a warp operation, and only if every lane of
+// the mask arrived at the same operation with the same mask. Anything else is reported at once as a deadlock; a GPU may
+// or may not hang there. Each lane pays one stack switch, a few nanoseconds, per operation. The caller provides shared
+// memory. Declare the test or fuzz target with DEVICE_CODE (tools/cmake).
 #pragma once
 
 #include <sys/mman.h>
@@ -56,8 +56,8 @@ struct Dim {
 };
 inline Dim thread_index, block_index, block_size, grid_size;
 
-// What runs the lanes is not itself watched by the sanitizers, nor counted by a fuzzer as code that an input has
-// reached: it would take most of the time. All that it touches is its own.
+// The scheduler itself is excluded from sanitizers and from fuzzer coverage, which would take most of the time. It
+// touches only its own memory.
 #if defined(__clang__)
 #define HEADRACE_UNWATCHED __attribute__((no_sanitize("address", "undefined", "coverage")))
 #elif defined(HEADRACE_ASAN_FIBERS)
@@ -66,10 +66,10 @@ inline Dim thread_index, block_index, block_size, grid_size;
 #define HEADRACE_UNWATCHED
 #endif
 
-// Where a stack stands while it does not run.
+// Saved stack pointer of a suspended coroutine.
 class Fiber {
  public:
-  // The next switch to it calls entry, which must not return, on the stack that ends at `top`.
+  // The next switch to this fiber calls entry, which must not return, on the stack that ends at `top`.
   HEADRACE_UNWATCHED void prepare(char* top, [[maybe_unused]] std::size_t bytes, void (*entry)()) {
 #if defined(__x86_64__)
     auto* words = reinterpret_cast<std::uintptr_t*>(top) - 8;  // six registers, the address, alignment as after a call
@@ -83,7 +83,7 @@ class Fiber {
     makecontext(&context_, entry, 0);
 #endif
   }
-  // Leaves `from` for `to`; returns when somebody switches back.
+  // Suspends `from` and resumes `to`. Returns when something switches back to `from`.
   HEADRACE_UNWATCHED static void switch_stack(Fiber& from, Fiber& to) {
 #if defined(__x86_64__)
     swap(&from.stack_pointer_, to.stack_pointer_);
@@ -91,7 +91,7 @@ class Fiber {
     swapcontext(&from.context_, &to.context_);
 #endif
   }
-  // Brings what it takes to switch to it into the cache.
+  // Prefetches what a switch to this fiber touches.
   HEADRACE_UNWATCHED void fetch() const {
 #if defined(__x86_64__)
     for (int line = 0; line < 2; ++line) __builtin_prefetch(static_cast<const char*>(stack_pointer_) + 64 * line, 1);
@@ -111,8 +111,8 @@ class Fiber {
 #endif
 };
 
-// The stacks of a block's lanes, with a page below each one that nothing may touch. To a sanitizer they are one stack:
-// it is told when a block begins and ends, not of every switch.
+// The stacks of a block's lanes, with an inaccessible guard below each one. Sanitizers see them as one stack: they are
+// notified when a block begins and ends, not of every switch.
 class Stacks {
  public:
   static constexpr std::size_t kBytes = 64 << 10;
@@ -129,20 +129,20 @@ class Stacks {
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
 
-  // Tops lie at different places of a page, or all lanes' frames would fall into the same few lines of the cache.
+  // The tops have different page offsets; otherwise the frames of all lanes would share the same few cache sets.
   HEADRACE_UNWATCHED char* top(unsigned i) const { return bottom_ + (i + 1) * kEach - i * 320 % 4096; }
   HEADRACE_UNWATCHED const char* bottom() const { return bottom_; }
   HEADRACE_UNWATCHED std::size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr std::size_t kGuard = 64 << 10, kEach = kGuard + 2 * kBytes;  // of whole pages, whatever their size
+  static constexpr std::size_t kGuard = 64 << 10, kEach = kGuard + 2 * kBytes;  // multiples of every page size
   std::size_t bytes_;
   char* bottom_ = nullptr;
 };
 
 enum class WarpOp : std::uint8_t { kSync, kShuffle, kBallot, kOr, kMin, kMax, kAdd, kMatch };
 
-// A block, or the blocks of a cluster, which are then of whole warps.
+// A block, or a cluster of blocks that consist of whole warps.
 class Block {
  public:
   explicit Block(unsigned threads, unsigned cluster = 1)
@@ -185,7 +185,7 @@ class Block {
 #endif
   }
 
-  // How many lanes voted for it.
+  // Returns how many lanes voted for it.
   HEADRACE_UNWATCHED unsigned meet_block(bool vote = false) {
     const unsigned block = lanes_[running_].block;
     Barrier& barrier = barriers_[block];
@@ -196,7 +196,7 @@ class Block {
     } else {
       sleep();
     }
-    return barrier.outcome;  // until all have met again
+    return barrier.outcome;  // valid until every lane has met again
   }
   HEADRACE_UNWATCHED void meet_cluster() {
     if (++at_cluster_barrier_ == count_) {
@@ -208,7 +208,7 @@ class Block {
   }
   HEADRACE_UNWATCHED unsigned rank() const { return lanes_[running_].block; }
   HEADRACE_UNWATCHED unsigned blocks() const { return count_ / block_threads_; }
-  // What the operation gives to this lane. `argument` is the lane asked by a shuffle.
+  // Returns the operation's result for this lane. `argument` is the source lane of a shuffle.
   HEADRACE_UNWATCHED std::uint32_t meet_warp(std::uint32_t mask, WarpOp op, std::uint32_t value,
                                              std::uint32_t argument) {
     const unsigned self = running_, bit = 1u << self % 32;
@@ -241,7 +241,7 @@ class Block {
  private:
   struct Lane {
     Fiber fiber;
-    // Its place, in a table: to divide takes longer than what lanes mostly do between two switches.
+    // Stored, because a division costs more than what lanes mostly do between two switches.
     std::uint16_t thread = 0, block = 0;
     WarpOp op = WarpOp::kSync;
     std::uint32_t mask = 0, value = 0, argument = 0, result = 0;
@@ -250,7 +250,7 @@ class Block {
     unsigned lanes = 0, votes = 0, outcome = 0;
   };
   struct Warp {
-    std::uint32_t ready = 0, waiting = 0;  // bits of lanes: that can run, that are in an operation of the warp
+    std::uint32_t ready = 0, waiting = 0;  // bit masks of lanes: runnable, and waiting in a warp operation
   };
 
   HEADRACE_UNWATCHED static void enter() {
@@ -262,7 +262,7 @@ class Block {
     block->warps_[block->running_ / 32].ready &= ~(1u << block->running_ % 32);
     ++block->done_;
     block->leave();
-    std::abort();  // a lane that is done is not run again
+    std::abort();  // a finished lane is never resumed
   }
   HEADRACE_UNWATCHED void ready(unsigned first, unsigned lanes) {
     for (unsigned w = 0; w < lanes / 32; ++w) warps_[first / 32 + w] = {~0u, 0};
@@ -273,12 +273,12 @@ class Block {
     thread_index.x = lanes_[lane].thread;
     block_index.x = first_block_ + lanes_[lane].block;
   }
-  // Until what it waits for makes it ready.
+  // Suspends this lane until what it waits for makes it ready.
   HEADRACE_UNWATCHED void sleep() {
     warps_[running_ / 32].ready &= ~(1u << running_ % 32);
     leave();
   }
-  // Runs somebody else until this lane is ready again: the next one that is ready.
+  // Runs the next ready lane, until this lane is ready and resumed.
   HEADRACE_UNWATCHED void leave() {
     const unsigned self = running_, own = self / 32, warps = (count_ + 31) / 32;
     const std::uint32_t below = (1u << self % 32) - 1;
@@ -295,7 +295,7 @@ class Block {
     if (ready != 0) {
       const unsigned next = w * 32 + static_cast<unsigned>(__builtin_ctz(ready));
       become(next);
-      // Lanes mostly run in turn. The stacks of a large block are more than a cache holds, each at a page of its own.
+      // Lanes mostly run in turn. The stacks of a large block exceed the cache, and each is on a page of its own.
       if (count_ > 128) lanes_[next + 2 < count_ ? next + 2 : 0].fiber.fetch();
       Fiber::switch_stack(lanes_[self].fiber, lanes_[next].fiber);
       return;
@@ -374,14 +374,14 @@ inline void launch(unsigned blocks, unsigned threads, const std::function<void()
   }
 }
 
-// Shared memory of the blocks of a cluster: one behind the other.
+// Shared memory of the blocks of a cluster, contiguous.
 struct ClusterMemory {
   char* begin = nullptr;
   std::size_t stride = 0;
 };
 inline ClusterMemory cluster_memory;
 
-// Blocks of one cluster after the other. `body` is given the shared memory of its block.
+// Runs clusters one after the other. `body` receives the shared memory of its block.
 template <class Shared>
 void launch_clusters(unsigned clusters, unsigned cluster, unsigned threads, Shared* memory,
                      const std::function<void(Shared&)>& body) {
@@ -433,7 +433,7 @@ template <class T>
 inline T __ldcg(const T* at) {
   return *at;
 }
-// 32-bit types; the source lane is taken modulo the width of the warp.
+// For 32-bit types; the source lane is taken modulo the warp width.
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, unsigned lane) {
   static_assert(sizeof(T) == 4);
@@ -518,7 +518,7 @@ inline T __ldg(const T* at) {
   return *at;
 }
 
-// Only one thread runs at a time.
+// A plain operation is atomic, since only one thread runs at a time.
 template <class T, class U>
 inline T atomicAdd(T* at, U value) {
   const T old = *at;

@@ -1,4 +1,4 @@
-// A file registered with libcufile.so.0, for its tests.
+// A file registered with libcufile.so.0, for cuFile tests.
 #pragma once
 
 #include <fcntl.h>
@@ -31,14 +31,14 @@ class CufileFile {
   }
   CUfileHandle_t handle() const { return handle_; }
   int fd() const { return fd_; }
-  CUfileOpError error = CU_FILE_INTERNAL_ERROR;  // of the registration
+  CUfileOpError error = CU_FILE_INTERNAL_ERROR;  // result of the registration
 
  private:
   int fd_;
   CUfileHandle_t handle_ = nullptr;
 };
 
-// Closes the driver whatever its count, so that each test begins with a closed one.
+// Closes the driver whatever its reference count, so that each test starts with a closed driver.
 inline void close_driver() {
   while (cuFileUseCount() > 0) (void)cuFileDriverClose();
 }

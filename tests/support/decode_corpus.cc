@@ -34,7 +34,7 @@ Bytes content(Content kind, std::size_t bytes, unsigned seed) {
         break;
       case Content::kZeros:
         break;
-      case Content::kSmooth:  // numbers of 4 bytes that rise slowly
+      case Content::kSmooth:  // 4-byte numbers that rise slowly
         if (i % 4 == 0) value += static_cast<std::uint32_t>(random() % 200);
         out[i] = static_cast<std::byte>(value >> (8 * (i % 4)));
         break;
@@ -44,10 +44,10 @@ Bytes content(Content kind, std::size_t bytes, unsigned seed) {
       case Content::kOnes:  // literals that look like the bytes of a long length
         out[i] = random() % 64 == 0 ? static_cast<std::byte>(random()) : std::byte{255};
         break;
-      case Content::kFar:  // matches from as far back as LZ4 can reach, and runs of noise between them
+      case Content::kFar:  // matches from as far back as LZ4 can reach, with runs of noise between them
         out[i] = i >= 65535 && i / 700 % 3 != 0 ? out[i - 65535] : static_cast<std::byte>(random());
         break;
-      case Content::kWords:  // LZ4 makes a match of 4 bytes of each word, without literals: no stream has more tokens
+      case Content::kWords:  // LZ4 makes a 4-byte match of each word, without literals: no stream has more tokens
         if (i % 4 == 0) value = static_cast<std::uint32_t>(random() % 2048) * 0x9E3779B1u;
         out[i] = static_cast<std::byte>(value >> (8 * (i % 4)));
         break;
@@ -73,7 +73,7 @@ class Builder {
  public:
   explicit Builder(std::vector<CorpusGroup>& groups) : groups_(groups) {}
 
-  // Null where the configuration does not exist or has no device code.
+  // Null if the configuration does not exist or has no device code.
   CorpusGroup* group(const std::string& name, const std::string& codec, const base::Json& config, std::size_t capacity,
                      bool exact, bool may_be_host_only) {
     for (CorpusGroup& group : groups_) {
@@ -112,7 +112,7 @@ void add_seeds(Builder& builder, const std::string& codec, const std::filesystem
   }
 }
 
-// By the codec's own encoder, for a few of its configurations.
+// Streams made by the codec's own encoder, for a few of its configurations.
 void add_encoded(Builder& builder, const std::string& codec, std::size_t bytes) {
   const bool has_choice = !codec_seed_config(codec, 0).empty();
   for (const unsigned choice : {0u, 1u, 2u, 3u, 4u, 8u, 16u}) {
@@ -123,7 +123,7 @@ void add_encoded(Builder& builder, const std::string& codec, std::size_t bytes) 
     auto encoder = cpu->make_encoder();
     if (!encoder.ok()) continue;
     const std::string name = codec + "/" + std::to_string(bytes) + (choice > 0 ? "/" + std::to_string(choice) : "");
-    // What takes longest of what is valid is what a damaged chunk's time is compared with.
+    // Includes the slowest valid content, since a damaged chunk's decoding time is compared with that of valid ones.
     std::vector<Content> kinds(std::begin(kContents), std::end(kContents));
     if (bytes >= 16384) kinds.push_back(Content::kWords);
     for (const Content kind : kinds) {
@@ -137,7 +137,8 @@ void add_encoded(Builder& builder, const std::string& codec, std::size_t bytes) 
   }
 }
 
-// Containers by c-blosc: what a device must decode itself, and apart from them those it may leave to the CPU.
+// Containers made by c-blosc, in separate groups: those that a device must decode itself, and those that it may leave
+// to the CPU.
 void add_blosc(Builder& builder, std::size_t bytes) {
   if (bytes > BLOSC_MAX_BUFFERSIZE) return;
   const std::string name = "blosc/" + std::to_string(bytes);
@@ -158,7 +159,8 @@ void add_blosc(Builder& builder, std::size_t bytes) {
         Builder::add(builder.group(device ? name : name + "/cpu", "blosc", base::Json::object(), bytes, true, !device),
                      encoded);
         if (std::strcmp(inner, "zstd") != 0 && std::strcmp(inner, "zlib") != 0) continue;
-        // For arrays that name it; small blocks make more streams than a device has room for.
+        // For arrays whose configuration names the compressor. Small blocks make more streams than a device has room
+        // for.
         base::Json config = base::Json::object();
         config["cname"] = inner;
         const bool few = block == 0 || bytes / block < 4;
@@ -202,7 +204,7 @@ std::vector<CorpusGroup> make_decode_corpus(const CorpusOptions& options) {
                                      : variable != nullptr       ? variable
                                                                  : ".";
   std::vector<CorpusGroup> groups;
-  groups.reserve(1000);  // builders hold pointers while they add
+  groups.reserve(1000);  // builders hold pointers into it while they add
   Builder builder(groups);
   for (const codec::CodecRow& row : codec::codecs()) {
     if (!options.codec.empty() && options.codec != row.name) continue;

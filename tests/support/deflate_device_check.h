@@ -1,4 +1,4 @@
-// What tests of DEFLATE's device code share; libdeflate is asked for the same.
+// Helpers shared by the tests of DEFLATE's device code; libdeflate is the reference.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -68,7 +68,7 @@ class DeflateDeviceTest : public DeviceDecodeTest<DeflateOnCpu> {
     return gpu_.kind == DeflateKind::kGzip ? decode_gzip_(stream, capacity, exact)
                                            : decode_zlib_(stream, capacity, exact);
   }
-  // With and without looking for blocks.
+  // Alternates between searching for blocks and not.
   void choose_way(Flush flush, std::size_t) override {
     ++turn_;
     gpu_.search = flush == Flush::kRight;

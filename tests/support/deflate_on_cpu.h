@@ -1,4 +1,4 @@
-// The DEFLATE decoder's device code run on the CPU, launch by launch as deflate.cu does it.
+// Runs the DEFLATE decoder's device code on the CPU with the launches of deflate.cu.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -24,16 +24,16 @@ class DeflateOnCpu {
     std::size_t produced = 0;       // out
   };
 
-  // More blocks than on a GPU, so that small ones are decoded here and not left to the CPU.
+  // Allows more blocks than a GPU does, so that small streams are decoded here instead of being left to the CPU.
   codec::gpu::deflate::Allowance allowance{.blocks_per_segment = 512};
   codec::gpu::DeflateKind kind = codec::gpu::DeflateKind::kGzip;
-  std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
-  unsigned blocks = 2;                           // of each launch
+  std::uint64_t most_bytes = ~std::uint64_t{0};  // memory for places; 0: the minimum, which takes the most rounds
+  unsigned blocks = 2;                           // per launch
   using Way = Lz77OnCpu::Way;
-  Way way = Way::kInOrder;  // in which the output is written
-  bool search = true;       // for blocks
+  Way way = Way::kInOrder;  // how the output is written
+  bool search = true;       // whether to search for blocks
 
-  // One chunk for each item.
+  // Each item is one chunk.
   void decode(std::span<Item> items, bool exact) {
     std::vector<codec::gpu::DeflateStream> streams;
     std::vector<std::uint64_t> outcomes(items.size(), device::DecodeOutcome::kOk);
@@ -53,7 +53,7 @@ class DeflateOnCpu {
     }
   }
 
-  // As enqueue_deflate does it.
+  // Makes the launches of enqueue_deflate.
   void decode_streams(std::span<codec::gpu::DeflateStream> streams, const codec::gpu::lz77::StreamLimits& limits,
                       bool exact, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace deflate = codec::gpu::deflate;
@@ -97,9 +97,9 @@ class DeflateOnCpu {
 
   static constexpr unsigned kStage = 3;
   std::uint32_t rounds_used = 0;  // of the last batch
-  // Of all batches: runs that were found, and those that were right.
+  // Totals of all batches: runs that were found, and those that were right.
   std::uint64_t runs = 0, runs_left = 0, pieces = 0;
-  std::uint64_t searched = 0;  // segments
+  std::uint64_t searched = 0;  // segments, over all batches
 
  private:
   void run(const codec::gpu::deflate::Job& job);

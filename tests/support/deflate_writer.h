@@ -1,4 +1,4 @@
-// DEFLATE streams put together bit by bit, right or wrong, for tests.
+// Writes DEFLATE streams bit by bit, valid or invalid, for tests.
 #pragma once
 
 #include <libdeflate.h>
@@ -11,7 +11,7 @@
 
 namespace headrace::test {
 
-// Code words by symbol, from their lengths (RFC 1951, 3.2.2). They need not be a code.
+// Code words by symbol, from their lengths (RFC 1951, 3.2.2). The lengths need not form a valid code.
 class PrefixCode {
  public:
   explicit PrefixCode(std::vector<unsigned> lengths) : lengths_(std::move(lengths)), words_(lengths_.size()) {
@@ -65,7 +65,7 @@ class DeflateWriter {
     return *this;
   }
 
-  // A dynamic block's description in given symbols of the precode: symbol, and its extra bits' value.
+  // Describes a dynamic block with given symbols of the precode: a symbol and the value of its extra bits.
   struct Length {
     unsigned symbol, extra = 0;
   };
@@ -125,10 +125,10 @@ class DeflateWriter {
 
  private:
   Bytes bytes_;
-  unsigned used_ = 0;  // bits of the last byte
+  unsigned used_ = 0;  // bits used in the last byte
 };
 
-// What it decodes to, or nothing if it does not.
+// What the stream decodes to, or nothing if it is invalid.
 inline Bytes inflated(const Bytes& raw, std::size_t most = 4 << 20) {
   Bytes out(most);
   libdeflate_decompressor* const inflater = libdeflate_alloc_decompressor();

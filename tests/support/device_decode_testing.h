@@ -1,5 +1,5 @@
-// What tests of one codec's device code share: it runs on the CPU between guard pages, and the CPU's codec, which has
-// the last word, is asked for the same.
+// Helpers shared by the tests of one codec's device code. The code runs on the CPU between guard pages, and the codec's
+// CPU code is the reference.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -20,19 +20,20 @@ namespace headrace::test {
 using device::DecodeOutcome;
 using device::DecodeReason;
 
-// `Gpu` is ZstdOnCpu or one like it.
+// `Gpu` is ZstdOnCpu or a class like it.
 template <class Gpu>
 class DeviceDecodeTest : public ::testing::Test {
  protected:
   virtual Decoded by_cpu(std::span<const std::byte> stream, std::size_t capacity, bool exact) = 0;
-  // Chooses how gpu_ does the next decode: first flush right and over zeros, then flush left and over ones.
+  // Configures gpu_ for the next decode: first flush right over zeros, then flush left over ones.
   virtual void choose_way(Flush flush, std::size_t stream_bytes) = 0;
-  // Of the same stream. Which of several faults is reported depends on the launches; whether one is does not.
+  // Compares two decodes of the same stream. Which of several faults is reported depends on the launches; whether one
+  // is reported does not.
   virtual void expect_alike(const DecodeOutcome& first, const DecodeOutcome& second) {
     EXPECT_EQ(first.ok(), second.ok());
   }
 
-  // The device's verdict, over both old contents and flush with either guard page.
+  // The device's verdict, with both old contents and flush with either guard page.
   DecodeOutcome run(std::span<const std::byte> stream, std::size_t capacity, bool exact, Bytes& bytes) {
     DecodeOutcome first;
     for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
@@ -57,7 +58,7 @@ class DeviceDecodeTest : public ::testing::Test {
     return first;
   }
 
-  // True where both decode to the same bytes or both refuse; the device may also leave it to the CPU.
+  // True if both decode to the same bytes or both refuse; the device may also leave the stream to the CPU.
   bool same_verdict(std::span<const std::byte> stream, std::size_t capacity, bool exact = true) {
     const Decoded want = by_cpu(stream, capacity, exact);
     Bytes got;
@@ -74,7 +75,7 @@ class DeviceDecodeTest : public ::testing::Test {
     return outcome.ok() == want.status.ok() && (!outcome.ok() || got == want.bytes);
   }
 
-  // Must be decoded on the device, to what the CPU makes of it, which is returned.
+  // The device must decode the stream to what the CPU decodes it to, which is returned.
   Bytes expect_decoded(const Bytes& stream, std::size_t capacity, const std::string& what, bool exact = true) {
     const Decoded want = by_cpu(stream, capacity, exact);
     EXPECT_TRUE(want.status.ok()) << what << ": " << want.status.to_string();
@@ -84,7 +85,7 @@ class DeviceDecodeTest : public ::testing::Test {
     EXPECT_TRUE(got == want.bytes) << what;
     return got;
   }
-  // Must be refused by both, on the device for that reason.
+  // Both must refuse the stream, the device with `reason`.
   void expect_refused(const Bytes& stream, std::size_t capacity, DecodeReason reason, const std::string& rule) {
     EXPECT_FALSE(by_cpu(stream, capacity, true).status.ok()) << rule;
     Bytes got;
@@ -93,7 +94,7 @@ class DeviceDecodeTest : public ::testing::Test {
                                         << outcome.position();
     EXPECT_FALSE(outcome.ok()) << rule;
   }
-  // Not decided on the device.
+  // The device must leave the stream to the CPU.
   void expect_left_to_cpu(const Bytes& stream, std::size_t capacity, const std::string& rule) {
     Bytes got;
     const DecodeOutcome outcome = run(stream, capacity, true, got);
@@ -103,7 +104,7 @@ class DeviceDecodeTest : public ::testing::Test {
   }
 
   Gpu gpu_;
-  unsigned turn_ = 0;  // counted by choose_way
+  unsigned turn_ = 0;  // counted in choose_way
   int host_only_ = 0, accepted_ = 0, refused_ = 0;
 };
 

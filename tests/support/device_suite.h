@@ -1,4 +1,4 @@
-// What every device promises, written once. A test file instantiates DeviceSuite for the devices it means.
+// The contract of every device, as one test suite. A test file instantiates DeviceSuite for its devices.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace headrace::device {
 
-// HEADRACE_TEST_SIZE=small keeps runs under a sanitizer of the GPU within minutes.
+// HEADRACE_TEST_SIZE=small keeps runs under a GPU sanitizer to minutes.
 inline bool small_run() {
   const char* text = std::getenv("HEADRACE_TEST_SIZE");
   return text != nullptr && std::string_view(text) == "small";
@@ -67,7 +67,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
   void finish() { finish(*stream_); }
   static void expect_ok(const Status& status) { EXPECT_TRUE(status.ok()) << status.to_string(); }
 
-  // Blocking, by one piece.
+  // Uploads one piece and blocks until it is done.
   void upload(std::byte* device_memory, const std::byte* host, std::size_t bytes) {
     if (bytes == 0) return;
     Memory pinned(*device_, bytes, true);
@@ -87,7 +87,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
     return out;
   }
 
-  // Pieces of these sizes from random places of one buffer to random gaps of another, there and back.
+  // Copies pieces of these sizes from random places of one buffer into random gaps of another, and back.
   void round_trip(const std::vector<std::size_t>& sizes, std::uint64_t seed, std::size_t align = 1) {
     std::mt19937_64 rng(seed);
     std::vector<std::size_t> src_at, dst_at;
@@ -113,14 +113,14 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       pieces.push_back({source.data() + src_at[i], target.data() + dst_at[i], sizes[i]});
       std::memcpy(want.data() + dst_at[i], source.data() + src_at[i], sizes[i]);
-      // Back to other alignments: the last piece to the front.
+      // The way back uses other alignments; the last piece goes to the front.
       const std::size_t to = total - 64 - dst_at[i] - sizes[i] + (align == 1 ? 3 : 0);
       returns.push_back({target.data() + dst_at[i], back.data() + to, sizes[i]});
       std::memcpy(want_back.data() + to, source.data() + src_at[i], sizes[i]);
     }
     std::shuffle(pieces.begin(), pieces.end(), rng);
     expect_ok(device_->copy_to_device(pieces, *stream_));
-    std::fill(pieces.begin(), pieces.end(), Piece{});  // the list is the caller's again
+    std::fill(pieces.begin(), pieces.end(), Piece{});  // the caller may reuse the list
     expect_ok(device_->copy_to_host(returns, *stream_));
     std::fill(returns.begin(), returns.end(), Piece{});
     finish();
@@ -132,7 +132,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
     testing::BoxShape shape;
     bool fill = false;
   };
-  // One wave of boxes against the model; everything around them must stay as it was.
+  // Assembles one wave of boxes and compares it with the model; the bytes around them must be unchanged.
   void assemble_wave(const std::vector<Placed>& boxes, const ElementOp& op, bool pinned_source, std::uint64_t seed) {
     std::mt19937_64 rng(seed);
     std::vector<std::size_t> src_at, dst_at;
@@ -169,7 +169,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
       wave.push_back(box);
     }
     expect_ok(device_->assemble(wave, op, fill.data(), *stream_));
-    std::fill(fill.begin(), fill.end(), std::byte{0});  // the caller's again
+    std::fill(fill.begin(), fill.end(), std::byte{0});  // the caller may reuse it
     wave.assign(wave.size(), Box{});
     finish();
     ASSERT_TRUE(download(target.data(), dst_bytes) == want)
@@ -298,9 +298,9 @@ TEST_P(DeviceSuite, LargeBoxesMatchTheModel) {
     };
     add({rows, c * s, c * s}, {columns, s, s}, 0, false);             // one run
     add({rows, 2 * c * s, c * s}, {columns, s, s}, 0, false);         // rows out of a wider source
-    add({rows, 2 * c * s - 1, c * s}, {columns, s, s}, 13, false);    // at odd places
-    add({rows, s, c * s}, {columns, r * s, s}, 0, false);             // transpose
-    add({rows, -s, c * s}, {columns, r * s, s}, (r - 1) * s, false);  // transpose, backwards
+    add({rows, 2 * c * s - 1, c * s}, {columns, s, s}, 13, false);    // odd offsets
+    add({rows, s, c * s}, {columns, r * s, s}, 0, false);             // transposed
+    add({rows, -s, c * s}, {columns, r * s, s}, (r - 1) * s, false);  // transposed, backwards
     add({rows, c * s, c * s}, {columns, -s, s}, (c - 1) * s, false);  // mirrored rows
     add({rows, 0, c * s}, {columns, s, s}, 0, false);                 // one row repeated
     add({rows, 0, c * s}, {columns, 0, s}, 0, true);                  // fill
@@ -343,11 +343,11 @@ TEST_P(DeviceSuite, LargeConvertedBoxesMatchTheModel) {
     };
     add({rows, c * in, c * out}, {columns, in, out}, 0, false);                   // one run
     add({rows, 2 * c * in, c * out}, {columns, in, out}, 0, false);               // rows out of a wider source
-    add({rows, 2 * c * in, 2 * c * out}, {columns, in, out}, in, false);          // aligned to an element alone
-    add({rows, 2 * c * in - 1, 2 * c * out - 1}, {columns, in, out}, 13, false);  // at odd places
-    add({rows, in, c * out}, {columns, r * in, out}, 0, false);                   // transpose
+    add({rows, 2 * c * in, 2 * c * out}, {columns, in, out}, in, false);          // aligned to one element only
+    add({rows, 2 * c * in - 1, 2 * c * out - 1}, {columns, in, out}, 13, false);  // odd offsets
+    add({rows, in, c * out}, {columns, r * in, out}, 0, false);                   // transposed
     add({rows, in, out}, {columns, r * in, r * out}, 0, false);                   // both sides transposed
-    add({rows, -in, c * out}, {columns, r * in, out}, (r - 1) * in, false);       // transpose, backwards
+    add({rows, -in, c * out}, {columns, r * in, out}, (r - 1) * in, false);       // transposed, backwards
     add({rows, c * in, c * out}, {columns, -in, out}, (c - 1) * in, false);       // mirrored rows
     add({rows, 0, c * out}, {columns, in, out}, 0, false);                        // one row repeated
     add({rows, c * in, 2 * c * out}, {columns, in, 2 * out}, 0, false);           // every second element of the tensor
@@ -412,7 +412,7 @@ TEST_P(DeviceSuite, EventsTellWhenWorkIsDone) {
   const Piece piece{source.data(), target.data(), 1 << 20};
   for (int i = 0; i < 20; ++i) {
     expect_ok(device_->copy_to_device({&piece, 1}, *stream_));
-    expect_ok(device_->record(*event_, *stream_));  // again and again on one event
+    expect_ok(device_->record(*event_, *stream_));  // repeatedly on one event
   }
   for (;;) {
     auto done = device_->query(*event_);
@@ -423,7 +423,8 @@ TEST_P(DeviceSuite, EventsTellWhenWorkIsDone) {
 }
 
 TEST_P(DeviceSuite, AStreamKeepsItsOrderAndAnEventGivesSlabsBack) {
-  // Three slabs in flight, as a reader has them: fill one, copy, assemble elsewhere, bring it back; reuse on its event.
+  // Three slabs in flight, as in a reader: fill one, copy it, assemble elsewhere, copy the result back, and reuse the
+  // slab when its event is done.
   constexpr std::size_t kSlab = 100003;
   const int waves = small_run() ? 12 : 60;
   struct Slab {

@@ -1,5 +1,5 @@
-// A file, what it holds, and an engine over it: for what every engine promises. A test file instantiates the fixture
-// for the engines it means.
+// A fixture with a file, its content and an engine over it, for the contract of every engine. A test file instantiates
+// it for its engines.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ struct Aligned {
   std::byte* data;
 };
 
-// An engine for one thread may be another one: io_uring has two kinds of rings.
+// An engine may behave differently when one thread uses it: io_uring has two kinds of rings.
 struct Variant : EngineRow {
   bool one_thread = false;
   bool to_device = false;
@@ -50,7 +50,7 @@ inline std::vector<Variant> variants() {
 
 class EngineOverFile : public ::testing::TestWithParam<Variant> {
  protected:
-  static constexpr std::size_t kFileBytes = 1'000'003;  // no multiple of anything
+  static constexpr std::size_t kFileBytes = 1'000'003;  // not a multiple of any block or page size
 
   void SetUp() override {
     ASSERT_TRUE(dir_.ok());
@@ -84,7 +84,7 @@ class EngineOverFile : public ::testing::TestWithParam<Variant> {
     }
     ASSERT_TRUE(rest.empty());
   }
-  // Reaps until `count` more events came; each tag once.
+  // Reaps until `count` more events have arrived; each tag must arrive once.
   void collect(std::size_t count) {
     EngineResult events[7];
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);

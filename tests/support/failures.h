@@ -1,4 +1,4 @@
-// The ways in which tests make a fault point fail.
+// The failures that tests inject at fault points.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// A libcufile.so.0 that does what a test tells it: plain reads and writes into memory that the CPU reaches.
+// A libcufile.so.0 that a test controls. It does plain reads and writes, into memory that the CPU can address.
 #include "support/fake_cufile.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ std::map<const void*, size_t> buffers;
 
 CUfileError_t answer(int code) { return {static_cast<CUfileOpError>(code), static_cast<CUresult>(0)}; }
 
-// Any alignment is right, whatever the descriptor was opened for.
+// Reopens the file buffered, so that any alignment works whatever flags the descriptor has.
 int open_buffered(int fd, int flags) {
   return ::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), flags | O_CLOEXEC);
 }

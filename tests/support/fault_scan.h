@@ -1,4 +1,4 @@
-// Makes each fault point that the sources declare fail in each way while a scenario runs.
+// Makes every fault point that the sources declare fail in every way while a scenario runs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@
 
 namespace headrace::support {
 
-// Every point that the library's sources declare. A source that gives HEADRACE_FAULT something else than a name has a
-// function for it, which is given the name: fault("..."), injected("...").
+// Every point that the library's sources declare. A source that passes something other than a literal name to
+// HEADRACE_FAULT has a function that takes the name: fault("..."), injected("...").
 inline std::set<std::string> declared_points() {
   std::set<std::string> points;
   const char* const source = ::getenv("HEADRACE_SOURCE_DIR");
@@ -53,8 +53,8 @@ inline std::set<std::string> declared_points() {
 }
 
 // Runs `scenario` with each failure at the first, second, ... and last hit of each declared point whose name begins
-// with one of `prefixes`, once and for ever. A point that the scenario does not hit is a failure. AddressSanitizer's
-// build makes a third of these runs.
+// with one of `prefixes`, both once and for ever. A point that the scenario never hits is a test failure.
+// AddressSanitizer builds make a third of these runs.
 inline void fail_everywhere(const std::set<std::string>& prefixes, const std::function<void(bool faulty)>& scenario) {
   base::disarm_faults();
   base::arm_fault({.point = "none"});  // resets the counts

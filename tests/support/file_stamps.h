@@ -1,8 +1,8 @@
-// What the library learns of files' time stamps, as a test sets it: of a file system that keeps whole seconds, or of a
-// file whose writer has set its stamps and not yet its bytes. file_stamps.cc has an fstat() and a nanosleep() in the
-// place of the C library's: for programs of one test (ALONE).
+// Lets a test set the time stamps that the library sees: those of a file system with whole seconds, or of a file whose
+// writer has set the stamps but not yet the bytes. file_stamps.cc replaces the C library's fstat() and nanosleep(), so
+// only programs with a single test (ALONE) can link it.
 //
-// Threads: every one.
+// Threads: any.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 namespace headrace::support {
 
 extern std::atomic<bool> whole_seconds;
-extern std::atomic<std::int64_t> stamp_ns;  // 0: what the file has
+extern std::atomic<std::int64_t> stamp_ns;  // 0: the file's own
 extern std::atomic<std::uint64_t> fstat_calls;
 extern std::atomic<std::int64_t> slept_ns;
 
-// Until the first tenth of one.
+// Waits for the first tenth of a second.
 void wait_for_second();
 
 }  // namespace headrace::support

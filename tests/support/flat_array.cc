@@ -36,8 +36,8 @@ HEADRACE_TEST_OWN_BYTES static void fill(std::uint32_t* to, std::uint64_t first,
 
 namespace {
 
-// The first elements of arrays of a seed. They are asked for again and again, and one copy makes a vector of them;
-// ThreadSanitizer watches each element of a vector of so many zeros.
+// The first elements of the array of a seed. Tests ask for them repeatedly, so they are kept and copied into a vector
+// in one step. ThreadSanitizer would track every element of a vector that is first filled with zeros.
 struct KnownElements {
   std::uint32_t seed = 0;
   std::uint64_t count = 0;

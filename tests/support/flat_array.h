@@ -1,4 +1,4 @@
-// FlatArray: a one-dimensional uint32 array in each layout that takes its own way through a read.
+// FlatArray: a one-dimensional uint32 array in each layout that takes a different path through a read.
 #pragma once
 
 #include <blosc.h>
@@ -16,7 +16,7 @@
 
 namespace headrace::testing {
 
-// kBz2: a codec that no device has code for.
+// kBz2: a codec without device code.
 enum class Layout : std::uint8_t { kRaw, kZstd, kBlosc, kShardedRaw, kShardedZstd, kBz2 };
 inline constexpr Layout kLayouts[] = {Layout::kRaw, Layout::kZstd, Layout::kBlosc, Layout::kShardedRaw,
                                       Layout::kShardedZstd};
@@ -49,9 +49,9 @@ struct FlatArray {
   std::uint64_t elements() const { return chunks * chunk_elements; }
   bool sharded() const { return layout == Layout::kShardedRaw || layout == Layout::kShardedZstd; }
   std::vector<std::uint32_t> expected() const { return values(0, elements()); }
-  // So many elements from one on.
+  // `count` elements from `first` on.
   std::vector<std::uint32_t> values(std::uint64_t first, std::uint64_t count) const;
-  // Key of the object that holds chunk `number`, relative to the array.
+  // Key of the object that contains chunk `number`, relative to the array.
   std::string key(std::uint64_t number) const {
     return sharded() ? "c/" + std::to_string(number / shard_chunks) : std::to_string(number);
   }
@@ -61,8 +61,8 @@ struct FlatArray {
   store::Bytes encoded(std::uint64_t number) const;
 };
 
-// Where each inner chunk lies in the shard that write_flat_array() made: (offset, length) pairs, the shard's last
-// bytes.
+// The index of a shard made by write_flat_array(): (offset, length) of each inner chunk, from the last bytes of the
+// shard.
 store::Bytes flat_shard(const FlatArray& array, std::uint64_t shard);
 
 Status write_flat_array(store::Store& store, const std::string& path, const FlatArray& array);

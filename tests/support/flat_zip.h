@@ -1,4 +1,4 @@
-// A FlatArray in a ZIP file.
+// Puts a FlatArray into a ZIP file.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace headrace::testing {
 
-// Of layouts without shards. The archive says that the chunk `wrong` has another CRC-32 than it has; -1: none.
+// For layouts without shards. The archive records a wrong CRC-32 for chunk `wrong`; -1: for none.
 inline ZipWriter::Bytes zip_of(const FlatArray& array, bool deflate, std::int64_t wrong = -1) {
   ZipWriter writer;
   writer.add_text(array.metadata_key(), array.metadata());
@@ -17,7 +17,7 @@ inline ZipWriter::Bytes zip_of(const FlatArray& array, bool deflate, std::int64_
     const auto change = [&](ZipRecord& record) {
       if (static_cast<std::int64_t>(i) == wrong) record.crc32 = record.local_crc32 = record.crc32 ^ 1;
     };
-    writer.pad(static_cast<std::size_t>(i % 7));  // entries begin anywhere
+    writer.pad(static_cast<std::size_t>(i % 7));  // entries begin at any offset
     writer.add(array.key(i), array.encoded(i), {.deflate = deflate, .change = change});
   }
   return writer.finish();

@@ -1,4 +1,4 @@
-// Bytes as arrays of floats have them, for tests of decoders.
+// Test data for decoders that resembles arrays of floats.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace headrace::test {
 
-// Values that rise and fall, rounded, as arrays of floats hold them; and their bytes by planes.
+// Rounded values that rise and fall, as in stored float arrays; `planes` puts their bytes into byte planes.
 inline Bytes float_field(std::size_t bytes, unsigned seed, bool planes) {
   std::mt19937 rng(seed);
   Bytes out(bytes), shuffled;

@@ -1,4 +1,4 @@
-// A store that passes every call on to the one behind it: tests override what they plant.
+// A store that forwards every call to another store; tests override the calls they change.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A machine of which all is said: for tests of what stores find out about theirs.
+// A simulated machine for tests of how stores detect their environment.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace headrace::testing {
 struct GivenSurroundings {
   std::map<std::string, std::string> variables, files;
 
-  // Refers to this.
+  // The result refers to this object.
   http::Surroundings surroundings() const {
     return {[this](const char* name) {
               const auto found = variables.find(name);

@@ -1,7 +1,7 @@
-// GuardBuffer: bytes with an unmapped page on either side, so that one byte too far is a fault and not a coincidence.
+// GuardBuffer: bytes with an unmapped page on either side, so that an access past the end always faults.
 //
-// A guard touches the data on one side only; the slack on the other side, less than a page, holds canaries. Tests run
-// with the data flush left and flush right.
+// The data touches a guard page on one side only. The slack on the other side, less than a page, is filled with
+// canaries. Tests run with the data flush left and flush right.
 #pragma once
 
 #include <sys/mman.h>
@@ -53,11 +53,11 @@ class GuardBuffer {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return bytes_; }
-  // Where the mapping's readable part begins: the guard page is right before it.
+  // Start of the mapping's readable part, right after the guard page.
   std::byte* body() const { return body_; }
   std::span<std::byte> span() const { return {data_, bytes_}; }
 
-  // Whether nothing has been written outside the data.
+  // Whether nothing was written outside the data.
   bool intact() const {
     const auto untouched = [](const std::byte* from, const std::byte* to) {
       while (from != to && *from == std::byte{kCanary}) ++from;
@@ -76,12 +76,12 @@ class GuardBuffer {
   std::byte* data_ = nullptr;
 };
 
-// GuardArena: the same for many buffers one after the other, without a mapping each. Canaries lie next to the data.
+// GuardArena: many buffers, one after the other, without a mapping for each. Canaries surround the data.
 class GuardArena {
  public:
   explicit GuardArena(std::size_t max_bytes) : buffer_(max_bytes + 2 * kCanaryBytes, Flush::kRight) {}
 
-  // The previous buffer is gone. Its bytes are `fill`.
+  // Returns a buffer filled with `fill`; the previous buffer becomes invalid.
   std::byte* take(std::size_t bytes, Flush flush, unsigned char fill) {
     bytes_ = bytes;
     flush_ = flush;
@@ -108,15 +108,16 @@ class GuardArena {
   std::byte* data_ = nullptr;
 };
 
-// GuardScratch: memory that is taken again and again, in any size, without a mapping each time: the unmapped page is
-// behind it. What lies before it is poisoned for AddressSanitizer, else it holds canaries.
+// GuardScratch: reusable memory of any size without a mapping for each use. An unmapped page follows it. The bytes
+// before it are poisoned under AddressSanitizer, else filled with canaries.
 class GuardScratch {
  public:
   GuardScratch() = default;
   ~GuardScratch() { unpoison(); }
   GuardScratch(const GuardScratch&) = delete;
   GuardScratch& operator=(const GuardScratch&) = delete;
-  // The previous one is gone. It is not zero, but where it is long: then most of it is, so as not to touch it all.
+  // Returns a buffer; the previous one becomes invalid. A short buffer is not zero; most of a long one is zero, so that
+  // not all of it is touched.
   std::byte* take(std::size_t bytes) {
     unpoison();
     if (buffer_ == nullptr || buffer_->size() < bytes + kCanaryBytes) {

@@ -1,7 +1,8 @@
-// GuardedWindows: device memory in pieces of the same size, each between addresses that are not mapped, so that a read
-// or write past either end of a piece is an illegal address instead of a coincidence.
+// GuardedWindows: pieces of device memory of one size, each between unmapped addresses, so that a read or write past
+// either end always faults.
 //
-// The smallest piece is the driver's granularity, 2 MiB. Uses the driver's virtual memory calls, found at run time.
+// The smallest piece is the driver's granularity, 2 MiB. Uses the driver's virtual memory calls, which are loaded at
+// run time.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +18,7 @@ namespace headrace::test {
 
 class GuardedWindows {
  public:
-  // Ends the process where there is no memory or no such driver.
+  // Aborts the process if there is no memory or no such driver.
   GuardedWindows(std::size_t count, std::size_t window_bytes) {
     must(cudaFree(nullptr) == cudaSuccess ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN, "opening the GPU");
     find(get_granularity_, "cuMemGetAllocationGranularity");

@@ -1,5 +1,5 @@
-// A write that is held up within one call, as where a writer waits for a processor, for its source or for a slow disk:
-// the file has its new time stamps, and of its bytes none.
+// A write that is suspended within one call, as when a writer waits for a processor, its source or a slow disk: the
+// file has its new time stamps but none of the new bytes.
 //
 // Threads: one.
 #pragma once
@@ -21,8 +21,8 @@ namespace headrace::support {
 
 class HeldWrite {
  public:
-  // Begins to write `bytes`, at most a page, at the start of the file. ok() is false where the kernel does not let this
-  // process hold up page faults (vm.unprivileged_userfaultfd).
+  // Starts to write `bytes`, at most a page, at the start of the file. ok() is false where the kernel does not let this
+  // process suspend page faults (vm.unprivileged_userfaultfd).
   HeldWrite(const std::string& path, std::string_view bytes) : bytes_(bytes) {
     faults_ = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC));
     if (faults_ < 0) return;
@@ -48,7 +48,7 @@ class HeldWrite {
 
   bool ok() const { return writer_.joinable(); }
 
-  // Lets the write go on, and returns what it returned.
+  // Resumes the write and returns its result.
   ssize_t finish() {
     if (!writer_.joinable()) return wrote_;
     alignas(kPage) static char page[kPage];

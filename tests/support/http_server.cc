@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kBucket = "bucket";
 
-// A certificate that signs itself, for 127.0.0.1.
+// Makes a self-signed certificate for 127.0.0.1.
 SSL_CTX* make_tls(const std::string& path) {
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = X509_new();
@@ -119,7 +119,7 @@ void HttpWire::reply(const std::string& status, const std::string& headers, std:
     text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   }
   text += "\r\n";
-  // One send: a client that waits for the second of two small ones waits 40 ms for it.
+  // Head and small body go out in one send: with two small ones the client would wait 40 ms for the second.
   send(body.size() < 65536 ? text + std::string(body) : text);
   if (body.size() >= 65536) send(body);
 }
@@ -176,7 +176,7 @@ std::vector<HttpRequest> HttpServer::requests() const {
 }
 
 void HttpServer::accept_all() {
-  // OpenSSL writes to connections that clients have closed.
+  // OpenSSL writes to connections that clients have closed, which raises SIGPIPE.
   sigset_t pipes;
   ::sigemptyset(&pipes);
   ::sigaddset(&pipes, SIGPIPE);
@@ -193,7 +193,7 @@ void HttpServer::accept_all() {
       break;
     }
     open_.push_back(fd);
-    // Nobody waits for those of a server that is never destroyed.
+    // Nobody joins the threads of a server that is never destroyed.
     std::thread([this, fd] { serve(fd); }).detach();
   }
 }
@@ -321,7 +321,7 @@ void ObjectService::answer(HttpWire& wire, const HttpRequest& request) const {
 }
 
 void ObjectService::list(HttpWire& wire, const HttpRequest& request, const std::string& bucket) const {
-  constexpr std::size_t kPage = 3;  // small, so that tests see pages
+  constexpr std::size_t kPage = 3;  // small, so that tests see several pages
   const std::string prefix = query_value(request.query, "prefix"),
                     after = query_value(request.query, style_ == ObjectStyle::kAzure ? "marker" : "continuation-token");
   std::set<std::pair<std::string, bool>> names;
@@ -362,7 +362,7 @@ std::string serve_objects(const std::string& name, Objects objects, ObjectStyle 
     pid_t process = 0;
     HttpServer* server = nullptr;
   };
-  // Never destroyed: a forked child has it without its threads.
+  // Never destroyed: a forked child has the map but not the servers' threads.
   static auto& served = *new std::map<std::string, Served>;
   std::erase_if(objects, [](const auto& object) { return !store::valid_key(object.first); });
   Served& slot = served[name];

@@ -1,5 +1,6 @@
-// HttpServer: a small HTTP/1.1 server on the loopback, a thread a connection, whose answers a test writes; and a
-// well-behaved service of objects, as a plain server or as S3 gives them, that tests change in parts.
+// HttpServer: a small HTTP/1.1 server on the loopback interface with one thread per connection, whose answers a test
+// writes. ObjectService: a well-behaved service of objects, plain or with the S3 protocol, parts of which tests
+// override.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +25,7 @@ struct ssl_ctx_st;
 namespace headrace::testing {
 
 struct HttpRequest {
-  std::string method, path, query;             // the path as it was sent, escaped
+  std::string method, path, query;             // path as sent, escaped
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;                            // as long as Content-Length says
   std::string header(const std::string& name) const {
@@ -33,15 +34,15 @@ struct HttpRequest {
   }
 };
 
-// What an answer goes into.
+// Where an answer is written to.
 class HttpWire {
  public:
   HttpWire(int fd, ssl_st* tls, const std::atomic<bool>& stopping) : fd_(fd), tls_(tls), stopping_(stopping) {}
-  void send(std::string_view bytes);  // what the client does not take any more is dropped
+  void send(std::string_view bytes);  // drops what the client does not accept
   void reply(const std::string& status, const std::string& headers, std::string_view body);
-  void reset();                    // the connection ends with RST
-  void close() { open_ = false; }  // after what was sent
-  void pause(int milliseconds);    // less where the server stops
+  void reset();                    // ends the connection with RST
+  void close() { open_ = false; }  // after the bytes already sent
+  void pause(int milliseconds);    // shorter if the server stops
   bool is_open() const { return open_; }
   ssize_t receive(char* data, std::size_t room);
 
@@ -56,7 +57,7 @@ class HttpServer {
  public:
   using Answer = std::function<void(HttpWire&, const HttpRequest&)>;
 
-  // With TLS, its certificate, which it makes, is written to `certificate`, a path.
+  // With TLS, the server makes a certificate and writes it to the path `certificate`.
   explicit HttpServer(Answer answer, const std::string& certificate = "");
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -80,14 +81,14 @@ class HttpServer {
   std::atomic<std::size_t> connections_{0};
   mutable std::mutex mutex_;
   std::vector<HttpRequest> requests_;  // guarded by mutex_
-  std::list<int> open_;                // guarded by mutex_: each has a thread, until ended_
+  std::list<int> open_;                // guarded by mutex_; each has a thread, until ended_
   std::condition_variable ended_;
   std::thread acceptor_;
 };
 
 enum class ObjectStyle : std::uint8_t { kPlain, kS3, kAzure };
 
-// Objects by path: "/key" of a plain server, "/bucket/key" with the errors and listings of S3 or Azure.
+// Serves objects by path: "/key" as a plain server, or "/bucket/key" with the errors and listings of S3 or Azure.
 class ObjectService {
  public:
   explicit ObjectService(Objects objects, ObjectStyle style = ObjectStyle::kPlain)
@@ -107,7 +108,8 @@ class ObjectService {
 
 std::string unescaped(std::string_view text);
 
-// For headers of stores under test: a server that stays until the next of that name is filled. Gives its address.
+// For headers of stores under test: starts a server that lives until the next server of that name is filled. Returns
+// its address.
 std::string serve_objects(const std::string& name, Objects objects, ObjectStyle style,
                           const std::string& certificate = "");
 

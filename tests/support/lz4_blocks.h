@@ -1,4 +1,4 @@
-// LZ4 blocks for tests of its decoders: written by liblz4 or token by token, and judged by liblz4.
+// LZ4 blocks for tests of LZ4 decoders, written by liblz4 or token by token. liblz4 is the reference.
 #pragma once
 
 #include <lz4.h>
@@ -27,7 +27,7 @@ inline Bytes compress_lz4(const Bytes& plain, bool high = false) {
   return out;
 }
 
-// Writes a block token by token, right or wrong.
+// Writes a block token by token, valid or invalid.
 class TokenWriter {
  public:
   TokenWriter& sequence(std::size_t literals, std::size_t offset, std::size_t match) {
@@ -45,7 +45,7 @@ class TokenWriter {
     plain_ += literals;
     return *this;
   }
-  TokenWriter& literal_bytes(int value) {  // of every literal to come; -1: varied
+  TokenWriter& literal_bytes(int value) {  // for all following literals; -1: varied
     value_ = value;
     return *this;
   }
@@ -83,7 +83,8 @@ inline bool decode_with_liblz4(std::span<const std::byte> block, std::span<std::
   return got >= 0 && static_cast<std::size_t>(got) == plain.size();
 }
 
-// A decoder beside liblz4, one block by itself between guard pages. Null if all is as liblz4 has it, else what is not.
+// Compares a decoder with liblz4, one block at a time between guard pages. Returns null if they agree, else the
+// difference.
 class Lz4Beside {
  public:
   explicit Lz4Beside(std::size_t most_bytes) : in_(most_bytes), out_(most_bytes) {}

@@ -1,5 +1,5 @@
-// The in-order decoder's own device code on the CPU beside liblz4: same verdict, same bytes, nothing touched outside.
-// Included by a test and a fuzz target, once in a program.
+// Runs the device code of the in-order decoder on the CPU and compares it with liblz4: same verdict, same bytes, no
+// access outside the buffers. Included by a test and a fuzz target, once per program.
 #pragma once
 
 // clang-format off: gives the device code its keywords
@@ -13,7 +13,7 @@
 
 namespace headrace::test {
 
-// A list of streams, one for each outcome.
+// Decodes a list of streams, one per outcome.
 template <unsigned kLanes>
 void decode_in_order(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
                      unsigned blocks = 1, unsigned stage = 0) {
@@ -39,7 +39,7 @@ inline void decode_in_order(unsigned lanes, std::span<const codec::gpu::Lz4Strea
   }
 }
 
-// Beside liblz4, with so many lanes a stream.
+// Compares with liblz4, with the given number of lanes per stream.
 class InorderBeside : public Lz4Beside {
  public:
   using Lz4Beside::Lz4Beside;

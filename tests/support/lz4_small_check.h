@@ -1,5 +1,5 @@
-// The decoder of small LZ4 streams, its own device code on the CPU beside liblz4. What it leaves goes to the decoder in
-// order, as on a GPU. Included by a test and a fuzz target, once in a program.
+// Runs the device code of the decoder of small LZ4 streams on the CPU and compares it with liblz4. The in-order decoder
+// takes the streams it leaves, as on a GPU. Included by a test and a fuzz target, once per program.
 #pragma once
 
 // clang-format off: gives the device code its keywords
@@ -14,18 +14,18 @@
 
 namespace headrace::test {
 
-// A block of one warp, whose windows few bytes cross, and what a GPU runs (lz4_small.cu).
+// A block of one warp, with windows so small that few bytes cross them; and the shape that a GPU uses (lz4_small.cu).
 using OneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32>;
 using Large = codec::gpu::small::Shape<262144, 16384, 24576, 512>;
 
-// The same of clusters.
+// The same shapes for clusters.
 using ClusterOneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32, std::uint32_t>;
 using ClusterLarge = codec::gpu::small::Shape<262144, 16384, 32768, 1024, std::uint32_t>;
 
-inline constexpr std::uint32_t kMostSmallStreams = 100;  // of a batch that decode_small() does not leave
-// How many streams the last run of decode_small() or decode_clusters() decoded itself.
+inline constexpr std::uint32_t kMostSmallStreams = 100;  // largest batch that decode_small() takes
+// How many streams the last decode_small() or decode_clusters() decoded itself.
 inline std::size_t small_decoded = 0;
-// The first stream as it left it.
+// The state of the first stream after it.
 inline codec::gpu::Lz4Stream small_left{};
 
 template <class S>
@@ -62,7 +62,7 @@ void decode_clusters(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   decode_in_order<32>(list, outcomes, 1, stage);
 }
 
-// Beside liblz4.
+// Compares with liblz4.
 class SmallBeside : public Lz4Beside {
  public:
   using Lz4Beside::Lz4Beside;

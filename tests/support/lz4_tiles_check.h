@@ -1,4 +1,4 @@
-// The decoder by tiles, its own device code on the CPU. Included by a test and a fuzz target, once in a program.
+// Runs the device code of the tile decoder on the CPU. Included by a test and a fuzz target, once per program.
 #pragma once
 
 // clang-format off: gives the device code its keywords
@@ -16,22 +16,22 @@
 
 namespace headrace::test {
 
-// Few bytes cross many lanes, segments, windows, tiles, sections and slices.
+// A shape so small that few bytes cross many lanes, segments, windows, tiles, sections and slices.
 using SmallTiles = codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<16, 24, 8, 32>, 64, 32, 8, 32, 1>;
-// As lz4_tiles.cu has it, but for the threads of a block that walks a stream.
+// The configuration of lz4_tiles.cu, except for the threads of a block that walks a stream.
 using LargeTiles =
     codec::gpu::tiles::TilesConfig<codec::gpu::tiles::GraphShape<128, 120, 8, 1024>, 16384, 512, 2048, 1024, 1>;
 
 struct TilesRun {
-  unsigned blocks = 3;            // of the tile kernel: sections at once
-  std::uint64_t slice_bytes = 0;  // 0: all in one slice
-  bool join = true;               // sections, where much is open
+  unsigned blocks = 3;            // thread blocks of the tile kernel: sections in parallel
+  std::uint64_t slice_bytes = 0;  // 0: everything in one slice
+  bool join = true;               // whether sections with many open references are joined
 };
 
-// Whether the last run of decode_by_tiles() had to walk segments that it had skipped.
+// Whether the last decode_by_tiles() had to walk segments that it had skipped.
 inline bool tiles_walked_again = false;
 
-// What lz4_tiles.cu launches, one after the other.
+// Makes the launches of lz4_tiles.cu in order.
 template <class Config>
 void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<std::uint64_t> outcomes,
                      const TilesRun& run, unsigned stage = 0) {
@@ -45,7 +45,7 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   }
   const std::uint64_t slice_bytes = run.slice_bytes != 0 ? run.slice_bytes : limits.dst_bytes + Config::kTileBytes;
   const TilesLayout size = lay_out<Config>(limits, nullptr, slice_bytes);
-  // An exact heap block of garbage: a sanitizer sees the end, and nothing may rely on zeros.
+  // A heap block of the exact size, filled with garbage: a sanitizer detects overruns, and nothing may rely on zeros.
   const std::unique_ptr<std::byte[]> memory(new std::byte[size.bytes + 256]);
   std::memset(memory.get(), 0xCD, size.bytes + 256);
   auto* const scratch =
@@ -109,7 +109,7 @@ void decode_by_tiles(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   }
 }
 
-// Beside liblz4, in so many sections and slices.
+// Compares with liblz4, with the given numbers of sections and slices.
 class TilesBeside : public Lz4Beside {
  public:
   using Lz4Beside::Lz4Beside;

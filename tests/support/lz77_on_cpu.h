@@ -1,4 +1,4 @@
-// The launches of codecs/lz77 run on the CPU, as launch_output() does them.
+// Runs the launches of codecs/lz77 on the CPU in the order of launch_output().
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -13,7 +13,7 @@ class Lz77OnCpu {
  public:
   enum class Way { kInOrder, kWindows, kTiles };
 
-  // Small tiles and slices, so that streams have many.
+  // Uses small tiles and slices, so that streams have many.
   static codec::gpu::lz77::TileLayout layout(std::uint64_t streams, std::uint64_t bytes) {
     return {0, streams, bytes, kWindow, kSlice};
   }

@@ -1,4 +1,4 @@
-// Streams of sequences over literals, as a decoder leaves them for codecs/lz77, and what they make.
+// Streams of sequences and literals, as decoders pass them to codecs/lz77, and their expected output.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace headrace::test {
 
-// A stream's pieces, and what they make.
+// A stream's pieces and its expected output.
 struct Lz77Stream {
   using Byte = codec::gpu::lz77::Byte;
   using Random = std::mt19937_64;
@@ -28,7 +28,7 @@ struct Lz77Stream {
   std::vector<PieceData> pieces;
   std::vector<Byte> expected, output;
 
-  // Most matches come from `reach` bytes before or less. One of `long_one_in` matches or runs of literals is long.
+  // Most matches reach back at most `reach` bytes. One in `long_one_in` matches or literal runs is long.
   void make(Random& random, std::uint32_t bytes, std::uint32_t reach, std::uint32_t long_one_in = 20,
             bool long_literals = false) {
     const auto below = [&random](std::uint64_t limit) { return static_cast<std::uint32_t>(random() % limit); };
@@ -61,7 +61,7 @@ struct Lz77Stream {
       }
       if (count != 0) piece.checkpoints.push_back(upto);
       literals(below(100));
-      piece.content.resize((piece.content.size() + 3) / 4 * 4);  // whole words may be read
+      piece.content.resize((piece.content.size() + 3) / 4 * 4);  // decoders may read whole words
       piece.bytes = static_cast<std::uint32_t>(expected.size()) - piece.out;
       if (piece.bytes != 0) pieces.push_back(std::move(piece));
     }

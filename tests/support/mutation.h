@@ -1,7 +1,7 @@
-// Mutations of encoded chunks: a plan that depends on (seed, index) alone, and every byte of the mutant from the plan.
-// So the mutants of a campaign need not be kept or sent: device and host make the same ones.
+// Mutations of encoded chunks. A plan depends only on (seed, index), and the plan determines every byte of the mutant.
+// The mutants of a campaign need not be stored or copied: device and host generate the same ones.
 //
-// No CUDA header is needed; the functions are compiled for both processors where there is a CUDA compiler.
+// Needs no CUDA header; with a CUDA compiler the functions are compiled for both processors.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ HEADRACE_BOTH inline std::uint64_t mix(std::uint64_t x) {  // splitmix64's finis
   return x ^ x >> 31;
 }
 
-// Numbers that depend on the seed and how many were drawn.
+// Random numbers that depend only on the seed and on how many were drawn.
 struct Draw {
   std::uint64_t state;
   HEADRACE_BOTH std::uint64_t next() { return mix(state += 0x9E3779B97F4A7C15ull); }
-  HEADRACE_BOTH std::uint32_t below(std::uint32_t bound) {  // 0 for 0
+  HEADRACE_BOTH std::uint32_t below(std::uint32_t bound) {  // returns 0 for a bound of 0
     return static_cast<std::uint32_t>((next() >> 32) * bound >> 32);
   }
 };
 
-// Streams of one kind, one behind the other.
+// Streams of one kind, concatenated.
 struct MutationSource {
   const unsigned char* bytes;
   const std::uint64_t* offset;
@@ -39,25 +39,25 @@ struct MutationSource {
 
 struct MutationPlan {
   static constexpr unsigned kMaxEdits = 8;
-  static constexpr std::uint32_t kMaxAppended = 40;  // bytes a mutant may be longer than the longest source
+  static constexpr std::uint32_t kMaxAppended = 40;  // largest excess over the longest source, in bytes
 
-  std::uint64_t noise = 0;         // of the bytes behind the end and of random stretches
+  std::uint64_t noise = 0;         // seed of the bytes after the end and of random stretches
   std::uint32_t base = 0;          // source of the head
-  std::uint32_t tail = 0;          // and of what follows
-  std::uint32_t cut = 0;           // where the head ends
-  std::uint32_t tail_from = 0;     // where in the other source it goes on
+  std::uint32_t tail = 0;          // source of what follows the head
+  std::uint32_t cut = 0;           // length of the head
+  std::uint32_t tail_from = 0;     // offset in the tail's source where it continues
   std::uint32_t bytes = 0;         // length of the mutant
-  std::uint32_t source_bytes = 0;  // behind this there is noise
+  std::uint32_t source_bytes = 0;  // from here on there is noise
   std::uint32_t run_from = 0, run_bytes = 0;
   std::uint16_t run_value = 0;  // 256: noise
-  bool untouched = true;        // the source as it is
+  bool untouched = true;        // an unmodified source
   unsigned char edits = 0;
   std::uint32_t edit_at[kMaxEdits] = {};
-  unsigned char edit_and[kMaxEdits] = {}, edit_xor[kMaxEdits] = {};  // byte & and ^ xor
+  unsigned char edit_and[kMaxEdits] = {}, edit_xor[kMaxEdits] = {};  // byte = (byte & and) ^ xor
 };
 
-// One mutant in 16 is a source as it is. Lengths in streams are small numbers in few bytes near the front and runs of
-// 0xFF, so these are edited more often than chance would.
+// One mutant in 16 is an unmodified source. Stream lengths are small numbers in a few bytes near the front, and runs of
+// 0xFF, so these bytes are edited more often than at random.
 HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, std::uint64_t seed, std::uint64_t index) {
   Draw draw{mix(seed) ^ mix(index + 0x632BE59BD9B4E019ull)};
   MutationPlan plan;
@@ -66,7 +66,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
   plan.bytes = plan.source_bytes = plan.cut = source.length[plan.base];
   if (draw.below(16) == 0) return plan;
   plan.untouched = false;
-  // Field by field: nothing here may depend on the order in which arguments are evaluated.
+  // Assigned field by field: the result must not depend on the evaluation order of arguments.
   const auto edit = [&](std::uint32_t at, unsigned keep, unsigned flip) {
     if (plan.edits == MutationPlan::kMaxEdits) return;
     plan.edit_at[plan.edits] = at;
@@ -74,7 +74,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
     plan.edit_xor[plan.edits] = static_cast<unsigned char>(flip);
     ++plan.edits;
   };
-  // Half of all places are within the first 64 bytes.
+  // Half of all places are in the first 64 bytes.
   const auto place = [&] {
     const std::uint32_t end = plan.bytes < 64 || draw.below(2) == 0 ? plan.bytes : 64;
     return draw.below(end);
@@ -83,7 +83,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
   for (std::uint32_t round = 0; round < rounds; ++round) {
     switch (draw.below(10)) {
       case 0:
-      case 1: {  // bits
+      case 1: {  // flip bits
         const std::uint32_t flips = 1 + draw.below(3);
         for (std::uint32_t i = 0; i < flips; ++i) {
           const std::uint32_t at = place(), bit = draw.below(8);
@@ -92,7 +92,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
         break;
       }
       case 2:
-      case 3: {  // bytes
+      case 3: {  // replace bytes
         const unsigned char telling[8] = {0x00, 0xFF, 0x01, 0x7F, 0x80, 0xF0, 0x0F, 0xFE};
         const std::uint32_t sets = 1 + draw.below(4);
         for (std::uint32_t i = 0; i < sets; ++i) {
@@ -101,10 +101,10 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
         }
         break;
       }
-      case 4:  // cut short
+      case 4:  // truncate
         plan.bytes = draw.below(2) == 0 ? draw.below(plan.bytes + 1) : plan.bytes - draw.below(17) % (plan.bytes + 1);
         break;
-      case 5: {  // the head of one and the tail of another
+      case 5: {  // the head of one source and the tail of another
         plan.tail = draw.below(source.count);
         const std::uint32_t other = source.length[plan.tail];
         const std::uint32_t longest = plan.bytes > other ? plan.bytes : other;
@@ -116,7 +116,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
         break;
       }
       case 6:
-      case 7: {  // a length or start: a little-endian word of 2 or 4 bytes
+      case 7: {  // a length or offset: a little-endian word of 2 or 4 bytes
         const std::uint32_t width = draw.below(2) == 0 ? 2 : 4;
         if (plan.bytes < width) break;
         std::uint32_t at = place();
@@ -128,7 +128,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
         for (std::uint32_t i = 0; i < width; ++i) edit(at + i, 0, value >> (8 * i) & 0xFF);
         break;
       }
-      case 8: {  // a run: of 0xFF, as long lengths are, of another byte, or of noise
+      case 8: {  // a run of 0xFF, as in long lengths, of another byte, or of noise
         const std::uint32_t kind = draw.below(4);
         const std::uint32_t at = place(), most = plan.bytes - (plan.bytes == 0 ? 0 : at);
         plan.run_from = at;
@@ -136,7 +136,7 @@ HEADRACE_BOTH inline MutationPlan plan_mutation(const MutationSource& source, st
         plan.run_value = static_cast<std::uint16_t>(kind < 2 ? 0xFF : kind == 2 ? draw.below(256) : 256);
         break;
       }
-      default: {  // more behind the end
+      default: {  // append bytes
         plan.bytes += 1 + draw.below(MutationPlan::kMaxAppended / 2);
         break;
       }

@@ -1,4 +1,4 @@
-// NestedArray: a one-dimensional uint32 array of raw chunks in shards in shards.
+// NestedArray: a one-dimensional uint32 array of raw chunks in nested shards.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace headrace::testing {
 
 struct NestedArray {
   std::uint64_t shards = 1;
-  std::vector<std::uint64_t> counts = {8, 4};  // of what lies in a shard, outermost level first
+  std::vector<std::uint64_t> counts = {8, 4};  // units per shard, outermost level first
   std::uint64_t chunk_elements = 4;
   std::uint32_t seed = 1;
-  std::vector<bool> index_first = {false, false};  // by level
-  bool backwards = false;                          // what lies in a shard begins with the last
-  int missing_every = 0;                           // chunks; a shard without any is missing as well
+  std::vector<bool> index_first = {false, false};  // index at the start of the shard, by level
+  bool backwards = false;                          // a shard stores its last unit first
+  int missing_every = 0;                           // every n-th chunk is missing; a shard without chunks is missing too
 
-  std::uint64_t unit_elements(std::size_t level) const {  // of what lies in a shard of that level
+  std::uint64_t unit_elements(std::size_t level) const {  // elements in one unit of a shard of that level
     std::uint64_t all = chunk_elements;
     for (std::size_t i = level + 1; i < counts.size(); ++i) all *= counts[i];
     return all;
@@ -55,7 +55,7 @@ struct NestedArray {
            std::to_string(shard_elements()) + R"(]}},"chunk_key_encoding":{"name":"default"},"fill_value":)" +
            std::to_string(kFillValue) + R"(,"codecs":[)" + codecs + "]}";
   }
-  // A shard of `level` that begins with that element; empty: it is missing.
+  // The shard of `level` whose first element is `first`; empty: it is missing.
   store::Bytes shard(std::size_t level, std::uint64_t first) const {
     const std::uint64_t count = counts[level], unit = unit_elements(level), index_bytes = 16 * count;
     std::vector<std::uint64_t> index(2 * count, ~std::uint64_t{0});

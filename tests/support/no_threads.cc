@@ -1,5 +1,5 @@
-// Linked into tests that are declared SINGLE_THREADED, which are not run again under ThreadSanitizer: what they say is
-// held against them here.
+// Linked into tests that are declared SINGLE_THREADED, which do not run under ThreadSanitizer. Aborts if such a test
+// starts a thread.
 #include <pthread.h>
 
 #include <cstdio>

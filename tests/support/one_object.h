@@ -1,4 +1,4 @@
-// An object of 1,000 bytes, its service, and answers for a part of it.
+// An object of 1,000 bytes, its service, and answers to partial requests.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ inline const ObjectService& honest() {
   return service;
 }
 
-// Of a request for bytes 5 to 14.
+// Answers a request for bytes 5 to 14.
 inline void part(HttpWire& wire, const std::string& more, std::string_view body,
                  const std::string& range = "bytes 5-14/1000") {
   wire.reply("206 Partial Content", "Content-Range: " + range + "\r\n" + more, body);

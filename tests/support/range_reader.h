@@ -1,5 +1,5 @@
-// RangeReader: ranges of a server by a RangeClient, with memory around them that nobody may write, and a service whose
-// secrets may be in no message.
+// RangeReader: reads ranges from a server through a RangeClient, with canaries around the output, and a service whose
+// secrets must not appear in any message.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace headrace::testing {
 
 inline constexpr const char* kCanary = "geheim-canary";
-inline constexpr auto kInTime = std::chrono::seconds(20);  // of what may take three seconds: the machine may be busy
+inline constexpr auto kInTime = std::chrono::seconds(20);  // for three seconds of work on a busy machine
 
 class CanaryService final : public http::RangeService {
  public:
@@ -44,9 +44,9 @@ class CanaryService final : public http::RangeService {
     regions.emplace_back(region);
   }
   Result<bool> prepared() override { return ready.load(); }
-  std::atomic<bool> ready{true};     // false: what is asked waits for RangeClient::resume()
-  std::vector<std::string> regions;  // changed as long as a read is under way
-  std::vector<std::int64_t> times;   // likewise
+  std::atomic<bool> ready{true};     // false: requests wait for RangeClient::resume()
+  std::vector<std::string> regions;  // written while a read is in flight
+  std::vector<std::int64_t> times;   // as regions
 
  private:
   std::mutex mutex_;
@@ -65,7 +65,7 @@ inline http::ClientOptions impatient() {
   return options;
 }
 
-// Reads, with memory around `out` that nobody may write.
+// Reads with canaries around `out`.
 class RangeReader final : RangeListener {
  public:
   explicit RangeReader(const std::string& base, http::ServiceKind kind = http::ServiceKind::kHttp,

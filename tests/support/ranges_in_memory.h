@@ -1,4 +1,4 @@
-// A ByteStore in memory, with habits that tests choose: when it answers, in which order, and how it lies.
+// An in-memory ByteStore whose behaviour tests choose: when it answers, in which order, and how it lies.
 #pragma once
 
 #include <headrace/byte_store.h>
@@ -21,15 +21,16 @@
 namespace headrace::testing {
 
 struct RangeHabits {
-  // On a thread of its own as they come; before start() returns; the last first; all that came in one call.
+  // Answers from another thread as requests arrive; before start() returns; last one first; all requests of a call
+  // together.
   enum class Answers : std::uint8_t { kOnThread, kInStart, kReversed, kInOneBatch };
   Answers answers = Answers::kOnThread;
-  std::chrono::microseconds delay{0};  // of each range by itself
+  std::chrono::microseconds delay{0};  // per range
   bool tells_size = true, tells_version = false;
   bool lists = true, writes = true;
-  // After a right answer was made, before it is given. For lies.
+  // Modifies a correct answer before it is delivered, to make it a lie.
   std::function<void(RangeRead&)> change = nullptr;
-  // Whether start() refuses.
+  // Decides whether start() refuses.
   std::function<Status(std::span<RangeRead* const>)> refuse = nullptr;
 };
 
@@ -179,7 +180,7 @@ class RangeStoreInMemory final : public ByteStore {
       lock.unlock();
       if (habits_.answers == RangeHabits::Answers::kReversed) std::reverse(ready.begin(), ready.end());
       for (RangeRead* read : ready) answer(*read);
-      // Reads of several listeners come in one call each.
+      // Delivers the reads of each listener in one call.
       if (habits_.answers == RangeHabits::Answers::kInOneBatch) {
         std::stable_sort(ready.begin(), ready.end(), [](const RangeRead* a, const RangeRead* b) {
           return std::less<>()(a->listener, b->listener);
@@ -188,7 +189,7 @@ class RangeStoreInMemory final : public ByteStore {
           RangeListener* const listener = ready[begin]->listener;
           while (next < ready.size() && ready[next]->listener == listener) ++next;
           end(std::span(ready).subspan(begin, next - begin));
-          // Those that ended are not looked at again.
+          // Reads that have ended must not be accessed again.
         }
       } else {
         for (RangeRead* read : ready) end({&read, 1});

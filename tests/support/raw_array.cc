@@ -12,7 +12,7 @@ namespace {
 
 using detail::advance, detail::json_list;
 
-// Elements of the box that starts at `begin`; outside the array they are rubbish, as real writers leave them.
+// Elements of the box that starts at `begin`; those outside the array are garbage, as real writers leave them.
 std::vector<std::uint32_t> box_values(const RawArray& array, const std::vector<std::uint64_t>& begin,
                                       const std::vector<std::uint64_t>& extent) {
   std::uint64_t count = 1;
@@ -106,7 +106,7 @@ Status write_raw_array(store::Store& store, const std::string& path, const RawAr
       HEADRACE_TRY(store.put(prefix + key, std::as_bytes(std::span(values))));
       continue;
     }
-    // Inner chunks go into the shard in reverse order and with gaps, which is legal.
+    // Stores inner chunks in reverse order and with gaps, which is legal.
     std::vector<std::uint64_t> inner_grid(rank), inner_at(rank, 0);
     std::uint64_t inner_count = 1;
     for (std::size_t d = 0; d < rank; ++d) inner_count *= inner_grid[d] = array.chunk[d] / array.inner[d];

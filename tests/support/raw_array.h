@@ -11,7 +11,7 @@
 
 namespace headrace::testing {
 
-// Element i of an array (C order) holds a value that tells i apart from its neighbours and from other arrays.
+// Element i of an array (C order) has a value that differs from its neighbours' and from other arrays'.
 [[gnu::always_inline]] inline std::uint32_t element_value(std::uint64_t i, std::uint32_t seed) {
   std::uint64_t x = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
   x ^= x >> 29;
@@ -51,7 +51,7 @@ inline bool advance(std::vector<std::uint64_t>& at, const std::vector<std::uint6
 
 Status put_text(store::Store& store, const std::string& key, const std::string& text);
 
-// Writes the array; `expected` (C order) gets what a reader must find.
+// Writes the array; `expected` (C order) receives what a reader must find.
 Status write_raw_array(store::Store& store, const std::string& path, const RawArray& array,
                        std::vector<std::uint32_t>* expected = nullptr);
 

@@ -1,6 +1,6 @@
-// remote_server FOLDER [MILLISECONDS]: the regular files below FOLDER as objects of a bucket "bucket", of a service
-// that speaks S3's protocol, each answer so much later. Prints its endpoint, and goes when standard input ends. A
-// thread a connection; all objects are in memory.
+// remote_server FOLDER [MILLISECONDS]: serves the regular files below FOLDER as objects of a bucket "bucket" with S3's
+// protocol; each answer is delayed by MILLISECONDS. Prints its endpoint and exits when standard input ends. Uses a
+// thread per connection and keeps all objects in memory.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Ways in which a writer changes a file that others read.
 //
-// Fails: an expectation of the test.
+// Fails: as an expectation of the test.
 #pragma once
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ inline void write_text(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
-// The file's bytes in place, without truncating it.
+// Overwrites the file's bytes in place, without truncating it.
 inline void overwrite(const std::string& path, std::string_view text) {
   const int fd = ::open(path.c_str(), O_WRONLY);
   ASSERT_GE(fd, 0);
@@ -27,7 +27,7 @@ inline void overwrite(const std::string& path, std::string_view text) {
   ::close(fd);
 }
 
-// Another file under the name.
+// Replaces the file by another one under its name.
 inline void replace(const std::string& path, std::string_view text) {
   write_text(path + ".new", text);
   std::filesystem::rename(path + ".new", path);

@@ -1,4 +1,4 @@
-// A key that nobody uses, for tests of signatures, and one of those, made by `openssl dgst -sha256 -sign`.
+// A throw-away key for tests of signatures, and a signature made with `openssl dgst -sha256 -sign`.
 #pragma once
 
 namespace headrace::testing {

@@ -1,13 +1,13 @@
-// Which sanitizer a test is built with. ThreadSanitizer makes single-threaded code up to forty times slower without
-// checking anything there, so sweeps of one thread are thinner under it; the other presets run them whole.
+// Which sanitizer a test is built with. ThreadSanitizer slows single-threaded code by up to forty times and finds
+// nothing there, so single-threaded sweeps are thinned under it; the other presets run them in full.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 #include <vector>
 
-// A function that only fills or compares a test's own memory: ThreadSanitizer has nothing to find in it and would spend
-// most of a test's time there.
+// Marks a function that only fills or compares a test's own memory. ThreadSanitizer can find nothing in it and would
+// spend most of a test's time there.
 #if defined(__SANITIZE_THREAD__)
 #define HEADRACE_TEST_OWN_BYTES __attribute__((no_sanitize_thread))
 #else
@@ -32,9 +32,9 @@ inline constexpr bool kAddressSanitizer = __has_feature(address_sanitizer);
 inline constexpr bool kAddressSanitizer = false;
 #endif
 
-// What a test sweeps over. Of ways that differ in the bytes and not in the threads a sanitizer's build takes one of
-// every n that follow each other, now an earlier and now a later one, so that it is not always the same where ways
-// alternate; the dev build takes all.
+// The variants that a test sweeps over. Where variants differ in the bytes and not in the threads, sanitizer builds
+// take one of every n consecutive ones, at a changing offset so that alternating variants are all covered. The dev
+// build takes all.
 template <typename Way>
 std::vector<Way> all_or_every(std::size_t nth, std::vector<Way> all) {
   if (!kThreadSanitizer && !kAddressSanitizer) return all;
@@ -46,8 +46,8 @@ std::vector<Way> all_or_every(std::size_t nth, std::vector<Way> all) {
   return some;
 }
 
-// At the beginning of a long case in which the calling thread does all the work: ThreadSanitizer's build skips it,
-// every other one runs it.
+// Put this at the start of a long case in which the calling thread does all the work: ThreadSanitizer builds skip it,
+// all others run it.
 #define HEADRACE_ONE_THREAD_DOES_ALL() \
   if (::headrace::support::kThreadSanitizer) GTEST_SKIP() << "one thread does all of it"
 

@@ -1,5 +1,5 @@
-// A model of arrays of any layout - plain, sharded, shards in shards, axes transposed before each of them - that writes
-// them byte by byte and knows every element; and of what a selection means.
+// A model of arrays of any layout: plain, sharded, nested shards, with axes transposed before each level. It writes
+// them byte by byte and knows every element. It also models selections.
 #pragma once
 
 #include <headrace/array.h>
@@ -35,24 +35,24 @@ void append(ModelBytes& bytes, Word word) {
 }
 
 struct Level {
-  std::vector<std::size_t> order;  // of a transpose before it; empty: none
-  ModelShape inner;                // by the axes behind that
+  std::vector<std::size_t> order;  // of a preceding transpose; empty: none
+  ModelShape inner;                // in the order of axes after the transpose
   bool at_end = true;
 };
 
-// An array of uint32, written level by level.
+// An array of uint32, encoded level by level.
 struct Model {
   ModelShape shape, chunk;
   std::vector<Level> levels;
   std::vector<std::size_t> leaf_order;
-  bool checked = false;  // the chunks are encoded with crc32c: not raw
-  unsigned missing = 0;  // one in so many units of each level; 0: none
+  bool checked = false;  // chunks are encoded with crc32c, so they are not raw
+  unsigned missing = 0;  // one of so many units of each level is missing; 0: none
   std::uint32_t seed = 1;
 
   std::vector<std::uint32_t> values;  // C order, as a reader must find them
-  std::set<ModelShape> chunks;        // first elements of the lowest level's chunks that are stored
-  ModelShape unit;                    // shape of one of them, by the array's axes
-  std::uint64_t chunk_bytes = 0;      // stored, of one
+  std::set<ModelShape> chunks;        // first elements of the stored chunks of the lowest level
+  ModelShape unit;                    // shape of such a chunk, in the array's axis order
+  std::uint64_t chunk_bytes = 0;      // stored size of such a chunk
 
   static std::string transpose(const std::vector<std::size_t>& order) {
     return order.empty() ? ""
@@ -101,7 +101,7 @@ struct Model {
     for (std::size_t i = 0; i < order.size(); ++i) extent[i] = old[order[i]], axis_of[i] = old_axes[order[i]];
   }
 
-  // What begins at `begin` of the array and has `extent` along axes that are axis_of[i] of the array.
+  // Encodes the box at `begin` of the array. Its axis i is axis_of[i] of the array, and `extent` is its shape.
   ModelBytes encode(std::size_t level, ModelShape extent, std::vector<std::size_t> axis_of, const ModelShape& begin) {
     ModelBytes out;
     if (level == levels.size()) {
@@ -139,7 +139,7 @@ struct Model {
         payloads.push_back(encode(level + 1, here.inner, axis_of, inner));
       }
     } while (detail::advance(at, grid));
-    // Last chunk first, with gaps.
+    // Stores the last chunk first, with gaps.
     std::vector<std::uint64_t> index(2 * count, ~std::uint64_t{0});
     if (!here.at_end) out.resize(16 * count + 4);
     for (std::size_t i = payloads.size(); i-- > 0;) {
@@ -191,7 +191,7 @@ struct Model {
   }
 };
 
-// What a selection takes, element by element.
+// The elements that a selection takes.
 struct Meaning {
   bool points = false;
   std::vector<ModelShape> lists;  // by axis
@@ -205,7 +205,7 @@ struct Meaning {
     }
     return out;
   }
-  // visit(position in the array), in the result's C order.
+  // Calls visit(position in the array) in the result's C order.
   template <class Visit>
   void each(Visit visit) const {
     if (points) {

@@ -1,5 +1,5 @@
-// SoakServer: a server of objects that does whatever it likes, by chance and by the weather, in virtual time. Whatever
-// bytes it sends with an ETag are of that version: what nobody could notice it does not do.
+// SoakServer: an object server that misbehaves at random, in phases of "weather", in virtual time. Bytes that it sends
+// with an ETag always belong to that version: it never does anything undetectable.
 //
 // Threads: one.
 #pragma once
@@ -21,7 +21,7 @@ using http::Exchange;
 using http::ExchangeEnd;
 
 inline constexpr std::size_t kMostObject = 256 << 10, kObjects = 200;
-inline constexpr const char* kSoakSecret = "geheim";  // in what it says
+inline constexpr const char* kSoakSecret = "geheim";  // occurs in the messages it sends
 
 class SoakDice {
  public:
@@ -34,7 +34,7 @@ class SoakDice {
   std::mt19937_64 engine_;
 };
 
-// Objects whose content follows from their number and version.
+// Objects whose content is derived from their number and version.
 class SoakObjects {
  public:
   SoakObjects() : pattern_(2 * kMostObject) {
@@ -55,17 +55,17 @@ class SoakObjects {
   static std::string etag(std::size_t object, std::uint64_t version) {
     return "\"" + std::to_string(object) + "-" + std::to_string(version) + "\"";
   }
-  // A tenth are never replaced, and have no ETag; a tenth do not exist.
+  // A tenth are never replaced and have no ETag; a tenth do not exist.
   static bool has_etag(std::size_t object) { return object % 10 != 3; }
   static bool exists(std::size_t object) { return object % 10 != 5; }
 
-  std::array<std::uint64_t, kObjects> now{};  // the version of each
+  std::array<std::uint64_t, kObjects> now{};  // current version of each object
 
  private:
   std::vector<std::byte> pattern_;
 };
 
-// What comes of a request, by what it asks for and by the weather.
+// Decides the reply to a request, from what it asks for and the weather.
 class SoakServer {
  public:
   SoakServer(SoakObjects& objects, SoakDice& dice) : objects_(objects), dice_(dice) {}
@@ -86,7 +86,7 @@ class SoakServer {
         if (dice_.percent(80)) return busy(reply);
         break;
       case Weather::kSlow:
-        reply.first_ns = dice_.between(1, 40) * kVirtualSecond;  // the longest are never waited for
+        reply.first_ns = dice_.between(1, 40) * kVirtualSecond;  // the longest exceed every timeout
         reply.piece_ns = dice_.between(1, 35) * kVirtualSecond;
         break;
       case Weather::kFair:
@@ -100,7 +100,7 @@ class SoakServer {
  private:
   struct Wanted {
     std::size_t object = 0;
-    std::uint64_t first = 0, last = 0, from_end = 0;  // from_end not 0: so many
+    std::uint64_t first = 0, last = 0, from_end = 0;  // from_end: the last n bytes, unless 0
     std::string match;
   };
   static Wanted wanted(const Exchange& exchange) {
@@ -123,12 +123,12 @@ class SoakServer {
     reply.end = how;
     return std::move(reply);
   }
-  // With the text of an error.
+  // A reply with an error's text as its body.
   VirtualReply error(VirtualReply& reply, const std::string& status, const std::string& code,
                      const std::string& more = "") {
     static const std::string kTail = std::string("<Message>") + kSoakSecret + "</Message></Error>";
     text_ = "<Error><Code>" + code + "</Code>" + kTail;
-    // It stays where it is until the next error: errors come whole, as their heads do.
+    // The text stays in place until the next error: errors arrive whole, as their heads do.
     reply.pieces = 1;
     errors_[next_error_ % errors_.size()] = text_;
     const std::string& kept = errors_[next_error_++ % errors_.size()];
@@ -284,7 +284,7 @@ class SoakServer {
   SoakObjects& objects_;
   SoakDice& dice_;
   std::string text_;
-  std::array<std::string, 4096> errors_;  // more than can be under way
+  std::array<std::string, 4096> errors_;  // more than can be in flight
   std::size_t next_error_ = 0;
 };
 

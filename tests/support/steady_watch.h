@@ -1,5 +1,5 @@
-// Whether a process that does the same for hours keeps what it has: memory, descriptors and threads. Compares the most
-// of the run's last quarter with the most of its second, by when caches are full.
+// Checks that a process in a long steady run does not grow in memory, descriptors or threads. Compares the peak of the
+// run's last quarter with the peak of its second, when caches are full.
 //
 // Threads: one.
 #pragma once
@@ -13,10 +13,10 @@
 namespace headrace::support {
 
 struct Held {
-  std::uint64_t memory_bytes = 0, descriptors = 0, threads = 0;  // memory: resident
+  std::uint64_t memory_bytes = 0, descriptors = 0, threads = 0;  // memory: resident set
 };
 
-// Of this process; 0: not known.
+// Usage of this process; 0: unknown.
 inline Held held_now() {
   Held out;
   if (std::FILE* status = std::fopen("/proc/self/status", "re"); status != nullptr) {
@@ -37,7 +37,7 @@ inline Held held_now() {
 
 class SteadyWatch {
  public:
-  // Shorter runs are not judged: what caches keep, they keep for up to a minute.
+  // Shorter runs are not judged, because caches keep entries for up to a minute.
   static constexpr double kLeastSeconds = 300;
 
   explicit SteadyWatch(double seconds) : seconds_(seconds) {}
@@ -48,7 +48,7 @@ class SteadyWatch {
     if (part >= 0.75) keep_most(last_, held);
   }
 
-  // Empty, or what has grown by more than a tenth and a constant.
+  // Empty, or what has grown by more than a tenth plus a constant.
   std::string growth() const {
     if (seconds_ < kLeastSeconds) return "";
     std::string out;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kRangesScheme = "filled-ranges://";
 
-// The last one filled: as many as one test opens at a time.
+// The stores filled last: as many as one test opens at a time.
 std::map<std::string, std::shared_ptr<ByteStore>>& filled_ranges() {
   static std::map<std::string, std::shared_ptr<ByteStore>> filled;
   return filled;
@@ -28,7 +28,7 @@ std::string fill_ranges(const std::string& dir, const Objects& objects) {
   how.tells_size = habits != 1;
   how.tells_version = habits == 3;
   how.writes = false;
-  Objects valid;  // others are no objects to anybody
+  Objects valid;  // only valid keys; others are not objects
   for (const auto& [key, bytes] : objects) {
     if (store::valid_key(key)) valid[key] = bytes;
   }
@@ -38,7 +38,7 @@ std::string fill_ranges(const std::string& dir, const Objects& objects) {
   return url;
 }
 
-// Behind a cache on disk.
+// Fills a store behind a disk cache.
 std::string fill_cached(const std::string& dir, const Objects& objects) {
   std::string url = fill_ranges<3>(dir, objects);
   cache::CacheOptions options;
@@ -75,7 +75,7 @@ std::span<const StoreUnderTest> stores_under_test() {
 }
 
 std::vector<StoreUnderTest> remote_stores_under_test() {
-  // Without libcurl's headers such stores only say that there is none.
+  // Without libcurl's headers, such a URL is unsupported.
   if (store::open_store("http://127.0.0.1:1/x").status().code() == Code::kUnsupported) return {};
   return of_the_table(true);
 }
@@ -113,7 +113,7 @@ const StoreUnderTest& store_under_test(std::string_view name) {
       if (name == row.name) return row;
     }
   }
-  // The last: to look for them loads libcurl.
+  // Last, because detecting them loads libcurl.
   static const std::vector<StoreUnderTest> remote = remote_stores_under_test();
   for (const StoreUnderTest& row : remote) {
     if (name == row.name) return row;

@@ -24,7 +24,7 @@ TempDir::~TempDir() {
 
 HEADRACE_TEST_OWN_BYTES static void fill_pattern(std::byte* to, std::size_t size, std::uint64_t seed) {
   std::size_t i = 0;
-  if constexpr (std::endian::native == std::endian::little) {  // eight bytes are one number's
+  if constexpr (std::endian::native == std::endian::little) {  // each number makes eight bytes
     for (; i + 8 <= size; i += 8) {
       const std::uint64_t eight = pattern_word(i / 8, seed);
       std::memcpy(to + i, &eight, 8);

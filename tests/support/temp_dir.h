@@ -16,7 +16,7 @@ namespace headrace::support {
 
 class TempDir {
  public:
-  // Under $TMPDIR, or /tmp; `base` elsewhere, for a certain file system.
+  // Under $TMPDIR or /tmp; `base` selects another directory, for a particular file system.
   explicit TempDir(std::string base = "");
   ~TempDir();
   TempDir(const TempDir&) = delete;
@@ -29,7 +29,7 @@ class TempDir {
   std::string path_;
 };
 
-// The byte at each offset of every test file: a piece at the wrong place is seen.
+// The expected byte at each offset of every test file, so that a misplaced piece is detected.
 [[gnu::always_inline]] inline std::uint64_t pattern_word(std::uint64_t number, std::uint64_t seed) {
   const std::uint64_t x = (number + 1 + seed * 0x51ed27) * 0x9e3779b97f4a7c15u;
   return x ^ x >> 29;
@@ -39,18 +39,19 @@ inline std::byte pattern_at(std::uint64_t offset, std::uint64_t seed = 0) {
 }
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed = 0);
 
-// As ==, which compares std::byte one by one: megabytes take ThreadSanitizer seconds then.
+// Like ==, which compares std::byte one by one and takes ThreadSanitizer seconds for megabytes.
 bool same_bytes(std::span<const std::byte> one, std::span<const std::byte> other);
 
 bool write_file(const std::string& path, std::span<const std::byte> bytes);
 
-// Until what was written before is no recent change any more (os::recently_changed()): indexes of shards are kept.
+// Waits until earlier writes no longer count as recent changes (os::recently_changed()), so that shard indexes are
+// kept.
 void wait_until_unchanged();
 
-// Open descriptors of this process: before and after what must not leak.
+// Number of open descriptors of this process, to detect leaks.
 std::size_t open_descriptors();
-// The same, once no more than `most` are open or five seconds have passed. The thread that looks over a Context's
-// mapped files opens each of them for a moment, whenever it likes: one look may count such a file.
+// The same, once at most `most` are open or five seconds have passed. The thread that checks a Context's mapped files
+// opens each of them briefly at any time, so one count may include such a file.
 std::size_t descriptors_left(std::size_t most);
 
 }  // namespace headrace::support

@@ -1,4 +1,4 @@
-// Points in time as documents of credentials have them.
+// Points in time in the format of credential documents.
 #pragma once
 
 #include <time.h>
@@ -8,7 +8,7 @@
 
 namespace headrace::testing {
 
-// "2026-01-31T12:00:00Z": so many seconds after now, or before it.
+// "2026-01-31T12:00:00Z": the given number of seconds from now; negative: before now.
 inline std::string utc_time(std::int64_t seconds_from_now) {
   const ::time_t at = ::time(nullptr) + seconds_from_now;
   struct tm parts {};

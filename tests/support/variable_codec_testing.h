@@ -1,4 +1,4 @@
-// Decoding of codecs whose elements have variable length, for their tests.
+// Decodes codecs with variable-length elements, for their tests.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ namespace headrace::test {
 
 struct DecodedElements {
   Status status;
-  std::vector<std::optional<std::string>> elements;  // nothing: no string
+  std::vector<std::optional<std::string>> elements;  // nullopt: not a string
 };
 
 // Between guard pages, flush right and flush left.

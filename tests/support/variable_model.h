@@ -1,4 +1,4 @@
-// What tests of arrays of strings share: the formats' own encoding in a few plain lines, and a model of selections.
+// Helpers shared by tests of string arrays: plain encoders of the formats, and a model of selections.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ inline std::string encode_by(const base::Json& codec, const std::string& plain, 
   return out;
 }
 
-// One chunk of a v3 array by its `codecs`; nothing if all of it is `fill`.
+// One chunk of a v3 array, encoded by its `codecs`; nothing if every element is `fill`.
 inline std::optional<std::string> encode_chunk(const base::Json& codecs, Shape shape, Strings elements,
                                                const std::string& fill) {
   bool missing = true;
@@ -141,7 +141,7 @@ inline std::optional<std::string> encode_chunk(const base::Json& codecs, Shape s
   return out;
 }
 
-// Stores the chunks of an array whose elements are `elements`, as its document says, v3 or v2.
+// Stores the chunks of an array with these elements, as its v3 or v2 document says.
 inline void store_chunks(store::Store& store, const base::Json& document, const Strings& elements,
                          const std::string& fill) {
   const bool v3 = document.at("zarr_format") == 3;

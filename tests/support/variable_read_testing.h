@@ -1,4 +1,4 @@
-// What the tests of reading strings and byte strings share.
+// Helpers shared by the tests of reading strings and byte strings.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class VariableRead : public ::testing::Test {
     options.host_budget_bytes = host_budget;
     return Context::create(options).value();
   }
-  // A new store of its own, with the document in it.
+  // Makes a new store that contains the document.
   static Store make_store(const Json& document, const Context& context) {
     static std::atomic<int> number{0};
     Store store = Store::open(context, "memory://variable-read-" + std::to_string(number++)).value();

@@ -1,8 +1,8 @@
-// VirtualTransport: a Transport without sockets and threads, in a time of its own. What becomes of each request a test
-// says; answers come when that time has come, which passes as fast as the test can follow.
+// VirtualTransport: a Transport without sockets and threads, in virtual time. A test decides each request's outcome.
+// Answers arrive when the virtual clock reaches their time, and it advances as fast as the test runs.
 //
-// It keeps the order of things of the transport over libcurl: nothing is called from within start(), a request begins
-// when a connection is free, time-outs are those of its options, and each ends once.
+// It keeps the order guarantees of the libcurl transport: start() calls nothing back, a request begins when a
+// connection is free, time-outs follow the options, and each request ends exactly once.
 //
 // Threads: one.
 #pragma once
@@ -24,14 +24,14 @@ namespace headrace::testing {
 
 constexpr std::uint64_t kVirtualSecond = 1'000'000'000;
 
-// Time, and what is to happen. Events of one time happen in the order in which they were planned.
+// The clock and the queue of events. Simultaneous events happen in the order in which they were planned.
 class VirtualTime {
  public:
   static constexpr std::int64_t kEpoch = 1'700'000'000;
   static std::uint64_t now() noexcept { return now_; }
   static std::int64_t unix_s() noexcept { return kEpoch + static_cast<std::int64_t>(now_ / kVirtualSecond); }
   static http::ClientClock clock() noexcept { return {&now, &unix_s}; }
-  // Another run. Not 0, which an Exchange takes for "no time".
+  // Starts another run. The clock does not start at 0, which an Exchange reads as "no time".
   VirtualTime() { now_ = kVirtualSecond; }
 
   struct Event {
@@ -44,7 +44,7 @@ class VirtualTime {
     events_.push({std::max(at_ns, now_), ++planned_, kind, who});
   }
   bool any() const { return !events_.empty(); }
-  // Time goes on to the next event. REQUIRES: there is one.
+  // Advances the clock to the next event. REQUIRES: any().
   Event next() {
     const Event event = events_.top();
     events_.pop();
@@ -58,20 +58,20 @@ class VirtualTime {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
 };
 
-// What becomes of a request.
+// The outcome of a request.
 struct VirtualReply {
-  std::uint64_t first_ns = 0;                            // until the first line comes; or, without lines, until it ends
-  std::vector<std::string> lines;                        // of the head, without ends of lines; the empty one closes it
-  std::span<const std::byte> body;                       // what is sent of it
-  std::uint32_t pieces = 1;                              // in so many
-  std::uint64_t piece_ns = 0;                            // each after so long
-  http::ExchangeEnd end = http::ExchangeEnd::kComplete;  // then
-  bool stalls = false;                                   // does not end at all, but stands still
+  std::uint64_t first_ns = 0;                            // delay of the first line or, without lines, of the end
+  std::vector<std::string> lines;                        // of the head, without line ends; the empty one closes it
+  std::span<const std::byte> body;                       // the part of it that is sent
+  std::uint32_t pieces = 1;                              // number of pieces the body is sent in
+  std::uint64_t piece_ns = 0;                            // delay before each piece
+  http::ExchangeEnd end = http::ExchangeEnd::kComplete;  // after the last piece
+  bool stalls = false;                                   // never ends
 };
 
 class VirtualTransport final : public http::Transport {
  public:
-  // Kinds of events below this are the transport's.
+  // Kinds below this belong to the transport.
   static constexpr int kFirstOther = 100;
   using Reply = std::function<VirtualReply(const http::Exchange& exchange)>;
 
@@ -106,7 +106,7 @@ class VirtualTransport final : public http::Transport {
         break;
     }
     const auto found = active_.find(event.who);
-    if (found == active_.end()) return;  // it has ended meanwhile
+    if (found == active_.end()) return;  // it has ended in the meantime
     Under& under = found->second;
     switch (event.kind) {
       case kHead:
@@ -161,7 +161,7 @@ class VirtualTransport final : public http::Transport {
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
       begin(*exchange);
     }
-    // One look for all that wait for a time; another is not planned before that one.
+    // One event serves all requests that wait for a time; a second one is not planned before it.
     if (soonest == ~std::uint64_t{0} || (next_look_ns_ > VirtualTime::now() && next_look_ns_ <= soonest)) return;
     next_look_ns_ = soonest;
     time_.plan(soonest, kPump, 0);
@@ -215,7 +215,7 @@ class VirtualTransport final : public http::Transport {
     for (const auto& [who, under] : active_) {
       if (under.exchange->cancel_wanted) gone.push_back(who);
     }
-    std::sort(gone.begin(), gone.end());  // the same order in each run
+    std::sort(gone.begin(), gone.end());  // the same order in every run
     for (const std::uint64_t who : gone) {
       if (active_.contains(who)) end(who, http::ExchangeEnd::kCancelled);
     }

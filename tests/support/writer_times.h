@@ -1,7 +1,7 @@
-// How long the writer of a race takes for a file. Linux stamps a file when a call to write begins, so no reader sees
-// the change that a writer makes who is held up within one (docs/reference/changing_stores.md).
+// How long the writer of a race takes for a file. Linux stamps a file when a write call begins, so a reader cannot
+// detect the change of a writer that is suspended within the call (docs/reference/changing_stores.md).
 //
-// Threads: begin() and end() the writer's; now() and held_up_since() any number of readers'.
+// Threads: the writer calls begin() and end(); any number of readers call now(), held_up_since() and unnoticed_since().
 #pragma once
 
 #include <atomic>
@@ -17,16 +17,16 @@ class WriterTimes {
   void begin() { began_ns_ = now(); }
   void end() {
     const std::int64_t ended = now(), began = began_ns_;
-    // Before began_ns_ says that nothing is written, so that no reader finds neither.
+    // Stored before began_ns_ is cleared, so that a reader always finds one of the two.
     if (ended - began > kHeldUpNs) last_held_up_ns_ = ended;
     if (ended - began > kSettlingNs) last_unnoticed_ns_ = ended;
     began_ns_ = 0;
   }
-  // Whether a file that was written at `since` or later has taken so long that the writer cannot have had a processor
-  // all the time: what is read meanwhile may be mixed.
+  // Whether a file written at `since` or later took so long that the writer was descheduled: concurrent reads may be
+  // mixed.
   bool held_up_since(std::int64_t since) const { return took_since(kHeldUpNs, last_held_up_ns_, since); }
-  // Whether it has taken so long that its stamps had settled before its bytes: an array that was opened before that may
-  // keep the old index.
+  // Whether the write took so long that the stamps had settled before the bytes: an array opened before that may keep
+  // the old index.
   bool unnoticed_since(std::int64_t since) const { return took_since(kSettlingNs, last_unnoticed_ns_, since); }
 
  private:

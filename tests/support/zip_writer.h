@@ -1,4 +1,4 @@
-// ZipWriter: ZIP files for tests, right ones and, by changing what it is about to write, wrong ones.
+// ZipWriter: ZIP files for tests. They are valid unless a test changes what is about to be written.
 #pragma once
 
 #include <libdeflate.h>
@@ -21,7 +21,7 @@ struct ZipRecord {
   std::uint64_t packed = 0, size = 0, local_packed = 0, local_size = 0, header_at = 0;
   std::string extra, local_extra, comment;
   std::uint16_t disk = 0;
-  bool zip64 = false, local_zip64 = false;  // sizes and offset in a ZIP64 field, as where they do not fit 32 bits
+  bool zip64 = false, local_zip64 = false;  // sizes and offset in a ZIP64 field, as if they did not fit 32 bits
 };
 
 struct ZipEnd {
@@ -36,10 +36,10 @@ class ZipWriter {
   using Bytes = std::vector<std::byte>;
   struct Options {
     bool deflate = false;
-    bool descriptor = false;  // written before the sizes were known
+    bool descriptor = false;  // written as if sizes were not known in advance
     bool zip64 = false;
     std::string comment = {};
-    std::function<void(ZipRecord&)> change = {};  // the last word
+    std::function<void(ZipRecord&)> change = {};  // may change the record before it is written
   };
 
   void add(std::string_view name, std::span<const std::byte> bytes, const Options& options) {
@@ -78,11 +78,11 @@ class ZipWriter {
   }
   void add(std::string_view name, std::span<const std::byte> bytes) { add(name, bytes, {}); }
   void add_text(std::string_view name, std::string_view text) { add(name, std::as_bytes(std::span(text)), {}); }
-  // Bytes between entries.
+  // Adds bytes between entries.
   void pad(std::size_t bytes) { out_.resize(out_.size() + bytes, std::byte{0xA5}); }
   std::vector<ZipRecord>& records() { return records_; }
 
-  // The archive; `end` may be changed by `change`.
+  // Returns the archive; `change` may change `end`.
   Bytes finish(const std::function<void(ZipEnd&)>& change = {}) {
     ZipEnd end;
     end.directory_at = out_.size();

@@ -1,4 +1,4 @@
-// What tests of zstd's device code share; libzstd is asked for the same.
+// Helpers shared by the tests of zstd's device code; libzstd is the reference.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -45,7 +45,7 @@ class ZstdDeviceTest : public DeviceDecodeTest<ZstdOnCpu> {
   Decoded by_cpu(std::span<const std::byte> stream, std::size_t capacity, bool exact) override {
     return decode_(stream, capacity, exact);
   }
-  // Every number of blocks a warp.
+  // Cycles through every number of blocks per warp.
   void choose_way(Flush flush, std::size_t stream_bytes) override {
     gpu_.walks = flush == Flush::kRight ? 1 : ++turn_ % 2 == 0 ? 4 : 8;
     gpu_.way = flush == Flush::kLeft ? ZstdOnCpu::Way::kInOrder

@@ -1,4 +1,4 @@
-// The zstd decoder's device code run on the CPU, launch by launch as zstd.cu does it.
+// Runs the zstd decoder's device code on the CPU with the launches of zstd.cu.
 //
 // REQUIRES: tests/support/cuda_on_cpu.h is included before anything else.
 #pragma once
@@ -23,22 +23,22 @@ class ZstdOnCpu {
     std::span<std::byte> dst;
     device::DecodeOutcome outcome;  // out
     std::size_t produced = 0;       // out
-    // In: as device/decode.h says, and the index that is given. Out: what has come of it, and what was collected.
+    // In: as in device/decode.h, and the index passed in. Out: how it was used, and what was collected.
     std::uint32_t index_word = device::kIndexNone;
     std::vector<std::byte> index{};
-    std::uint64_t enough = 0;  // in: as DecodeItem says
+    std::uint64_t enough = 0;  // in: see DecodeItem
   };
 
-  // More blocks than on a GPU, so that small ones are decoded here and not left to the CPU.
+  // Allows more blocks than a GPU does, so that small streams are decoded here instead of being left to the CPU.
   codec::gpu::zstd::Allowance allowance{.base = 64, .bytes_per_block = 4};
-  std::uint64_t most_bytes = ~std::uint64_t{0};  // of places; 0: as few as there may be, so as many rounds
-  unsigned blocks = 2;                           // of each launch
+  std::uint64_t most_bytes = ~std::uint64_t{0};  // memory for places; 0: the minimum, which takes the most rounds
+  unsigned blocks = 2;                           // per launch
   using Way = Lz77OnCpu::Way;
-  Way way = Way::kInOrder;       // in which the output is written
-  std::uint32_t part_bytes = 0;  // of streams, that blocks are looked for in; 0: they are not
-  unsigned walks = 1;            // blocks side by side: 4, 8, or 1 and literals in the same launch
+  Way way = Way::kInOrder;       // how the output is written
+  std::uint32_t part_bytes = 0;  // size of the stream parts in which blocks are searched for; 0: no search
+  unsigned walks = 1;            // blocks side by side: 4, 8, or 1 with literals in the same launch
 
-  // One chunk for each item.
+  // Each item is one chunk.
   void decode(std::span<Item> items, bool exact) {
     namespace zstd = codec::gpu::zstd;
     std::vector<codec::gpu::ZstdStream> streams;
@@ -61,7 +61,7 @@ class ZstdOnCpu {
     }
   }
 
-  // As enqueue_zstd does it.
+  // Makes the launches of enqueue_zstd.
   void decode_streams(std::span<codec::gpu::ZstdStream> streams, const codec::gpu::lz77::StreamLimits& limits,
                       bool exact, bool single_frame, std::span<std::uint64_t> outcomes, unsigned stage) {
     namespace zstd = codec::gpu::zstd;
@@ -99,14 +99,14 @@ class ZstdOnCpu {
   }
 
   static constexpr unsigned kStage = 3;
-  device::gpu::IndexMemory index;                    // as the last batch had it
+  device::gpu::IndexMemory index;                    // of the last batch
   std::uint32_t rounds_used = 0;                     // of the last batch
-  std::uint32_t chains_taken = 0;                    // of the last batch: jumped over by `frames`
-  std::uint32_t rest = 0;                            // 0: where indices were given, all was walked by them
-  std::vector<codec::gpu::zstd::Block> last_blocks;  // of all batches since it was cleared
+  std::uint32_t chains_taken = 0;                    // of the last batch: chains skipped by means of `frames`
+  std::uint32_t rest = 0;                            // 0: where indexes were given, they covered everything
+  std::vector<codec::gpu::zstd::Block> last_blocks;  // of all batches since it was last cleared
 
  private:
-  // Each chunk's share ends at the next one's, the last one's at a guard page.
+  // Each chunk's share ends where the next one's begins, the last one's at a guard page.
   void give_indices(std::span<Item> items) {
     index = {};
     std::uint64_t most = 0;
@@ -138,7 +138,7 @@ class ZstdOnCpu {
     for (std::size_t i = 0; i < items.size(); ++i) {
       const bool collected = items[i].index_word == device::kIndexCollect;
       items[i].index_word = made_[i];
-      // Nothing is written but what is collected.
+      // Only what was collected is written.
       const std::uint64_t known = !collected ? index.stride : made_[i] >= device::kIndexUseless ? 0 : made_[i];
       for (std::uint64_t k = known; k < index.stride; ++k) {
         if (entries_->data()[i * index.stride + k] != std::byte{0xA5}) std::abort();

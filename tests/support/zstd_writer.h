@@ -1,5 +1,5 @@
-// Zstandard frames put together by hand (RFC 8878), right or wrong: every mode of every part, as no encoder writes
-// them.
+// Writes Zstandard frames by hand (RFC 8878), valid or invalid, with every mode of every part, including those that no
+// encoder produces.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ inline Bytes little_endian(std::uint64_t value, std::size_t bytes) {
   return out;
 }
 
-// Bits in the order in which they are read, from the lowest of the first byte on or from the highest of the last down.
+// Bits in reading order: from the lowest bit of the first byte upwards, or from the highest bit of the last byte
+// downwards.
 class BitList {
  public:
   void add(std::uint64_t value, unsigned bits) {
@@ -36,7 +37,7 @@ class BitList {
     }
     return packed(bits);
   }
-  // With the mark that says where they begin.
+  // With the marker bit that says where they begin.
   Bytes backward() const {
     std::vector<bool> bits;
     for (auto entry = list_.rbegin(); entry != list_.rend(); ++entry) {
@@ -61,7 +62,7 @@ class BitList {
 
 struct FseCounts {
   std::vector<int> counts;  // by symbol; -1: less than one
-  unsigned log = 0;         // 0: one symbol, the only one with a count
+  unsigned log = 0;         // 0: RLE, only one symbol has a count
 };
 
 class FseTable {
@@ -94,7 +95,7 @@ class FseTable {
       cell.base = (number << cell.bits) - static_cast<std::uint32_t>(size);
     }
   }
-  // A state of that symbol that leads to `next`, or any one of that symbol.
+  // A state of `symbol` that leads to `next`, or any state of it.
   std::size_t before(unsigned symbol, std::size_t next) const {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const Cell& cell = cells[i];
@@ -141,8 +142,8 @@ inline Bytes fse_description(const FseCounts& from) {
   return bits.forward();
 }
 
-// Counts for a table of that size, in which every symbol that occurs has one cell at least and every one up to `last`
-// in `rare` is less than one.
+// Counts for a table of 2^log cells, in which every symbol that occurs has at least one cell. Symbols from `rare_from`
+// on have the count "less than one".
 inline FseCounts counts_of(const std::vector<unsigned>& symbols, unsigned log, unsigned rare_from = 256) {
   FseCounts out;
   out.log = log;
@@ -166,7 +167,7 @@ inline FseCounts counts_of(const std::vector<unsigned>& symbols, unsigned log, u
 
 // ---- literals ----
 
-// A Huffman code by its weights, the last of which is implied.
+// A Huffman code given by its weights, the last of which is implied.
 class HuffmanCode {
  public:
   explicit HuffmanCode(std::vector<unsigned> weights) : weights_(std::move(weights)) {
@@ -196,7 +197,7 @@ class HuffmanCode {
     const std::vector<unsigned> all(weights_.begin(), weights_.end() - 1);
     const FseCounts counts = counts_of(all, log);
     const FseTable table(counts);
-    // The last two are not read on: one of them must want bits where there are none.
+    // No state follows the last two. One of them must require bits that do not exist.
     std::vector<std::size_t> states(all.size());
     for (std::size_t i = all.size(); i-- > 0;) {
       states[i] = i + 1 == all.size()   ? table.any(all[i])
@@ -213,7 +214,7 @@ class HuffmanCode {
     const Bytes content = fse_description(counts) + bits.backward();
     return little_endian(content.size(), 1) + content;
   }
-  // `missing`: bits of the last code word that are not there.
+  // `missing`: how many bits of the last code word are left out.
   Bytes stream(std::span<const std::byte> literals, unsigned missing = 0) const {
     BitList bits;
     for (std::size_t i = 0; i < literals.size(); ++i) {
@@ -315,13 +316,13 @@ inline const FseCounts kPredefinedCounts[3] = {
 
 enum : unsigned { kPredefinedMode, kRleMode, kFseMode, kRepeatMode };
 
-// Writes sequences sections one after the other and remembers what their tables were. Tables: literal lengths, offsets,
+// Writes sequences sections one after the other and remembers their tables, in the order literal lengths, offsets,
 // match lengths.
 class SequenceWriter {
  public:
-  unsigned logs[3] = {9, 8, 9};                    // of kFseMode
-  unsigned rare_from[3] = {256, 256, 256};         // symbols from here on have less than one cell
-  std::uint64_t extra_bits = 0, missing_bits = 0;  // to be wrong by: bits left over or not there
+  unsigned logs[3] = {9, 8, 9};                    // for kFseMode
+  unsigned rare_from[3] = {256, 256, 256};         // symbols from here on have the count "less than one"
+  std::uint64_t extra_bits = 0, missing_bits = 0;  // errors to introduce: surplus bits, or bits left out
   unsigned reserved = 0;
   bool long_count = false;
 
@@ -372,7 +373,7 @@ class SequenceWriter {
     }
     for (std::size_t i = 0; i < n; ++i) {
       const bool last = i + 1 == n;
-      // Literal lengths come last of the extra bits: they are what is missing.
+      // Literal lengths are the last extra bits, so they are the ones left out.
       for (const std::size_t k : {1, 2, 0}) {
         const unsigned less = last && k == 0 ? static_cast<unsigned>(missing_bits) : 0;
         bits.add(codes[i][k].extra >> less, codes[i][k].bits - less);
@@ -395,12 +396,12 @@ enum : unsigned { kRawBlock, kRleBlock, kCompressedBlock, kReservedBlock };
 
 class FrameWriter {
  public:
-  // No size, a window of at least 1 KiB: 2^log and as many eighths of it.
+  // A frame without a content size, with a window of at least 1 KiB: 2^log plus `eighths` eighths of it.
   FrameWriter& window(unsigned log, unsigned eighths = 0) {
     head_ = little_endian(0, 1) + little_endian((log - 10) << 3 | eighths, 1);
     return *this;
   }
-  // Size in 1, 2, 4 or 8 bytes, single segment.
+  // A single segment with its size in 1, 2, 4 or 8 bytes.
   FrameWriter& single(std::uint64_t size, unsigned flag) {
     head_ = little_endian(flag << 6 | 1 << 5, 1) +
             little_endian(flag == 1 ? size - 256 : size, flag == 0 ? 1 : std::size_t{1} << flag);

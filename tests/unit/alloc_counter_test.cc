@@ -1,4 +1,4 @@
-// Property: every request for memory is counted where it was made, and exactly the one that a plan names is refused.
+// Property: every allocation is counted for the thread that makes it, and exactly the planned one fails.
 #include "support/alloc_counter.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace headrace::support {
 namespace {
 
-// Keeps the compiler from removing an allocation whose result is not used.
+// Keeps the compiler from removing an allocation whose result is unused.
 void keep(void* memory) { asm volatile("" : : "g"(memory) : "memory"); }
 
 class AllocCounterTest : public testing::Test {
@@ -71,7 +71,7 @@ TEST_F(AllocCounterTest, AnotherThreadCountsForTheProcessOnly) {
   here = own.allocations();
   const std::uint64_t all = process.allocations();
   EXPECT_EQ(there, 50u);
-  EXPECT_LT(here, 50u);  // what starting a thread takes
+  EXPECT_LT(here, 50u);  // what starting a thread allocates
   EXPECT_GE(all, here + there);
 }
 

@@ -1,5 +1,5 @@
-// What ArrayWriter stores, Array reads back: both formats, shards with the index at either end, byte order, transposed
-// and ragged chunks, every codec with an encoder. An array whose writing failed or never finished does not exist.
+// Array reads back what ArrayWriter stores: both formats, shards with the index at either end, byte order, transposed
+// and ragged chunks, every codec with an encoder. An array whose writing failed or was not finished does not exist.
 #include <gtest/gtest.h>
 #include <headrace/array_writer.h>
 #include <headrace/device.h>
@@ -29,14 +29,14 @@ Store store_at(const std::string& url) {
   return *store;
 }
 
-// Element at each place of an array: different everywhere.
+// The element at each place of an array; all are different.
 std::uint32_t value_at(const std::vector<std::uint64_t>& shape, const std::vector<std::uint64_t>& at) {
   std::uint64_t index = 0;
   for (std::size_t i = 0; i < shape.size(); ++i) index = index * shape[i] + at[i];
   return static_cast<std::uint32_t>((index + 1) * 2654435761u);
 }
 
-// Fills a chunk with value_at; places outside the array get rubbish.
+// Fills a chunk with value_at; places outside the array get garbage.
 ArrayWriter::FillChunk filler(const ArrayInfo& info) {
   return [info](std::span<const std::uint64_t> chunk, std::span<std::byte> elements) -> Status {
     std::vector<std::uint64_t> within(info.shape.size(), 0), at(info.shape.size());
@@ -138,7 +138,7 @@ TEST(ArrayWriter, FormatThreeAndShards) {
       for (const char* bytes : {kLittle, kBig}) {
         const std::string codecs = "[" + head + bytes + tail + "]";
         std::vector<std::string> documents = {v3("[4,3,5]", codecs)};
-        // Shards that reach beyond the array, whose last chunks are left out.
+        // Shards that extend beyond the array; chunks entirely outside are left out.
         for (const char* end : {"end", "start"}) {
           for (const char* index : {kLittle, kBig}) {
             documents.push_back(v3("[8,6,10]", R"([{"name":"sharding_indexed","configuration":{"chunk_shape":[4,3,5],)"
@@ -159,7 +159,7 @@ TEST(ArrayWriter, FormatThreeAndShards) {
   }
 }
 
-// A shard beyond whose chunks the array ends holds exactly the chunks that touch the array, and its index.
+// A shard that extends beyond the array contains exactly the chunks that touch the array, and its index.
 TEST(ArrayWriter, ChunksBeyondTheArrayAreNotStored) {
   const Store store = store_at("memory://array_writer_beyond");
   const std::string document =
@@ -207,7 +207,7 @@ TEST(ArrayWriter, FailuresSayWhatAndWhere) {
   ASSERT_TRUE(bits.ok());
   EXPECT_EQ(bits->make_worker().status().code(), Code::kUnsupported);
 
-  // A file stands where the array's directory should be; what was asked to fill a chunk may fail too.
+  // A file is in the place of the array's directory; the callback that fills a chunk may also fail.
   auto writer = ArrayWriter::create(store, "taken", 3, document);
   ASSERT_TRUE(writer.ok());
   auto worker = writer->make_worker();

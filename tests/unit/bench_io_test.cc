@@ -1,5 +1,5 @@
-// Which I/O of `headrace bench` comes next, and when: sizes and directions come in the shares asked for, a pass covers
-// its region, distributions have their shape, rates hold, and checksums are those of their standards.
+// The sequence and timing of the I/O of `headrace bench`: sizes and directions have the requested shares, a pass covers
+// its region, distributions have their shape, rates hold, and checksums match their standards.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ TEST(IoSequence, APassOfOneSizeVisitsEachBlockOnceInWhateverOrder) {
     if (std::string(rw) != "rw") {
       EXPECT_EQ(both.size(), 97u) << rw;
     }
-    // The same again, so that what was written can be read again.
+    // A second pass repeats the first, so that what was written can be read back.
     const std::vector<Io> again = pass_of(sequence, 3);
     ASSERT_EQ(again.size(), ios.size());
     for (std::size_t i = 0; i < ios.size(); ++i)
@@ -101,7 +101,7 @@ TEST(IoSequence, DirectionsAreMixedAsAsked) {
     const auto reads = std::count_if(ios.begin(), ios.end(), [](const Io& io) { return !io.write; });
     EXPECT_NEAR(static_cast<double>(reads), percent * 100.0, percent % 100 == 0 ? 0 : 200) << percent;
   }
-  // Each direction of a sequential one goes through the file from its beginning.
+  // In a sequential mix, each direction goes through the file from its beginning.
   IoSequence sequence(job_of({{"filename", "f"}, {"rw", "rw"}, {"bs", "4k,8k"}}), {1 << 20}, 1);
   std::uint64_t next[2] = {0, 0};
   for (const Io& io : pass_of(sequence, 0)) {
@@ -227,7 +227,7 @@ TEST(Distribution, ShapesAreThoseOfTheirNames) {
   for (const char* law : {"zipf:1.2", "pareto:0.9", "normal:100"}) {
     EXPECT_EQ(Distribution(parse_distribution(law).value(), 1).pick(12345), 0u) << law;
   }
-  // The likeliest blocks are the same ones in every pass, and lie anywhere.
+  // The likeliest blocks are the same in every pass, and are spread over the file.
   IoSequence sequence(job_of({{"filename", "f"}, {"rw", "randread"}, {"random_distribution", "zipf:1.4"}}),
                       {4096 * 1000}, 9);
   std::map<std::uint64_t, int> seen[2];
@@ -248,7 +248,7 @@ TEST(IoSequence, FilesAreDrawnByADistribution) {
            {"zipf:1.2", 0.4}, {"pareto:0.1", 0.4}, {"normal:10", 0.3}, {"gauss:10", 0.3}}) {
     IoSequence sequence(job_of({{"filename", "f"}, {"rw", "randread"}, {"file_service_type", law}}), bytes, 3);
     const auto ios = pass_of(sequence, 0);
-    EXPECT_EQ(ios.size(), 4000u) << law;  // each file is visited whole all the same
+    EXPECT_EQ(ios.size(), 4000u) << law;  // every file is still visited whole
     std::map<std::size_t, int> seen;
     for (std::size_t i = 0; i < 500; ++i) ++seen[ios[i].file];
     const auto likeliest =
@@ -295,7 +295,7 @@ TEST(AccessZones, EachZoneHasItsShareOfReadsAndOfWrites) {
   constexpr std::uint64_t kBlocks = 1000;
   struct Case {
     const char *law, *rw;
-    std::vector<std::pair<std::uint64_t, double>> reads, writes;  // end of each zone in blocks, share of the draws
+    std::vector<std::pair<std::uint64_t, double>> reads, writes;  // end of each zone in blocks, share of draws
   };
   const std::vector<std::pair<std::uint64_t, double>> three = {{100, 0.6}, {300, 0.3}, {1000, 0.1}};
   for (const Case& each : std::vector<Case>{{"zoned:60/10:30/20:10/70", "randread", three, {}},
@@ -322,7 +322,7 @@ TEST(AccessZones, EachZoneHasItsShareOfReadsAndOfWrites) {
                                           [&](std::uint64_t block) { return block >= begin && block < end; });
         EXPECT_NEAR(static_cast<double>(inside) / static_cast<double>(blocks[write].size()), share, 0.015)
             << each.law << " " << each.rw << " to " << end;
-        // Alike within the zone: its first half has half of them.
+        // Uniform within the zone: its first half gets half of the draws.
         const auto half = std::count_if(blocks[write].begin(), blocks[write].end(), [&](std::uint64_t block) {
           return block >= begin && block < begin + (end - begin) / 2;
         });
@@ -334,7 +334,7 @@ TEST(AccessZones, EachZoneHasItsShareOfReadsAndOfWrites) {
       EXPECT_EQ(blocks[write].empty(), zones.empty()) << each.law;
     }
   }
-  // Zones are of each file, and of blocks of any size.
+  // Zones apply to each file, and to blocks of any size.
   IoSequence files(
       job_of({{"filename", "f"}, {"rw", "randread"}, {"bs", "4k-16k"}, {"random_distribution", "zoned:100/10:0/90"}}),
       {4'096'000, 409'600}, 3);
@@ -379,7 +379,7 @@ TEST(VerifySum, StandardVectorsInAnySplit) {
       EXPECT_EQ(hex(md5(bytes(text).first(cut), bytes(text).subspan(cut))), sum) << text << " at " << cut;
     }
   }
-  // The catalogue's check values, in any split.
+  // The check values of the CRC catalogue, with any split of the input.
   const std::string_view check = "123456789";
   for (std::size_t cut = 0; cut <= check.size(); ++cut) {
     const auto first = bytes(check.substr(0, cut)), second = bytes(check.substr(cut));
@@ -435,7 +435,7 @@ TEST(WrittenBlocks, ABlockIsKnownWhileNothingElseMayBeInIt) {
   EXPECT_EQ(written.sequence(0, 3), 0u);
   EXPECT_EQ(written.sequence(0, 7), 0u);
   EXPECT_EQ(written.sequence(1, 0), 0u);
-  // The same bytes once more change nothing; other ones do from the moment they may be there.
+  // Writing the same bytes again changes nothing. Different bytes may be there from the moment their write begins.
   written.begin(0, 5, 1, 7);
   EXPECT_EQ(written.sequence(0, 5), 7u);
   written.begin(0, 5, 1, 8);

@@ -1,5 +1,5 @@
-// What `headrace bench` is asked to do: units are fio's, a key that is wrong is named with its line and the one that
-// was meant, job files inherit as fio's do, and the command line replaces what they say.
+// The options of `headrace bench`: units are fio's, a wrong key is reported with its line and the likely intended key,
+// job files inherit as fio's do, and the command line overrides them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -102,7 +102,7 @@ TEST(JobFile, SectionsInheritFromGlobal) {
                        [&](const GivenOption& option) { return option.key == key && option.global; });
   };
   EXPECT_TRUE(is_global("filename"));
-  EXPECT_FALSE(is_global("bs"));  // replaced by the job's own
+  EXPECT_FALSE(is_global("bs"));  // overridden by the job
 }
 
 TEST(JobFile, ErrorsNameFileLineAndKey) {
@@ -228,7 +228,7 @@ TEST(Options, WhatDoesNothingIsANoteAndWhatWouldMeasureSomethingElseIsRefused) {
     EXPECT_EQ(taken->front().notes[0].key, key.name);
     EXPECT_FALSE(std::string(key.values) != "*" && parsed(key.name, "no such value").ok()) << key.name;
   }
-  // Once each, however often it is said.
+  // Each once, however often it is given.
   auto twice =
       jobs_from_arguments(Arguments{{"filename", "f"}, {"thread", "1"}, {"thread", ""}, {"end_fsync", "1"}}, {});
   ASSERT_TRUE(twice.ok());

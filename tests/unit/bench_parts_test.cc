@@ -1,5 +1,5 @@
-// What `headrace bench` measures with: a random pass visits each block once, percentiles are within 1 %, and a verify
-// block tells a changed byte, a wrong place and an old pass from each other.
+// The measuring parts of `headrace bench`: a random pass visits each block once, percentiles are within 1 %, and a
+// verify block distinguishes a changed byte, a wrong place and an old pass.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ TEST(Offsets, PassesAndSeedsDifferAndRepeatExactly) {
 }
 
 TEST(Offsets, RandomIsSpreadEvenly) {
-  // A pass's first tenth should meet each tenth of the region about equally often.
+  // The first tenth of a pass should visit each tenth of the region about equally often.
   const OffsetGenerator offsets(1u << 20, true, false, 7);
   std::vector<int> tenths(10);
   constexpr int kDraws = 100'000;
@@ -164,7 +164,7 @@ TEST(Verify, AFlippedBitIsFoundWhereverItIs) {
     for (std::size_t bit = 0; bit < block.size() * 8; ++bit) {
       block[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
       VerifyChecker checker(kSeed);
-      // One good block first, as a read meets many: what the pass is, is then known.
+      // First a good block, as in a read of many blocks: the pass is known from then on.
       EXPECT_FALSE(checker.check(verify_block(0, kSeed, 3, 256), 0, known));
       const auto fault = checker.check(block, kOffset, known);
       ASSERT_TRUE(fault) << bit;
@@ -219,7 +219,7 @@ TEST(Verify, WhatNoVerifyJobWroteIsForeign) {
   EXPECT_EQ(checker.check(std::vector<std::byte>(4096, std::byte{'x'}), 0, 0)->kind, FaultKind::kForeign);
 }
 
-// A request that ends a microsecond after a window began has no rate of its own.
+// A request that ends a microsecond after the start of a window does not get a rate of its own.
 TEST(Logs, ABriefLastWindowIsAddedToTheOneBefore) {
   const support::TempDir folder;
   LogOptions options;
@@ -230,7 +230,7 @@ TEST(Logs, ABriefLastWindowIsAddedToTheOneBefore) {
     for (const bool write : {false, true}) {
       MeasurementLog log(options);
       log.start(kBegin);
-      // One each 10 ms; the 11th, at 100 ms, begins a window, which the last is in too.
+      // One request every 10 ms. The one at 100 ms starts a window, which also contains the last one.
       for (std::uint64_t i = 1; i <= 10; ++i) log.add({kBegin + i * 10 * kMs, 1, 2, 3, 1024, 1, 0, write});
       log.finish(kBegin + 100 * kMs + rest);
       ASSERT_TRUE(log.write("job", 1).ok());
@@ -247,7 +247,7 @@ TEST(Logs, ABriefLastWindowIsAddedToTheOneBefore) {
       }
     }
   }
-  // The first window has none before it.
+  // The first window has no window before it.
   MeasurementLog brief(options);
   brief.start(kBegin);
   brief.add({kBegin + kMs, 1, 2, 3, 1024, 1, 0, false});

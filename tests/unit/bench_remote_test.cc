@@ -1,5 +1,5 @@
-// `headrace bench` of URLs: what it reports is what the server was asked for, each option that makes no sense there is
-// refused by name, failures name the object, and nothing secret is said.
+// `headrace bench` of URLs: its report matches what the server was asked for, options that make no sense there are
+// refused by name, failures name the object, and no secret is printed.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
@@ -48,7 +48,7 @@ class BenchRemote : public ::testing::Test {
     }
   }
 
-  // Also: nothing that the result says has a secret in it.
+  // Also checks that nothing in the result contains a secret.
   static Result<BenchOutcome> run(const Pairs& arguments) {
     auto jobs = jobs_from_arguments(arguments, {});
     if (!jobs.ok()) return std::move(jobs).status();
@@ -66,7 +66,7 @@ class BenchRemote : public ::testing::Test {
     EXPECT_TRUE(outcome->results[0].status.ok()) << outcome->results[0].status.to_string();
     return outcome->results[0];
   }
-  // The message of what cannot be done.
+  // The message with which the arguments are refused.
   static std::string refusal(const Pairs& arguments) {
     const auto outcome = run(arguments);
     if (!outcome.ok()) return outcome.status().to_string();
@@ -74,7 +74,7 @@ class BenchRemote : public ::testing::Test {
   }
 };
 
-// Of the ranges that were asked for but those of one byte, which tell sizes.
+// The requested ranges, except those of one byte, which only determine sizes.
 std::map<std::string, int> ranges_of(const HttpServer& server) {
   std::map<std::string, int> out;
   for (const HttpRequest& request : server.requests()) {
@@ -149,7 +149,7 @@ TEST_F(BenchRemote, FoldersAndSeveralUrls) {
       {"a/zarr.json", filled(10)}, {"a/c/0", filled(32 << 10)}, {"a/c/1", filled(16 << 10)}, {"b", filled(8 << 10)}};
   HttpServer server(ObjectService(objects, ObjectStyle::kS3));
   ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
-  // Documents are smaller than a block.
+  // Metadata documents are smaller than a block.
   EXPECT_EQ(result({{"filename", "s3://bucket/a/"}, {"bs", "8k"}}).read.requests, 6u);
   EXPECT_EQ(result({{"filename", "s3://bucket/a/c/1:s3://bucket/b"}, {"bs", "8k"}}).read.requests, 3u);
   EXPECT_NE(refusal({{"filename", "s3://bucket/none/"}, {"bs", "8k"}}).find("no object below"), std::string::npos);

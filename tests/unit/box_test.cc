@@ -1,5 +1,5 @@
-// A box copied by the fast loops is the box copied element by element, whatever its rank, strides, element and swap;
-// and no byte outside the box changes.
+// The fast loops copy a box exactly like an element-by-element copy, whatever its rank, strides, element size and swap.
+// No byte outside the box changes.
 #include "device/box.h"
 
 #include <gtest/gtest.h>
@@ -170,7 +170,7 @@ TEST(Box, ARepeatedDestinationKeepsTheLastElement) {
 }
 
 TEST(Box, FullRankIsCopied) {
-  // Thirty-two dimensions, none of which can be merged or dropped, would be 2^32 elements; most have extent 1 here.
+  // Thirty-two dimensions that can be neither merged nor dropped would make 2^32 elements, so most have extent 1 here.
   testing::BoxShape shape;
   shape.box.rank = kMaxRank;
   std::int64_t src = 12, dst = 12;

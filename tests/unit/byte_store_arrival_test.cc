@@ -1,5 +1,5 @@
-// Long objects that a device decodes come straight into the slab that it takes them from, however long they turn out to
-// be and whatever is wrong with them; and a store that is slow to end a read that was cancelled harms nobody.
+// Long objects that a device decodes are read straight into its slab, even if they are longer than expected or damaged.
+// A store that is slow to end a cancelled read corrupts nothing.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
@@ -92,12 +92,12 @@ TEST_P(Arrivals, OfWhichSomeAreMissingOrDamaged) {
   }
 }
 
-// Longer than was asked for at first: it is asked for once more. It is right, or its key is named.
+// An object longer than the first request is requested a second time. The result is right, or the error names its key.
 TEST_P(Arrivals, MayBeLongerThanThought) {
   for (const bool tells : {false, true}) {
     Objects objects = objects_of(content_);
     store::Bytes& longer = objects.at(content_.key(4));
-    // Of zstd a frame that says nothing, whose length is in its head; of Blosc bytes that do not belong there.
+    // Appends a skippable frame, whose head has its length: valid after zstd, garbage after Blosc.
     constexpr std::uint32_t kMore = 150'000;
     append(longer, {0x50, 0x2a, 0x4d, 0x18, kMore & 0xff, kMore >> 8 & 0xff, kMore >> 16, 0});
     longer.resize(longer.size() + kMore);
@@ -129,7 +129,7 @@ TEST_P(Arrivals, StayUntilTheStoreIsThrough) {
   EXPECT_GT(direct_, 0);
 }
 
-// Raw chunks come to where they stay: the tensor, or the slab that crosses the bus.
+// Raw chunks are read into their final place: the tensor, or the slab that is copied over the bus.
 class RawArrivals : public ByteStoreTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -177,7 +177,7 @@ TEST_P(RawArrivals, AreDirectOfAStoreThatTellsLengths) {
   EXPECT_EQ(direct_, 0);
 }
 
-// It is asked for a byte more than there should be, which tells as much.
+// One byte more than expected is requested, which reveals a wrong length as well.
 TEST_P(RawArrivals, OfAStoreThatTellsNoLengthAnyMore) {
   hides_ = true;
   ASSERT_TRUE(read_into(objects_of(content_)).ok());
@@ -191,7 +191,7 @@ TEST_P(RawArrivals, OfAnotherLengthAreErrors) {
     const Status status = read_into(objects);
     EXPECT_FALSE(status.ok()) << bytes;
     EXPECT_NE(status.to_string().find("33"), std::string::npos) << status.to_string();
-    // Where the others are wanted all the same it is left as it was.
+    // With collect_errors, the bad chunk's elements are left unchanged.
     std::vector<std::uint32_t> before(content_.elements(), 0x55555555);
     ASSERT_TRUE(buffer_.copy_from_host(0, reinterpret_cast<const std::byte*>(before.data()), before.size() * 4).ok());
     ReadOptions options;

@@ -1,5 +1,5 @@
-// Shards in shards in a store of the user's: whatever is asked for ahead, and however the store answers, elements are
-// right or there is an error of the place, each index is asked for once, and all that was taken is given back.
+// Nested shards in a user-supplied store: whatever is requested ahead, and however the store answers, elements are
+// right or an error names the place; each index is requested once, and all memory is released.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
@@ -25,7 +25,7 @@ using testing::RangeHabits;
 using testing::RangeStoreInMemory;
 using testing::ReadOutcome;
 
-// Which index a read asks for. Raw chunks have other sizes than indexes.
+// Which part a read requests. Raw chunks have other sizes than indexes.
 enum class Asked : std::uint8_t { kMetadata, kOuter, kInner, kChunks };
 
 class NestedShards : public testing::ByteStoreTest {
@@ -43,7 +43,7 @@ class NestedShards : public testing::ByteStoreTest {
   static Array open(const Context& context, const std::shared_ptr<ByteStore>& store) {
     return Array::open(Store::open(context, store).value()).value();
   }
-  // Of each shard either all that `before` has, or all that `after` has.
+  // Whether each shard is either entirely as in `before` or entirely as in `after`.
   static bool mixes_nothing(const std::vector<std::uint32_t>& elements, const NestedArray& before,
                             const NestedArray& after) {
     const std::vector<std::uint32_t> old = before.expected(), now = after.expected();
@@ -60,7 +60,8 @@ class NestedShards : public testing::ByteStoreTest {
   }
 };
 
-// 200 shards of 8: one after the other, their indexes take 8 seconds. 20 of 8 of 8: 7. Each is asked for once.
+// 200 shards of 8 shards: sequentially, their indexes would take 8 seconds. 20 shards of 8 of 8: 7 seconds. Each is
+// requested once.
 TEST_F(NestedShards, IndexesOfShardsInShardsAreAskedForTogether) {
   const NestedArray contents[] = {
       {.shards = 200},
@@ -88,7 +89,7 @@ TEST_F(NestedShards, IndexesOfShardsInShardsAreAskedForTogether) {
       std::uint64_t all = content.shards, inside = 0;
       for (std::size_t level = 0; level + 1 < content.counts.size(); ++level) inside += all *= content.counts[level];
       EXPECT_EQ(inner, inside);
-      // Where the store tells no versions and a plain range is an index, the second look at it is counted as well.
+      // A store without versions whose outer index is a plain range also gets a second request for it.
       if (tells_version || !content.index_first[0]) {
         EXPECT_EQ(outer, content.shards);
       }
@@ -121,7 +122,7 @@ TEST_F(NestedShards, AnyShapeSelectionAndStoreIsRight) {
     const Context context = make_context(1 + static_cast<unsigned>(dice() % 3));
     const Array array = open(context, store);
     const std::vector<std::uint32_t> expected = content.expected();
-    for (int i = 0; i < 3; ++i) {  // what an earlier one has opened is known to the next
+    for (int i = 0; i < 3; ++i) {  // each read finds what earlier ones have opened
       const std::uint64_t begin = dice() % content.elements(), step = 1 + dice() % 30;
       const ReadOutcome out = read(
           array, content, dice() % 2 == 0 ? "host" : "host-staged",
@@ -135,8 +136,8 @@ TEST_F(NestedShards, AnyShapeSelectionAndStoreIsRight) {
   }
 }
 
-// Of two arrays with other chunks at other places, whenever one is put where the other was: what was read is of one of
-// them, shard by shard, or the error that says so, and soon all is new.
+// Two arrays with different chunks at different offsets replace each other at any time. What is read belongs to one of
+// them, shard by shard, or the read fails with the error for changed objects; soon everything is new.
 TEST_F(NestedShards, ShardsThatAreReplacedAtAnyTimeAreNoticed) {
   NestedArray before{.shards = 6, .counts = {5, 3}, .missing_every = 7}, after = before;
   after.seed = 9;
@@ -167,7 +168,7 @@ TEST_F(NestedShards, ShardsThatAreReplacedAtAnyTimeAreNoticed) {
           EXPECT_EQ(out.status.code(), Code::kAgainExhausted) << out.status.to_string();
         }
       }
-      // Each read meets what the one before it had kept of some shard.
+      // Each read may meet what the previous one has cached of a shard.
       for (int i = 0; i < 12 && answers <= when; ++i) (void)read(array, before);
       for (int i = 0; i < 12 && !(out = read(array, before)).status.ok(); ++i) {
       }
@@ -178,7 +179,7 @@ TEST_F(NestedShards, ShardsThatAreReplacedAtAnyTimeAreNoticed) {
   EXPECT_GT(refused, 20);
 }
 
-// A shard that is known, and in it a shard that is not: the error comes once.
+// The outer shard's index is cached, that of a shard inside it is not: the error occurs once.
 TEST_F(NestedShards, AnInnerIndexOfAnotherVersionIsAnErrorOnce) {
   const NestedArray before{.shards = 1};
   NestedArray after = before;
@@ -198,10 +199,11 @@ TEST_F(NestedShards, AnInnerIndexOfAnotherVersionIsAnErrorOnce) {
   EXPECT_TRUE(again.elements == after.expected());
 }
 
-// An index that cannot be read names its shard and place; what lies elsewhere is read. The first of several is told of.
+// An index that cannot be read is reported with its shard and offset; chunks elsewhere are read. Of several such
+// indexes the first is reported.
 TEST_F(NestedShards, AnIndexThatFailsNamesItsPlace) {
   const NestedArray content{.shards = 30};
-  const std::uint64_t inner_bytes = 4 * 16 + 4 * 16, at = 3 * inner_bytes + 64;  // the fourth one's, behind its chunks
+  const std::uint64_t inner_bytes = 4 * 16 + 4 * 16, at = 3 * inner_bytes + 64;  // of the fourth, behind its chunks
   for (const bool collects : {false, true}) {
     std::atomic<int> planted{0};
     RangeHabits habits;
@@ -266,7 +268,7 @@ TEST_F(NestedShards, AShardThatGoesAwayBeforeItsInnerIndexIsNotTheFillValue) {
   }
 }
 
-// Enough memory is enough, whatever is asked for ahead; all of it is given back.
+// A sufficient memory limit suffices, whatever is requested ahead; all memory is released.
 TEST_F(NestedShards, MemoryThatSufficesForEachAloneSuffices) {
   ContextOptions options;
   options.threads = 2;
@@ -347,7 +349,7 @@ TEST_F(NestedShards, ReadsAreStoppedAtAnyTime) {
   }
 }
 
-// Several readers of one array, which share what is open, with little memory for it, while shards are replaced.
+// Several readers share an array's open objects with little memory for them, while shards are replaced.
 TEST_F(NestedShards, ReadersInParallelNeverMixVersions) {
   const NestedArray before{.shards = 12, .counts = {40, 3}, .missing_every = 7};
   NestedArray after = before;
@@ -388,7 +390,7 @@ TEST_F(NestedShards, ReadersInParallelNeverMixVersions) {
       EXPECT_TRUE(key == "zarr.json" || store->put(key, bytes).ok());
       std::this_thread::sleep_for(milliseconds(dice() % 60));
     }
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);  // slow ones never had the time
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);  // slow readers need time
     while (right == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
     stop = true;
     for (std::thread& reader : readers) reader.join();
@@ -400,13 +402,13 @@ TEST_F(NestedShards, ReadersInParallelNeverMixVersions) {
   EXPECT_EQ(Access::impl(context)->resources->stored_memory()->used_bytes(), 0u);
 }
 
-// A store that refuses what is asked for ahead, now and then.
+// A store that sometimes refuses what is requested ahead.
 TEST_F(NestedShards, StartThatFailsIsAnErrorOfWhatItWasAskedFor) {
   const NestedArray content{.shards = 50};
   for (int when = 0; when < 12; ++when) {
     std::atomic<int> calls{0};
     RangeHabits habits;
-    habits.tells_version = true;  // no second looks
+    habits.tells_version = true;  // so nothing is requested a second time
     habits.refuse = [&](std::span<RangeRead* const> reads) -> Status {
       if (is_metadata(*reads.front()) || calls++ != when) return {};
       return Status(when % 2 == 0 ? Code::kPermission : Code::kResourceExhausted, Layer::kStore, "planted");
@@ -422,7 +424,7 @@ TEST_F(NestedShards, StartThatFailsIsAnErrorOfWhatItWasAskedFor) {
   }
 }
 
-// Any lie at any time: the right elements or an error.
+// Randomly falsified answers: the right elements or an error.
 TEST_F(NestedShards, RandomLiesEndInErrors) {
   std::mt19937_64 dice(8);
   int failed = 0, right = 0;

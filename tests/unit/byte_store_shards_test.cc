@@ -1,5 +1,5 @@
-// Shards in a store of the user's: their indexes are asked for together; a shard that changes meanwhile ends in an
-// error, never in elements of two versions.
+// Shards in a user-supplied store: their indexes are requested together. A shard that changes during a read gives an
+// error, never elements of two versions.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
@@ -30,8 +30,8 @@ using testing::ShapedStore;
 
 class ByteStoreShards : public testing::ByteStoreTest {};
 
-// 1,000 shards, each of whose indexes takes 20 ms: one after the other would be 20 seconds. Read again with versions,
-// they are known; without, each is asked for again; of a few, no more are asked for than there are.
+// 1,000 shards whose indexes take 20 ms each: sequentially, 20 seconds. In a second read, a store with versions needs
+// no index again; without versions, each is requested again, but only those of the selected shards.
 TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
   const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 2000, .chunk_elements = 16, .shard_chunks = 2};
   for (const bool tells_version : {false, true}) {
@@ -66,12 +66,13 @@ TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
   }
 }
 
-// Of 64 chunks of 256 bytes the first element of every second is wanted; of one that is read alone, no more than that.
+// Selects the first element of every second of 64 chunks of 256 bytes. If a chunk is read alone, only that element is
+// read.
 TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
   const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 64, .chunk_elements = 64, .shard_chunks = 64};
   std::atomic<std::size_t> chunks{0}, bytes{0};
   RangeHabits habits;
-  habits.tells_version = true;  // else the index is looked at again
+  habits.tells_version = true;  // otherwise the index is requested again
   habits.change = [&](RangeRead& read) {
     if (read.from_end || is_metadata(read)) return;
     ++chunks;
@@ -119,7 +120,7 @@ TEST_F(ByteStoreShards, AShardThatGoesAwayIsNotTheFillValue) {
   EXPECT_EQ(read_changed(content, habits).status.code(), Code::kAgainExhausted);
 }
 
-// The old elements, the new ones, or an error that the next read does not meet.
+// The old elements, the new ones, or an error that the next read does not see again.
 TEST_F(ByteStoreShards, AShardThatIsReplacedIsNoticed) {
   const FlatArray before{.layout = Layout::kShardedZstd, .chunks = 12, .shard_chunks = 4};
   FlatArray after = before;
@@ -153,10 +154,10 @@ TEST_F(ByteStoreShards, AShardThatIsReplacedWhileItIsReadIsAnError) {
     std::atomic<bool> done{false};
     RangeHabits habits;
     habits.tells_version = tells_version;
-    habits.change = [&](RangeRead& read) {  // the index was given, and no chunk
+    habits.change = [&](RangeRead& read) {  // after the index was read, before the chunks
       if (!read.from_end || is_metadata(read) || done.exchange(true)) return;
       store::Bytes other = shard;
-      other.insert(other.begin(), std::byte{});  // all lie elsewhere
+      other.insert(other.begin(), std::byte{});  // moves all chunks
       other.pop_back();
       ASSERT_TRUE(store->put(read.key, other).ok());
     };
@@ -170,7 +171,7 @@ TEST_F(ByteStoreShards, AShardThatIsReplacedWhileItIsReadIsAnError) {
   }
 }
 
-// Keeps the index of one shard back until it is released.
+// Holds back the index of one shard until it is released.
 struct HoldingStore final : ByteStore {
   HoldingStore(Objects objects, std::string key) : behind(std::move(objects)), held_key(std::move(key)) {}
   std::string url() const override { return behind.url(); }
@@ -204,7 +205,7 @@ struct HoldingStore final : ByteStore {
   std::atomic<std::size_t> chunks{0};
 };
 
-// While the plan waits for an index, the waves that it has filled are read, by one worker too.
+// While the plan waits for an index, the waves already filled are read, even with a single worker.
 class IndexIsAwaited : public testing::ByteStoreTest, public ::testing::WithParamInterface<unsigned> {
  protected:
   void begin() {
@@ -240,7 +241,7 @@ TEST_P(IndexIsAwaited, WavesGoOn) {
   EXPECT_TRUE(elements_ == content_.expected());
 }
 
-// A busy machine takes longer: the best of several counts.
+// The best of several attempts counts, since a busy machine takes longer.
 TEST_P(IndexIsAwaited, CancellingEndsSoon) {
   auto least = std::chrono::steady_clock::duration::max();
   for (int attempt = 0; attempt < 5 && least > milliseconds(100); ++attempt) {

@@ -1,5 +1,5 @@
-// A store of the user's gives what was put into it or an error, whenever and however it answers; each of its reads ends
-// once; hundreds are under way at a time; and what it says is not believed.
+// A user-supplied store returns what was put into it or an error, whenever and however it answers. Each of its reads
+// ends once, hundreds are in flight at a time, and its answers are not trusted.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/byte_store.h>
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(All, ReadsByRanges,
                                            Way{Answers::kReversed, false, false, "host-staged", true}),
                          [](const auto& about) { return "way" + std::to_string(about.index); });
 
-// What is asked for is as byte_store.h says.
+// Requests are as byte_store.h specifies.
 TEST_F(ByteStoreTest, WhatIsAskedForIsAsTheHeaderSays) {
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
     const FlatArray content{.layout = layout, .chunks = 50, .shard_chunks = 5};
@@ -119,11 +119,11 @@ TEST_F(ByteStoreTest, WhatIsNotThereIsTheFillValue) {
   }
 }
 
-// 64 chunks, each of which takes 100 ms: one after the other would be 6.4 seconds, with three threads 2.1.
+// 64 chunks that take 100 ms each: sequentially 6.4 seconds, with three threads 2.1.
 TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
   for (const Layout layout : {Layout::kZstd, Layout::kShardedRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
-    // Of one shard chunks that lie apart, so that they are asked for one by one.
+    // In a shard the chunks are far apart, so that they are requested one by one.
     const bool sharded = layout == Layout::kShardedRaw;
     const FlatArray content{
         .layout = layout, .chunks = sharded ? 32u : 64u, .chunk_elements = sharded ? 300'000u : 1000u};
@@ -147,14 +147,14 @@ TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
   }
 }
 
-// No file is opened for what a store reads: hundreds of reads need no descriptor.
+// Reads from a user-supplied store open no file: hundreds of them need no descriptor.
 TEST_F(ByteStoreTest, NeedsNoDescriptors) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 200};
-  std::size_t most = 0;  // one thread answers
+  std::size_t most = 0;  // only one thread answers
   RangeHabits habits;
   habits.delay = milliseconds(2);
   habits.change = [&](RangeRead&) { most = std::max(most, support::open_descriptors()); };
-  (void)read_changed(content, habits);  // starts what the Context starts once
+  (void)read_changed(content, habits);  // starts the threads that a Context starts once
   const std::size_t before = support::open_descriptors();
   most = 0;
   ASSERT_TRUE(read_changed(content, habits).status.ok());
@@ -173,7 +173,8 @@ std::string base64(std::span<const std::uint32_t> elements) {
   return out;
 }
 
-// Stored a third longer than decoded: the usual room is not enough, and more is asked for, out of the budget for it.
+// The stored chunk is a third longer than the decoded one: the usual buffer is too small, and a larger one is requested
+// and charged to the budget.
 TEST_F(ByteStoreTest, LongChunksAreAskedForAgain) {
   constexpr std::uint64_t kElements = 999'999;
   std::vector<std::uint32_t> expected(2 * kElements);
@@ -303,7 +304,7 @@ TEST_F(ByteStoreTest, CancellingIsPassedOn) {
   expect_cancelling_is_passed_on(content, 40);
 }
 
-// What start() has taken may end before it returns; the store may not.
+// Reads that start() has taken may end before it returns; the store must not be destroyed before.
 TEST_F(ByteStoreTest, IsNotDestroyedWhileItIsCalled) {
   struct Slow final : ByteStore {
     Slow(Objects objects, std::atomic<int>& to_count) : behind(std::move(objects)), destroyed_inside(to_count) {}
@@ -354,7 +355,7 @@ TEST_F(ByteStoreTest, ListsPutsAndWalks) {
   EXPECT_EQ(Store::open(context_, std::shared_ptr<ByteStore>()).status().code(), Code::kInvalidArgument);
 }
 
-// What lists names that no object can have, throws, or lists one name twice.
+// Lists names that no object can have, throws, or lists a name twice.
 TEST_F(ByteStoreTest, WhatIsListedIsChecked) {
   struct Odd final : ByteStore {
     std::string url() const override { throw std::runtime_error("no name"); }
@@ -387,7 +388,7 @@ TEST_F(ByteStoreTest, WhatIsListedIsChecked) {
   EXPECT_EQ(store.get("x", 100, nullptr).status().message(), "no reads");
 }
 
-// Whoever has to know the size of an object first finds it out, also where nothing tells it.
+// An object's size is determined where it is needed first, even if nothing reports it.
 TEST_F(ByteStoreTest, SizesAreFoundOut) {
   for (const std::size_t size : {0u, 1u, 1023u, 1024u, 1025u, 65'535u, 65'536u, 100'000u, 3'000'001u}) {
     for (const bool tells_size : {true, false}) {
@@ -408,7 +409,7 @@ TEST_F(ByteStoreTest, SizesAreFoundOut) {
   EXPECT_EQ(store::measure(store, "x").status().code(), Code::kIo);
 }
 
-// Every other chunk of a shard: as many reads as there are chunks, or one where a request costs more than a chunk.
+// Every other chunk of a shard: one read per chunk, or a single one if a request costs more than a chunk.
 TEST_F(ByteStoreTest, AdviceIsFollowed) {
   constexpr std::uint64_t kElements = 8192, kChunk = kElements * 4, kParts = 16;
   const FlatArray content{
@@ -471,7 +472,7 @@ TEST_F(ByteStoreTest, ReadsFromTheEnd) {
   EXPECT_TRUE(std::equal(out.begin(), out.end(), bytes.end() - 100));
 }
 
-// Those who read one chunk after the other.
+// Functions that read one chunk after the other.
 TEST_F(ByteStoreTest, BatchesAndIndicesAreMade) {
   for (const bool tells_size : {true, false}) {
     RangeHabits habits;
@@ -494,7 +495,7 @@ TEST_F(ByteStoreTest, BatchesAndIndicesAreMade) {
   }
 }
 
-// Any lie at any time: the right elements or an error, and nothing is written where it should not be.
+// Randomly falsified answers: the right elements or an error, and nothing is written outside the buffers.
 TEST_F(ByteStoreTest, RandomLiesEndInErrors) {
   std::mt19937_64 dice(5);
   int failed = 0, right = 0;

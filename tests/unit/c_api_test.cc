@@ -213,13 +213,13 @@ TEST_F(CApi, NullHandlesAreHarmless) {
   EXPECT_STREQ(hr_array_dtype(nullptr), "");
   EXPECT_STREQ(hr_device_name(nullptr), "");
   EXPECT_EQ(hr_buffer_data(nullptr), nullptr);
-  // Without a place for the error the code still tells.
+  // Without a place for the error, the code is still returned.
   EXPECT_EQ(hr_store_open(nullptr, nullptr, nullptr, nullptr), HR_INVALID_ARGUMENT);
 }
 
 TEST_F(CApi, StructSizes) {
   hr_context* context = nullptr;
-  hr_context_options options{};  // size never set
+  hr_context_options options{};  // size is not set
   expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
   options.size = sizeof(options) - 3;  // in the middle of a field
   expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
@@ -229,14 +229,14 @@ TEST_F(CApi, StructSizes) {
   options.reserved = 1;
   expect(hr_context_create(&options, &context, &error_), HR_INVALID_ARGUMENT);
 
-  // A caller with an older, shorter struct: what it does not have is at its default, whatever lies behind it.
+  // A caller with an older, shorter struct: the missing fields have their defaults, whatever lies behind it.
   std::memset(&options, 0xAB, sizeof(options));
   options.size = offsetof(hr_context_options, threads);
   options.engine = "auto";
   expect(hr_context_create(&options, &context, &error_), HR_OK);
   hr_context_free(context);
 
-  // A caller with a newer, longer one.
+  // A caller with a newer, longer struct.
   struct Longer {
     hr_context_options known;
     std::uint64_t later;
@@ -261,7 +261,7 @@ TEST_F(CApi, BuffersThatAreTooSmall) {
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
   options.data_bytes = 0;
   options.data = nullptr;
-  options.selection = "0:0";  // nothing to write, so nowhere to write it is fine
+  options.selection = "0:0";  // nothing is written, so data may be null
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
 
   hr_buffer* buffer = nullptr;
@@ -273,7 +273,7 @@ TEST_F(CApi, BuffersThatAreTooSmall) {
   hr_buffer_free(buffer);
 }
 
-// Strides are compared with the room as well, from the lowest element on.
+// Strides are checked against the buffer too, from the lowest element on.
 TEST_F(CApi, StridesThatLeadOutOfTheBuffer) {
   std::uint16_t data[24];
   std::int64_t strides[2] = {12, 2};
@@ -308,7 +308,7 @@ TEST_F(CApi, ReadsWithAConversion) {
   options.data = data;
   options.data_bytes = 48;
   options.dtype = "float32";
-  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);  // that is room for uint16
+  expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);  // 48 bytes suffice for uint16 only
   options.data_bytes = sizeof(data);
   options.scale = 0.5;
   options.offset = -1;
@@ -333,7 +333,7 @@ TEST_F(CApi, ReadsWithAConversion) {
   options.verify = HR_VERIFY_WHOLE;
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
 
-  // A caller who knows nothing of conversions.
+  // A caller with a struct from before conversions.
   std::uint16_t stored[24];
   std::memset(&options, 0xAB, sizeof(options));
   options.size = offsetof(hr_read_options, placement);
@@ -361,7 +361,7 @@ TEST_F(CApi, ReadsPoints) {
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
   const std::uint16_t wanted[] = {11, 2, 7, 6, 2, 99};
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(data[i], wanted[i]) << i;
-  options.point_count = 0;  // none at all
+  options.point_count = 0;  // no points
   options.data_bytes = 0;
   expect(hr_array_read(array_, device_, &options, &error_), HR_OK);
   options.point_count = 5;
@@ -387,7 +387,7 @@ TEST_F(CApi, ReadsPoints) {
   options.blocks = "0";
   expect(hr_array_read(array_, device_, &options, &error_), HR_INVALID_ARGUMENT);
 
-  // Blocks: rows 0 and 1 are the first.
+  // Block 0 is rows 0 and 1.
   std::uint16_t rows[12] = {};
   options.points = nullptr;
   options.data = rows;
@@ -425,7 +425,7 @@ TEST_F(CApi, OpensLenientlyOnRequest) {
   expect(hr_array_open_with(store_, "loose", nullptr, &array, &error_), HR_CORRUPT);
   hr_open_options options = HR_OPEN_OPTIONS_INIT;
   expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_CORRUPT);
-  options.lenient = "codec-as-string";  // one of the two is not enough
+  options.lenient = "codec-as-string";  // both are needed
   expect(hr_array_open_with(store_, "loose", &options, &array, &error_), HR_CORRUPT);
   EXPECT_EQ(array, nullptr);
   options.lenient = "no-such-rule";
@@ -445,7 +445,7 @@ TEST_F(CApi, OpensLenientlyOnRequest) {
   EXPECT_NE(uses.find("missing-members: "), std::string::npos) << uses;
   EXPECT_EQ(hr_array_lenient_use(array, 1000), nullptr);
   EXPECT_EQ(hr_array_lenient_use(nullptr, 0), nullptr);
-  EXPECT_EQ(hr_array_lenient_use(array_, 0), nullptr);  // nothing had to be let pass
+  EXPECT_EQ(hr_array_lenient_use(array_, 0), nullptr);  // the array needed no leniency
   hr_array_free(array);
   array = nullptr;
 
@@ -476,7 +476,7 @@ TEST_F(CApi, NamesThatDoNotExist) {
   read.data = data;
   read.data_bytes = sizeof(data);
   read.selection = "0:1:";
-  expect(hr_array_read(array_, device_, &read, &error_), HR_OK);  // as NumPy has it
+  expect(hr_array_read(array_, device_, &read, &error_), HR_OK);  // as in NumPy
   read.selection = "zero";
   expect(hr_array_read(array_, device_, &read, &error_), HR_INVALID_ARGUMENT);
   read.selection = "4";
@@ -498,14 +498,14 @@ TEST_F(CApi, FreedInTheWrongOrder) {
   hr_array_free(array_);
   array_ = nullptr;
   expect(hr_completion_wait(completion, &error_), HR_OK);
-  expect(hr_completion_wait(completion, &error_), HR_OK);  // waiting again tells the same
+  expect(hr_completion_wait(completion, &error_), HR_OK);  // waiting again returns the same
   hr_completion_free(completion);
   EXPECT_EQ(data[0], 7);
   EXPECT_EQ(data[47], 0);
 }
 
 TEST_F(CApi, ReadsStrings) {
-  // ["ab", "", "c"] and a chunk that is not there, filled with "f".
+  // ["ab", "", "c"] and a missing chunk, filled with "f".
   const std::filesystem::path path = directory_ / "strings";
   std::filesystem::create_directories(path);
   std::ofstream(path / ".zarray")

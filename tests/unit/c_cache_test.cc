@@ -1,5 +1,5 @@
-// The disk cache of remote stores through the C API: what a read left there is told, checked and removed, and wrong
-// calls have their codes.
+// The disk cache of remote stores through the C API: what a read left in it is reported, checked and removed, and wrong
+// calls return their codes.
 #include <gtest/gtest.h>
 #include <headrace/headrace.h>
 
@@ -96,7 +96,7 @@ TEST_F(CCache, WhatAReadLeftIsToldCheckedAndRemoved) {
   hr_error_free(error);
   hr_cache_free(report);
 
-  // A byte of the data that has changed is seen, and only where it is looked for.
+  // A changed byte of the data is detected, but only by a check that reads the data.
   {
     std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
     std::string all{std::istreambuf_iterator<char>(bytes), {}};
@@ -139,7 +139,7 @@ TEST_F(CCache, WrongCallsHaveTheirCodes) {
   EXPECT_EQ(hr_cache_directory(nullptr), nullptr);
   EXPECT_EQ(hr_cache_problem(nullptr), nullptr);
   hr_cache_free(nullptr);
-  // Others can write there.
+  // A folder that others can write to.
   const std::string open = folder_.path() + "/open";
   std::filesystem::create_directory(open);
   std::filesystem::permissions(open, std::filesystem::perms::all);

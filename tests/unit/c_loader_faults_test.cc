@@ -1,4 +1,4 @@
-// What goes wrong with a loader of the C API: refusals, damage, batches that are held or given back, threads, fork().
+// Failures of a loader of the C API: refusals, damage, batches that are held or released, threads, fork().
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,7 +176,7 @@ TEST_P(CLoaderFaults, OptionsThatAreRefused) {
   hr_loader_options& groups = add("reader_group");
   groups.world = 4;
   groups.reader_group = 3;
-  add("batch").batch_size = 12;  // of 11 samples
+  add("batch").batch_size = 12;  // larger than the 11 samples
   add("bytes").batch_size = std::uint64_t{1} << 61;
   add("options->tail is 3, which is none of HR_TAIL_").tail = 3;
   add("options->cache_form is 2, which is none of HR_CACHE_").cache_form = 2;
@@ -191,7 +191,7 @@ TEST_P(CLoaderFaults, OptionsThatAreRefused) {
   add("size field is 100000").size = 100'000;
   for (const Row& row : rows) expect_refused(loader_of({&c_one_}, row.options), row.code, row.names);
 
-  // A loader of other samples, of another order, and one that this state is behind.
+  // A loader of other samples, one of another order, and one that ends before this state.
   const std::string state = state_of(loader_of({&c_one_}).get());
   hr_loader_options goes_on = HR_LOADER_OPTIONS_INIT;
   goes_on.state = state.c_str();
@@ -213,8 +213,8 @@ TEST_P(CLoaderFaults, OptionsThatAreRefused) {
   expect_refused(loader_of({&c_one_}, goes_on), HR_INVALID_ARGUMENT, "behind epoch 2");
 }
 
-// A caller with a later header: what it sets that this library does not know is refused, what it is to be given is
-// zero.
+// A caller with a later header: set fields that this library does not know are refused, and unknown output fields are
+// set to zero.
 TEST_P(CLoaderFaults, LaterStructs) {
   struct LaterOptions {
     hr_loader_options known = HR_LOADER_OPTIONS_INIT;
@@ -235,7 +235,7 @@ TEST_P(CLoaderFaults, LaterStructs) {
   EXPECT_EQ(tensor.known.size, sizeof(tensor));
   EXPECT_STREQ(tensor.known.array, "x");
   EXPECT_EQ(tensor.later, 0u);
-  // No further than its size.
+  // Nothing is written beyond the given size.
   tensor.known.size = sizeof(tensor.known);
   tensor.later = 5;
   EXPECT_EQ(hr_loader_tensor(loader.get(), 0, &tensor.known, nullptr), HR_OK);
@@ -287,7 +287,7 @@ TEST_P(CLoaderFaults, WhoHoldsAllBatchesIsTold) {
   const Made<hr_batch> refused = next_of(loader);
   EXPECT_EQ(refused.code, HR_RESOURCE_EXHAUSTED);
   EXPECT_NE(refused.message.find("memory_bytes"), std::string::npos) << refused.message;
-  // One that was given back is read into, though its handle is still there; one that was freed as well.
+  // A released batch's memory is reused while its handle still exists; so is a freed one's.
   EXPECT_EQ(hr_batch_release(held[2].get(), nullptr, 0, nullptr), HR_OK);
   Made<hr_batch> next = next_of(loader);
   ASSERT_NE(next.get(), nullptr) << next.message;
@@ -313,7 +313,7 @@ TEST_P(CLoaderFaults, ABatchThatWasGivenBack) {
   EXPECT_EQ(hr_loader_tensor(loader.get(), 1, &tensor, nullptr), HR_INVALID_ARGUMENT);
 
   EXPECT_EQ(hr_batch_release(batch.get(), nullptr, 0, nullptr), HR_OK);
-  EXPECT_EQ(hr_batch_release(batch.get(), nullptr, 0, nullptr), HR_OK);  // nothing
+  EXPECT_EQ(hr_batch_release(batch.get(), nullptr, 0, nullptr), HR_OK);  // no effect
   const Said said = said_by([&](hr_error** error) { return hr_batch_tensor(batch.get(), 0, &tensor, error); });
   EXPECT_EQ(said.code, HR_INVALID_ARGUMENT);
   EXPECT_NE(said.message.find("given back"), std::string::npos) << said.message;
@@ -365,7 +365,7 @@ TEST_P(CLoaderFaults, ADamagedChunkIsToldOrPassedOver) {
   EXPECT_GT(totals.damaged_chunks, 0u);
 }
 
-// One thread reads, others give its batches back, and one cancels it.
+// One thread reads, others release its batches, and one cancels the loader.
 TEST_P(CLoaderFaults, BatchesAreForAnyThreadAndSoIsCancelling) {
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
   how.memory_bytes = std::uint64_t{8} * 1536;
@@ -408,7 +408,7 @@ TEST_P(CLoaderFaults, BatchesAreForAnyThreadAndSoIsCancelling) {
   Made<hr_batch> end;
   while (end.code == HR_OK || end.code == HR_RESOURCE_EXHAUSTED) {
     end = next_of(loader);
-    if (end.code == HR_RESOURCE_EXHAUSTED) std::this_thread::yield();  // the others hold them all
+    if (end.code == HR_RESOURCE_EXHAUSTED) std::this_thread::yield();  // the other threads hold all batches
     if (end.get() == nullptr) continue;
     const std::lock_guard lock(mutex);
     batches.push_back(std::move(end));
@@ -422,7 +422,7 @@ TEST_P(CLoaderFaults, BatchesAreForAnyThreadAndSoIsCancelling) {
   EXPECT_GE(checked, 200u);
 }
 
-// Its reads answer when the test lets them.
+// A store whose reads answer when the test lets them.
 struct HeldStore {
   std::mutex mutex;
   std::vector<hr_range_read*> waiting;
@@ -473,7 +473,7 @@ hr_code held_start(void* user, hr_range_read* const* reads, size_t count) {
   return HR_OK;
 }
 
-// Waiting has an end, and read_ahead reads are begun before anything is asked for.
+// Waiting has a timeout, and read_ahead batches are requested before the first call of next.
 TEST_P(CLoaderFaults, WaitsForWhatIsReadAhead) {
   HeldStore held;
   hr_store_functions functions = HR_STORE_FUNCTIONS_INIT;
@@ -540,7 +540,8 @@ TEST_P(CLoaderFaults, AChildProcessIsRefused) {
   EXPECT_EQ(next_of(loader).code, HR_OK);
 }
 
-// A stream that has yet to get to a batch keeps its memory as it is; where there are no streams, it is given back.
+// A released batch's memory is not reused before the given stream reaches that point. On a device without streams the
+// call is refused, and the memory is still reused.
 TEST_P(CLoaderFaults, BatchesAreGivenBackByStream) {
   device::Device& impl = *Access::impl(*device_);
   const auto windows = c_windows(1);
@@ -554,12 +555,12 @@ TEST_P(CLoaderFaults, BatchesAreGivenBackByStream) {
     int dummy = 0;
     void* const stream = &dummy;
     EXPECT_EQ(hr_batch_release(batch.get(), &stream, 1, nullptr), HR_INVALID_ARGUMENT);
-    const Made<hr_batch> second = next_of(loader), third = next_of(loader);  // all the memory that there is
+    const Made<hr_batch> second = next_of(loader), third = next_of(loader);  // uses all of the memory
     EXPECT_NE(second.get(), nullptr) << second.message;
     EXPECT_NE(third.get(), nullptr) << third.message;
     return;
   }
-  if (std::string(GetParam()) != "host-staged") return;  // memory of a GPU cannot be looked at from its streams
+  if (std::string(GetParam()) != "host-staged") return;  // a GPU's memory cannot be inspected from its streams here
   const auto stream = impl.create_stream().value();
   void* const native = impl.native_handle(*stream);
   struct Late {

@@ -1,4 +1,4 @@
-// Whichever request for memory of a call of the C API's loader is refused, the call says so and nothing is lost.
+// Whichever allocation of a C API loader call fails, the call returns an error and nothing leaks.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using namespace testing;
 
 class CLoaderMemory : public CLoaderTest {
  protected:
-  // `call` without a place for its message, and its handle freed again; each of its requests is refused in turn.
+  // Calls `call` without a place for its message and frees its handle; each of its allocations fails in turn.
   template <class Handle>
   void refuse_each(const std::function<hr_code(Handle**)>& call) {
     if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
@@ -33,7 +33,7 @@ class CLoaderMemory : public CLoaderTest {
         return;
       }
       ++refusals;
-      // Some requests can be done without: a smaller answer is an answer.
+      // Some allocations are optional: a call may succeed with less.
       ASSERT_TRUE(code == HR_RESOURCE_EXHAUSTED || code == HR_OK) << "request " << n << " gave " << code;
       ASSERT_EQ(handle != nullptr, code == HR_OK) << "request " << n;
     }
@@ -80,7 +80,7 @@ TEST_P(CLoaderMemory, WhatIsMadeIsRefused) {
   refuse_each<hr_schema>([&](hr_schema** out) { return hr_loader_schema(loader.get(), out, nullptr); });
 }
 
-// The next call gives what a refused one would have given, also at an epoch's end.
+// After a refused call, the next one returns the same batch, also at the end of an epoch.
 TEST_P(CLoaderMemory, NoBatchIsLost) {
   if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
   for (std::uint64_t n = 0;; ++n) {

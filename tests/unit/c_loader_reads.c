@@ -1,4 +1,4 @@
-/* C99, as users compile it. */
+/* C99, compiled as users compile it. */
 #include "unit/c_loader_reads.h"
 
 #include <stdio.h>
@@ -129,7 +129,7 @@ static int show_batch(hr_batch* batch, void (*show)(void* user, const c_batch_se
   return result;
 }
 
-/* *ends: how many epochs ended; until `most` of them did, or so many batches were seen. */
+/* Reads until `most_batches` batches were seen or `most_ends` epochs have ended; *ends counts the ended epochs. */
 static int read_batches(hr_loader* loader, uint64_t most_batches, uint64_t most_ends, uint64_t* ends,
                         void (*show)(void* user, const c_batch_seen* batch), void* user) {
   uint64_t batches = 0;

@@ -1,4 +1,4 @@
-/* A training program in C, for c_loader_test.cc: what it sees of each batch, it shows. */
+/* A training program in C, for c_loader_test.cc. It passes the content of each batch to `show`. */
 #pragma once
 
 #include <headrace/loader_c.h>
@@ -12,12 +12,12 @@ typedef struct c_batch_seen {
   const uint64_t* samples;
   size_t tensor_count;
   const hr_tensor* tensors;
-  const void* const* elements; /* of each tensor, in host memory */
+  const void* const* elements; /* one per tensor, in host memory */
 } c_batch_seen;
 
-/* Two epochs of rank 1 of 2: pairs of years of the array at `path`, as "air" "x" and "y", and random crops of them that
- * are scaled, as "crops". After `stop_after` batches the loader is freed, and another one goes on from its state. Null,
- * or what went wrong. */
+/* Reads two epochs of rank 1 of 2: pairs of years of the array at `path`, as "air" "x" and "y", and scaled random crops
+ * of them, as "crops". After `stop_after` batches the loader is freed, and another one resumes from its state. Returns
+ * null, or what went wrong. */
 const char* c_loader_reads(const char* url, const char* path, const char* device, uint64_t stop_after,
                            void (*show)(void* user, const c_batch_seen* batch), void* user);
 

@@ -1,4 +1,4 @@
-// The C API's loader gives what the C++ one gives, whatever of its options is used.
+// The loader of the C API returns the same as the C++ one, with any of its options.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -90,10 +90,10 @@ TEST_P(CLoader, AProgramInC99ReadsWhatOneInCppReads) {
     std::vector<Seen> seen;
     const char* const failure = c_loader_reads(url.c_str(), "air_temperature", GetParam(), stop_after, show, &seen);
     ASSERT_EQ(failure, nullptr) << failure;
-    ASSERT_EQ(seen.size(), 2u * 18);  // 239 pairs of years, of which a rank's batches take 7
+    ASSERT_EQ(seen.size(), 2u * 18);  // 239 pairs of years; a rank's batches have 7
     Loader loader = Loader::create(*device_, arrays, how).value();
     std::optional<LoaderBatch> batch;
-    std::uint64_t stopped_epoch = 0, stopped_number = 0;  // the second loader counts from where it went on
+    std::uint64_t stopped_epoch = 0, stopped_number = 0;  // the second loader counts from where it resumed
     for (std::size_t i = 0; i < seen.size(); ++i) {
       while (!(batch = loader.next().value())) continue;
       if (i == stop_after) stopped_epoch = batch->epoch(), stopped_number = batch->number();
@@ -117,7 +117,7 @@ TEST_P(CLoader, AProgramInC99ReadsWhatOneInCppReads) {
   }
 }
 
-// All that an hr_loader_array can say.
+// Uses every field of hr_loader_array.
 TEST_P(CLoader, ArraysMayBeStackedAlignedPaddedAndScaled) {
   const Windows windows =
       Windows::create(dims(kShape), {.input_dims = {{"time", 6}}, .boundary = Boundary::kPad}).value();
@@ -226,7 +226,8 @@ TEST_P(CLoader, OptionsReachTheLoader) {
   EXPECT_EQ(times.batches, 2u);
 }
 
-// A split and an order say which samples a rank's loader gives, also where it goes on in the middle of an epoch.
+// A split and an order determine the samples that a rank's loader returns, also when it resumes in the middle of an
+// epoch.
 TEST_P(CLoader, WhatARankGetsIsKnownBefore) {
   const auto order = make<hr_order>([&](hr_order** out, hr_error** error) {
     return hr_order_full_shuffle(hr_windows_sample_count(windows_.get()), out, error);
@@ -279,7 +280,7 @@ TEST_P(CLoader, ZerosAreTheDefaults) {
     return hr_loader_create(c_device_.get(), arrays, 1, nullptr, out, error);
   });
   expect_same(by_null, loader, 1);
-  // It goes on without end, as C's default is.
+  // It never ends, which is the default in C.
   for (std::uint64_t epoch = 1; epoch < 4; ++epoch) {
     for (std::uint64_t number = 0; number < hr_loader_batches(by_null.get()); ++number) {
       const Made<hr_batch> batch = next_of(by_null);
@@ -289,7 +290,7 @@ TEST_P(CLoader, ZerosAreTheDefaults) {
     }
     EXPECT_EQ(next_of(by_null).get(), nullptr);
   }
-  // A struct of zeros with its size is what the macro makes of it.
+  // A struct of zeros with only its size set equals the macro's.
   const auto zeros_but_size = [](const auto& made) {
     std::vector<std::byte> bytes(sizeof(made)), zeros(sizeof(made));
     std::memcpy(bytes.data(), &made, sizeof(made));
@@ -340,7 +341,7 @@ TEST_P(CLoader, TensorsAreDescribed) {
   EXPECT_NE(unknown.message.find("'x' 'after'"), std::string::npos) << unknown.message;
   EXPECT_NE(unknown.message.find("'x' 'before', 'x'"), std::string::npos) << unknown.message;
 
-  // Descriptions live as long as what was asked, whatever else is freed.
+  // Descriptions live as long as the object they were queried from, whatever else is freed.
   ASSERT_EQ(hr_batch_tensor(batch.get(), 0, &of_batch, nullptr), HR_OK);
   loader.handle.reset();
   EXPECT_STREQ(of_batch.array, "x");
@@ -352,7 +353,7 @@ TEST_P(CLoader, TensorsAreDescribed) {
   EXPECT_EQ(std::vector<std::int64_t>(of_batch.strides_bytes, of_batch.strides_bytes + of_batch.rank),
             (std::vector<std::int64_t>{1152, 384, 32, 2}));
   EXPECT_EQ(of_batch.data_bytes, 3456u);
-  if (std::string(GetParam()) == "cuda") return;  // a GPU's memory is no one's to look at from here
+  if (std::string(GetParam()) == "cuda") return;  // a GPU's memory cannot be read directly
   for (std::size_t i = 0; i < 2; ++i) {
     ASSERT_EQ(hr_batch_tensor(batch.get(), i, &of_batch, nullptr), HR_OK);
     const std::vector<std::byte> elements = bytes_of_tensor(batch.get(), i);
@@ -361,7 +362,7 @@ TEST_P(CLoader, TensorsAreDescribed) {
   }
 }
 
-// A loader and everything that it was made of may be freed in any order; batches stay.
+// A loader and everything it was made from may be freed in any order; batches stay valid.
 TEST_P(CLoader, FreedInTheWrongOrder) {
   auto made = loader_of({&c_one_});
   const Made<hr_batch> batch = next_of(made);
@@ -410,7 +411,7 @@ TEST_P(CLoader, AStateGoesOnInAnyLanguageAndOnAnyNumberOfRanks) {
   const auto c = loader_of({&c_one_}, goes_on);
   expect_same(c, cpp, 2);
 
-  // Of any epoch's beginning.
+  // The state at the beginning of any epoch.
   std::size_t needed = 0;
   std::string later(4096, '\0');
   ASSERT_EQ(hr_loader_state_of_epoch(first.get(), 11, later.data(), later.size(), &needed, nullptr), HR_OK);
@@ -462,7 +463,7 @@ TEST_P(CLoader, StatsAndTimesAreThoseOfItsReads) {
   EXPECT_EQ(times.batches, 1u);
 }
 
-// Chunks that one read of it has decoded, as they are stored or decoded, are not read by later ones.
+// Chunks that one read has fetched are kept, encoded or decoded, and are not read again later.
 TEST_P(CLoader, ChunksAreKept) {
   if (device_->host_addressable()) return;
   device::staged_decode_model().any_codec = true;
@@ -506,7 +507,7 @@ TEST_P(CLoader, ChunksAreKept) {
     EXPECT_EQ(totals.cache_released, 1u);
   }
   {
-    // No device has so much: nothing is kept.
+    // No device has this much free memory, so nothing is kept.
     device::limit_device_memory(std::uint64_t{1} << 30);
     hr_loader_options how = HR_LOADER_OPTIONS_INIT;
     how.cache_bytes = 1 << 20;
@@ -519,7 +520,7 @@ TEST_P(CLoader, ChunksAreKept) {
     ASSERT_EQ(hr_loader_stats(loader.get(), &totals, nullptr), HR_OK);
     EXPECT_EQ(totals.kept_bytes, 0u);
   }
-  // Who decodes is the caller's choice, too.
+  // The caller also chooses the processor that decodes.
   c_one_.placement = HR_PLACEMENT_CPU;
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
   how.epochs = 1;
@@ -532,7 +533,7 @@ TEST_P(CLoader, ChunksAreKept) {
   device::staged_decode_model().any_codec = false;
 }
 
-// The whole of each chunk is read where that is asked for, instead of the rows that a sample has.
+// With Verify::kWhole, whole chunks are read instead of only a sample's rows.
 TEST_P(CLoader, WholeChunksMayBeVerified) {
   const auto windows = c_windows(1);
   c_one_.samples = windows.get();

@@ -1,4 +1,4 @@
-// What tests of the C API's loader share: the arrays of the C++ loader's tests, opened through C as well.
+// Helpers shared by the tests of the C API's loader: the arrays of the C++ loader's tests, also opened through C.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct FreeHandle {
 template <class Handle>
 using Owned = std::unique_ptr<Handle, FreeHandle>;
 
-// What a call gave: its handle, its code, and its message.
+// The result of a call: its handle, its code, and its message.
 template <class Handle>
 struct Made {
   Owned<Handle> handle;
@@ -40,12 +40,12 @@ struct Made {
   Handle* get() const { return handle.get(); }
 };
 
-// `call` has the last two parameters of a call of the C API. What it breaks of the rules for all of them fails the
+// `call` takes the last two parameters of a C API function. Any violation of the rules for all functions fails the
 // test.
 template <class Handle, class Call>
 Made<Handle> make(const Call& call) {
   Made<Handle> made;
-  Handle* handle = reinterpret_cast<Handle*>(&made);  // whatever was there before
+  Handle* handle = reinterpret_cast<Handle*>(&made);  // garbage, which the call must overwrite
   auto* error = reinterpret_cast<hr_error*>(&made);
   made.code = call(&handle, &error);
   made.handle.reset(handle);
@@ -58,7 +58,7 @@ Made<Handle> make(const Call& call) {
   return made;
 }
 
-// The same of a call that gives no handle.
+// The same for a call that returns no handle.
 struct Said {
   hr_code code = HR_OK;
   std::string message;
@@ -82,7 +82,7 @@ inline std::vector<hr_dim_value> c_dims(const Shape& shape) {
   return out;
 }
 
-// Windows of `elements` along time, with a stride, of kShape.
+// Windows of `elements` along time, with a stride, over an array of kShape.
 inline Made<hr_windows> c_windows(std::uint64_t elements, std::uint64_t stride = 0, const Shape& shape = kShape) {
   const std::vector<hr_dim_value> dims = c_dims(shape);
   const hr_dim_value input[] = {{"time", elements}}, step[] = {{"time", stride}};
@@ -160,7 +160,7 @@ class CLoaderTest : public LoaderTest {
     EXPECT_EQ(hr_batch_copy_to_host(batch, index, 0, out.data(), out.size(), nullptr), HR_OK);
     return out;
   }
-  // Both give the same batches, to the end of `epochs` epochs.
+  // Both must return the same batches up to the end of `epochs` epochs.
   static void expect_same(const Made<hr_loader>& c, Loader& cpp, std::uint64_t epochs) {
     ASSERT_EQ(c.code, HR_OK) << c.message;
     ASSERT_EQ(hr_loader_tensor_count(c.get()), cpp.tensors().size());
@@ -193,7 +193,7 @@ class CLoaderTest : public LoaderTest {
 
   Owned<hr_context> c_context_;
   Owned<hr_device> c_device_;
-  Owned<hr_array> c_array_;    // the same as array_
+  Owned<hr_array> c_array_;    // the array of array_
   Owned<hr_windows> windows_;  // c_windows(2)
   hr_loader_array c_one_{};    // both, as "x"
 };

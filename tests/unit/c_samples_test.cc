@@ -1,4 +1,4 @@
-// Windows, crops and orders of the C API are those of C++, and refuse what those refuse.
+// Windows, crops and orders of the C API equal those of C++, and refuse the same things.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ std::vector<hr_dim_value> c_list(const ByDim<std::uint64_t>& list) {
   return out;
 }
 
-// The same options in C.
+// Makes the same windows through C.
 Made<hr_windows> c_of(const ByDim<std::uint64_t>& dims, const WindowOptions& from) {
   const std::vector<hr_dim_value> sizes = c_list(dims), input = c_list(from.input_dims),
                                   overlap = c_list(from.input_overlap), stride = c_list(from.input_stride),
@@ -210,7 +210,7 @@ TEST(CSamples, PartsAreThoseOfCpp) {
     }
     EXPECT_GT(drop ? dropped[0] : leaking[0], 0u);
   }
-  // Counts that nobody wants, and parts that cannot be.
+  // Null for unwanted counts; and parts that are impossible.
   hr_windows* parts[2] = {nullptr, nullptr};
   EXPECT_EQ(hr_windows_divide(c.get(), "time", weights, 2, 0, parts, nullptr, nullptr, nullptr), HR_OK);
   hr_windows_free(parts[0]);
@@ -245,7 +245,7 @@ TEST(CSamples, WindowsThatAreRefused) {
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .outputs = {{"y", "time", 2}}}, "'y'");
   refused({{"time", 0}}, {}, "has no elements");
 
-  // What only pointers can get wrong.
+  // Errors that are only possible with pointers.
   hr_windows* out = nullptr;
   const hr_dim_value nameless[] = {{nullptr, 3}}, time[] = {{"time", 3}};
   const hr_dim_starts no_name[] = {{nullptr, nullptr, 0}}, no_starts[] = {{"time", nullptr, 2}};

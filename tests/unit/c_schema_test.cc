@@ -1,4 +1,4 @@
-// Schemas and states of the C API are those of C++ and go through text, and what is wrong with one is named.
+// Schemas and states of the C API equal those of C++ and survive conversion to text, and errors in them are named.
 #include <gtest/gtest.h>
 #include <headrace/loader_state.h>
 
@@ -33,7 +33,7 @@ Made<hr_order> full_shuffle(std::uint64_t samples) {
   return make<hr_order>([&](hr_order** out, hr_error** error) { return hr_order_full_shuffle(samples, out, error); });
 }
 
-// Digest by digest, and by what it says of itself.
+// Compares each digest and the description.
 void expect_same_schema(const Made<hr_schema>& c, const LoaderSchema& cpp) {
   ASSERT_EQ(c.code, HR_OK) << c.message;
   ASSERT_EQ(hr_schema_count(c.get()), cpp.digests().size());
@@ -111,7 +111,7 @@ TEST_P(CSchema, MayBeChangedAndOutlivesWhatItIsOf) {
   const char* data = nullptr;
   ASSERT_EQ(hr_schema_digest(schema.get(), 0, &data, nullptr, nullptr), HR_OK);
   EXPECT_STREQ(data, "data");
-  ASSERT_EQ(hr_schema_set(schema.get(), "data", ~0ull, nullptr), HR_OK);  // the later one
+  ASSERT_EQ(hr_schema_set(schema.get(), "data", ~0ull, nullptr), HR_OK);  // replaces the earlier one
   cpp.set("data", ~0ull);
   expect_same_schema(schema, cpp);
   ASSERT_EQ(hr_schema_add(schema.get(), schema_of(windows_.get()).get(), nullptr), HR_OK);
@@ -119,7 +119,7 @@ TEST_P(CSchema, MayBeChangedAndOutlivesWhatItIsOf) {
   expect_same_schema(schema, cpp);
   ASSERT_EQ(hr_schema_add(schema.get(), schema.get(), nullptr), HR_OK);
   expect_same_schema(schema, cpp);
-  EXPECT_STREQ(data, "data");  // where it was
+  EXPECT_STREQ(data, "data");  // still valid
 }
 
 TEST_P(CSchema, DifferencesAreNamed) {
@@ -132,7 +132,7 @@ TEST_P(CSchema, DifferencesAreNamed) {
   EXPECT_EQ(differences(a, b), named);
   EXPECT_EQ(differences(b, a), named);
   EXPECT_EQ(differences(a, a), std::vector<std::string>());
-  // More room than needed is left as it was; less is refused, and nothing is written.
+  // Entries beyond the needed ones are left unchanged. Too little room is refused, and nothing is written.
   const char untouched = 0;
   const char* names[4] = {&untouched, &untouched, &untouched, &untouched};
   std::size_t needed = 0;
@@ -150,7 +150,7 @@ TEST_P(CSchema, DifferencesAreNamed) {
   EXPECT_EQ(names[3], &untouched);
 }
 
-// A program that asks for samples itself stops, and a loader goes on; and the other way round.
+// A loader resumes the state of a program that computes samples itself, and the other way round.
 TEST_P(CSchema, AStateGoesOnBetweenALoaderAndAProgramWithoutOne) {
   const std::uint64_t samples = hr_windows_sample_count(windows_.get());
   const auto order = full_shuffle(samples);
@@ -180,7 +180,7 @@ TEST_P(CSchema, AStateGoesOnBetweenALoaderAndAProgramWithoutOne) {
   EXPECT_EQ(epoch, 3u);
   EXPECT_EQ(consumed, 6u);
   EXPECT_EQ(differences(read, own), std::vector<std::string>());
-  EXPECT_EQ(read_said(behind.c_str()).code, HR_OK);  // only whether it is one
+  EXPECT_EQ(read_said(behind.c_str()).code, HR_OK);  // only checks that it is a state
   const auto check = [&](const hr_schema* schema, std::uint64_t positions) {
     return said_by([&](hr_error** error) { return hr_state_check(behind.c_str(), schema, positions, error); });
   };

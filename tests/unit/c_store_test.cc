@@ -1,4 +1,4 @@
-// Stores of the caller's own, through the C API.
+// User-supplied stores through the C API.
 #include <gtest/gtest.h>
 #include <headrace/headrace.h>
 
@@ -10,12 +10,12 @@
 
 namespace {
 
-// A store of the caller's own: functions over a map, which answer from within start().
+// A user-supplied store: functions over a map, which answer from within start().
 struct MapStore {
   std::map<std::string, std::string> objects;
   hr_code refuses = HR_OK;
   hr_code fails = HR_OK;
-  uint64_t told = HR_UNKNOWN_BYTES;  // instead of the object's size
+  uint64_t told = HR_UNKNOWN_BYTES;  // reported instead of the object's size
   int started = 0, freed = 0, puts = 0;
 };
 
@@ -135,7 +135,7 @@ TEST_F(CStore, FailuresAreToldWithTheirText) {
   code = read(elements);
   expect(code, HR_IO);
   map_.fails = HR_OK;
-  map_.told = 5;  // less than it gave
+  map_.told = 5;  // less than it delivered
   code = read(elements);
   expect(code, HR_SHORT);
   map_.refuses = HR_TIMEOUT;
@@ -146,7 +146,7 @@ TEST_F(CStore, FailuresAreToldWithTheirText) {
   hr_store_free(store);
 }
 
-// Four chunks of a shard that lie 100,000 bytes apart: four reads, or two, or one.
+// Four chunks of a shard, 100,000 bytes apart: read with four requests, two, or one.
 TEST_F(CStore, RangesAreAskedForAsIsBest) {
   constexpr uint64_t kApart = 100'000;
   std::string shard(4 * kApart, 'x');
@@ -184,7 +184,7 @@ TEST_F(CStore, RangesAreAskedForAsIsBest) {
     const int reads = map_.started - before;
     hr_array_free(array);
     hr_store_free(store);
-    return reads - 1;  // less the index
+    return reads - 1;  // without that for the index
   };
   EXPECT_EQ(reads_with(0, 0), 4);
   EXPECT_EQ(reads_with(kApart - 5, 0), 4);

@@ -1,6 +1,6 @@
-// Property: a token stops what it was given to, whenever it is asked and however many have it: reads of either grid,
-// strings, the making of decode indices, the loading of batches and queues of transfers end with kCancelled, and
-// nothing without it notices.
+// Property: a cancel token stops everything it was given to, at any time and for any number of users: reads of both
+// grids, strings, the making of decode indexes, the loading of batches and queues of transfers end with kCancelled.
+// Operations without the token are not affected.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/cancel.h>
@@ -24,7 +24,8 @@
 namespace headrace {
 namespace {
 
-// Nothing is stored of these chunks. Looking for all of them takes longer than asking, under ThreadSanitizer ten times.
+// None of these chunks is stored. Looking for all of them takes longer than asking for cancellation; ThreadSanitizer
+// makes it ten times slower.
 constexpr std::uint64_t kChunks = support::kThreadSanitizer ? 60'000 : 200'000;
 
 class CancelTest : public ::testing::TestWithParam<const char*> {
@@ -37,7 +38,7 @@ class CancelTest : public ::testing::TestWithParam<const char*> {
     store_ = std::make_unique<Store>(Store::open(*context_, directory_.path()).value());
     device_ = std::make_unique<Device>(Device::open(GetParam()).value());
   }
-  // Four elements a chunk, or one string.
+  // Four elements per chunk, or one string.
   Array absent(const std::string& type, const std::string& codec, const std::string& grid, std::uint64_t elements) {
     const std::string document = R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(elements) +
                                  R"(],"data_type":")" + type + R"(","chunk_grid":)" + grid +
@@ -74,13 +75,13 @@ TEST_P(CancelTest, StopsAllReadsThatHaveIt) {
     const Completion first = start(0, with), second = start(1, with), other = start(2, {});
     EXPECT_FALSE(token.asked());
     Cancel(token).ask();
-    token.ask();  // again: nothing more
+    token.ask();  // a second call has no effect
     EXPECT_TRUE(token.asked());
     EXPECT_EQ(first.wait().code(), Code::kCancelled);
     EXPECT_EQ(second.wait().code(), Code::kCancelled);
     EXPECT_LT(first.stats().missing_chunks, kChunks);
     EXPECT_TRUE(other.wait().ok());
-    // What is given it now does not begin.
+    // Operations that get the token from here on do not start.
     EXPECT_EQ(array.read({}, {buffers[0], array.info().dtype, {kChunks * 4}}, *device_, with).code(), Code::kCancelled);
   }
 }
@@ -124,7 +125,7 @@ TEST_P(CancelTest, OutlivesReadsAndIsOutlivedByThem) {
 }
 
 TEST_P(CancelTest, StopsStrings) {
-  if (std::string_view(GetParam()) != "host") return;  // where strings are read to
+  if (std::string_view(GetParam()) != "host") return;  // strings are read to the host only
   const Array array =
       absent("string", R"({"name":"vlen-utf8"})", R"({"name":"regular","configuration":{"chunk_shape":[1]}})", kChunks);
   VariableReadOptions options;
@@ -160,7 +161,7 @@ TEST_P(CancelTest, StopsTheLoadingOfABatch) {
   EXPECT_EQ(DecodeBatch::load(array, {}, *device_, token).status().code(), Code::kCancelled);
 }
 
-// Whoever waits for a queue that has the token takes every completion; a request that had ended keeps its result.
+// Every completion of a queue with the token must be taken; a request that had ended keeps its result.
 TEST_P(CancelTest, StopsQueuesOfTransfers) {
   constexpr std::size_t kFileBytes = std::size_t{32} << 20, kPiece = 512, kRequests = kFileBytes / kPiece;
   const std::string path = directory_ / "data";

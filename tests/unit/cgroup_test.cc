@@ -1,5 +1,5 @@
-// Control groups of machines, containers and both versions are understood; limits above a group count too. What is in
-// a group is read anew each time.
+// Control groups of machines and containers in both versions are understood, as are limits of parent groups. Values are
+// read again each time.
 #include "os/cgroup.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace headrace::os {
 namespace {
 
-// A virtual machine with version 1 and an empty version 2 hierarchy beside it.
+// A virtual machine with version 1 and an empty version 2 hierarchy next to it.
 constexpr const char* kHybridGroups =
     "9:name=systemd:/\n8:pids:/\n7:blkio:/\n6:freezer:/\n5:devices:/\n4:memory:/service/dafd456b\n3:cpuset:/\n"
     "2:cpuacct:/\n1:cpu:/\n0::/\n";
@@ -25,7 +25,7 @@ constexpr const char* kHybridMounts =
     "34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n"
     "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
     "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
-// A Docker container on version 1: the paths are the host's, the mounts show the container's part.
+// A Docker container on version 1: paths are the host's, mounts show the container's part.
 constexpr const char* kDockerGroups =
     "12:cpu,cpuacct:/docker/4c01\n5:memory:/docker/4c01\n1:name=systemd:/docker/4c01\n";
 constexpr const char* kDockerMounts =
@@ -33,7 +33,7 @@ constexpr const char* kDockerMounts =
     "rw,cpu,cpuacct\n"
     "1550 1544 0:38 /docker/4c01 /sys/fs/cgroup/memory ro,nosuid,nodev,noexec,relatime master:20 - cgroup cgroup "
     "rw,memory\n";
-// Version 2: a login session, and a container with a namespace of its own.
+// Version 2: a login session, and a container with its own namespace.
 constexpr const char* kUnifiedGroups = "0::/user.slice/user-1000.slice/session-3.scope\n";
 constexpr const char* kUnifiedMounts =
     "35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
@@ -55,7 +55,7 @@ TEST(Cgroup, FoldersFromTheGroupToTheTop) {
             (List{"/sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope",
                   "/sys/fs/cgroup/user.slice/user-1000.slice", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"}));
   EXPECT_EQ(folders("0::/\n", kUnifiedMounts, "memory"), List{"/sys/fs/cgroup"});
-  // Another namespace's path, and a path outside the mounted part: only the mount point can be looked at.
+  // A path of another namespace, and one outside the mounted part: only the mount point can be examined.
   EXPECT_EQ(folders("0::/../../etc\n", kUnifiedMounts, "memory"), List{"/sys/fs/cgroup"});
   EXPECT_EQ(folders("5:memory:/docker/4c01x\n", kDockerMounts, "memory"), List{"/sys/fs/cgroup/memory"});
   EXPECT_EQ(folders("5:memory:/a\n", kUnifiedMounts, "memory"), List{});
@@ -133,7 +133,7 @@ TEST(Cgroup, Version2TakesTheSmallestLimitAbove) {
   const CgroupLimits limits = tree.limits();
   EXPECT_EQ(limits.memory_version, 2);
   EXPECT_EQ(limits.memory_limit_bytes, 8000000000u);
-  EXPECT_EQ(limits.memory_available_bytes, 200000000u);  // of the group above, whose members use nearly all
+  EXPECT_EQ(limits.memory_available_bytes, 200000000u);  // of the parent group, whose members use nearly all
   EXPECT_EQ(limits.cpu_quota, 1.0);
   EXPECT_EQ(limits.cpu_set, (std::vector<unsigned>{0, 1, 4}));
 }
@@ -158,7 +158,7 @@ TEST(Cgroup, PageCacheOfVersion1) {
   EXPECT_TRUE(groups.page_cache().empty());
   EXPECT_EQ(groups.memory_limit_bytes(), 2000u);
   EXPECT_EQ(MemoryGroups(tree.path()).memory_limit_bytes(), machine_memory_bytes());
-  // Where the process has been put into another group.
+  // The process is moved to another group.
   tree.put("proc/self/cgroup", "5:memory:/docker/4c01/inner\n");
   std::filesystem::create_directory(tree.path() + "/sys/fs/cgroup/memory/inner");
   tree.put("sys/fs/cgroup/memory/inner/memory.limit_in_bytes", "1000\n");

@@ -1,5 +1,5 @@
-// Property: while a store changes, a reader gets elements as they were, as they are, or an error, and never others:
-// what docs/reference/changing_stores.md promises for each cache of the library, row by row.
+// Property: while a store changes, a reader gets the old elements, the new ones, or an error, and never others. Covers
+// the promises of docs/reference/changing_stores.md for each cache of the library, row by row.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -52,7 +52,8 @@ constexpr const char* kArray =
 
 void append(std::string& out, std::uint64_t word) { out.append(reinterpret_cast<const char*>(&word), sizeof word); }
 
-// Two chunks of four elements; versions differ in each element, and odd ones have the chunks the other way round.
+// Two chunks of four elements. All elements differ between versions, and odd versions store the chunks in the other
+// order.
 Numbers elements(std::uint32_t version) {
   Numbers out;
   for (std::uint32_t i = 0; i < 8; ++i) out.push_back(100 * version + 1 + i / 4);
@@ -102,7 +103,7 @@ class ChangingStore : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(out, elements(version));
   }
-  // A read that has the shard's index and not yet its chunks, while `change` is made.
+  // Starts a read and calls `change` when it has the shard's index but not yet the chunks.
   Status read_while(const Array& array, const std::function<void()>& change, Numbers& out,
                     const ReadOptions& options = {}) {
     auto buffer = Buffer::allocate(*device, 32).value();
@@ -131,7 +132,7 @@ TEST_P(ChangingStore, ShardRewrittenInPlaceIsSeenByTheNextRead) {
     expect(array, 0);
     for (std::uint32_t version = 1; version < 20; ++version) {
       overwrite(path, shard(version));
-      // At once, and when the change is no longer a recent one.
+      // Right after the change, and when it is no longer recent.
       if (version % 6 == 0) std::this_thread::sleep_for(milliseconds(150));
       expect(array, version);
     }
@@ -173,7 +174,7 @@ TEST_P(ChangingStore, ShardRewrittenWhileItIsReadIsAnError) {
   }
 }
 
-// Writers that replace files disturb nobody, nor does who links a file or changes its permissions.
+// Writers that replace files do not affect a running read; nor do hard links or changes of permissions.
 TEST_P(ChangingStore, ShardReplacedWhileItIsReadGivesTheOldOne) {
   const std::function<void()> changes[] = {[&] { replace(path, shard(1)); }, [&] { fs::remove(path); },
                                            [&] { ::chmod(path.c_str(), 0600); },
@@ -187,7 +188,7 @@ TEST_P(ChangingStore, ShardReplacedWhileItIsReadGivesTheOldOne) {
   }
 }
 
-// An index as it was is no proof where the time of modification has been set back, but another index is one.
+// If the modification time was set back, an unchanged index proves nothing, but a changed index proves a change.
 TEST_P(ChangingStore, ShardRewrittenWithItsOldTimeOfModificationIsAnError) {
   write(0);
   struct stat before;
@@ -214,8 +215,8 @@ TEST_P(ChangingStore, ShardRewrittenWithinOneSecondOfAFileSystemThatKeepsSeconds
   expect(array, 1);
 }
 
-// 1,000 shards written just now, on a file system whose stamps are as coarse as its clock (overlayfs is not trusted to
-// do better), or of seconds: what is waited for is one tick for all of them, not one each.
+// 1,000 shards written just now, on a file system whose stamps are as coarse as its clock (overlayfs is assumed to be
+// no better), or have whole seconds: the reader waits for one tick for all of them, not one each.
 TEST_P(ChangingStore, ManyYoungShardsAreWaitedForOnce) {
   constexpr std::size_t kShards = 1000;
   std::string document = kArray;
@@ -242,7 +243,7 @@ TEST_P(ChangingStore, ManyYoungShardsAreWaitedForOnce) {
   }
 }
 
-// As a server's clock that is ahead would have it: nothing is kept, and nothing is waited for.
+// As with a server whose clock is ahead: nothing is cached, and the reader does not wait.
 TEST_P(ChangingStore, ShardWithTimeStampsInTheFuture) {
   write(0);
   const timespec future[] = {{::time(nullptr) + 86400, 1}, {::time(nullptr) + 86400, 1}};
@@ -256,11 +257,11 @@ TEST_P(ChangingStore, ShardWithTimeStampsInTheFuture) {
   }
 }
 
-// Linux stamps a file when a call to write begins. Its bytes may come later, when the index has been read already.
+// Linux stamps a file when a write call begins. The bytes may arrive later, after the index was read.
 TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpIsSeenByTheNextRead) {
   write(0);
   stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  std::this_thread::sleep_for(milliseconds(20));  // clocks have ticked
+  std::this_thread::sleep_for(milliseconds(20));  // past the clocks' granularity
   const Array array = open(false);
   expect(array, 0);
   overwrite(path, shard(1));
@@ -279,7 +280,7 @@ TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpWhileItIsReadIsAnError) {
   EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
 }
 
-// Nobody sees the end of a call that takes longer than stamps take to settle, but an array that is opened afterwards.
+// If a write call takes longer than stamps take to settle, only an array that is opened afterwards sees its end.
 TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpWithinOneCallIsSeenWhenOpenedAgain) {
   write(0);
   std::this_thread::sleep_for(milliseconds(150));
@@ -327,7 +328,7 @@ TEST_P(ChangingStore, WriterInALoopNeverMixesChunks) {
   ::testing::Test::RecordProperty("not_judged", static_cast<int>(not_judged));
 }
 
-// What looking costs: a question a shard and read, not one a chunk.
+// The cost of revalidation: system calls per shard and read, not per chunk.
 TEST_P(ChangingStore, LookingCostsTwoQuestionsAShard) {
   write(0);
   support::wait_until_unchanged();
@@ -336,7 +337,7 @@ TEST_P(ChangingStore, LookingCostsTwoQuestionsAShard) {
   Numbers out;
   const std::uint64_t before = fstat_calls;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(read(array, out).ok());
-  // host-staged: one more a group for the mapping, and a few by the thread that makes it, whatever number is read.
+  // host-staged adds one per group for the mapping, and a few of the thread that makes it, however many are read.
   const std::uint64_t most = std::string_view(GetParam()) == "host" ? 10 * 2 : 10 * 4 + 8;
   EXPECT_LE(fstat_calls - before, most);
 }
@@ -352,7 +353,7 @@ TEST(FileIdentityTest, StampsThatEndInZerosAreAsCoarse) {
     return os::unsettled_ns(-1, {.modified_ns = modified, .changed_ns = changed}) > 0;
   };
   EXPECT_TRUE(unsettled(second, second));
-  EXPECT_TRUE(unsettled(second - 1'000'000'000, second - 1'000'000'000));  // FAT keeps every second one
+  EXPECT_TRUE(unsettled(second - 1'000'000'000, second - 1'000'000'000));  // FAT keeps even seconds only
   EXPECT_FALSE(unsettled(second - 2'000'000'000, second - 2'000'000'000));
   EXPECT_FALSE(unsettled(second - 999'999'999, second - 999'999'999));
   EXPECT_TRUE(unsettled(second + 3'000'000'001, second - 5'000'000'001));
@@ -381,8 +382,8 @@ class StoreCaches : public ::testing::Test {
   Status last;
 };
 
-// Whatever becomes of a chunk file after it was read, the next read sees it: also where the file has been unchanged for
-// long, and its descriptor is kept.
+// Any change of a chunk file is seen by the next read, even if the file was unchanged for long and its descriptor is
+// kept open.
 TEST_F(StoreCaches, ChunkFilesAreLookedAtForEachRead) {
   write_text(directory / "zarr.json", kPlainArray);
   const Array array = Array::open(Store::open(context, directory.path()).value(), "").value();
@@ -449,7 +450,7 @@ TEST_F(StoreCaches, ListingsAreMadeAnew) {
   EXPECT_EQ(group.members().value().size(), 0u);
 }
 
-// A store stays with its directory, and a File with its file, whatever is put under their names.
+// A store stays with its directory, and a File with its file, even if something else is put under their names.
 TEST_F(StoreCaches, DescriptorsStayWithWhatTheyWereOpenedFor) {
   const std::string place = directory / "store";
   write_text(place + "/zarr.json", kPlainArray);
@@ -489,8 +490,8 @@ std::string zip_of(std::uint32_t version, bool swapped) {
   return {reinterpret_cast<const char*>(archive.data()), archive.size()};
 }
 
-// Parts of chunks, which no checksum covers, lie where the directory says: of an archive that was written again nothing
-// is given out, and of one that was replaced the old one.
+// Parts of chunks have no checksum, so their place must come from the right directory: a rewritten archive yields
+// nothing, a replaced one the old content.
 TEST_F(StoreCaches, ZipDirectoriesAreOfOneVersion) {
   const std::string place = directory / "a.zip";
   write_text(place, zip_of(0, false));

@@ -1,5 +1,5 @@
-// Property: windows of a file's page cache that a device takes bytes from are not used once the file has changed, and
-// not made while a change could not be told by its time stamps.
+// Property: mapped windows of a file's page cache are not used after the file has changed, and not made while a change
+// could be missed because of coarse time stamps.
 #include <gtest/gtest.h>
 #include <headrace/file.h>
 
@@ -42,8 +42,9 @@ class MappedWindows : public ::testing::Test {
     ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size()).ok());
     EXPECT_EQ(got, std::string(got.size(), letter));
   }
-  // A GPU would have the old pages of a window that is still used: it holds them. This device sees the new ones.
-  // On a busy machine the file may have settled by the time that it is read, and is mapped anew.
+  // A GPU that still used a window would see its old pages, which it keeps pinned. This simulated device sees the new
+  // ones, so the test checks that no window is used. On a busy machine the file may have settled before the read and be
+  // mapped again.
   void expect_read_anew(char letter) {
     expect(letter);
     EXPECT_TRUE(mapped == 0 || has_settled()) << mapped;
@@ -56,7 +57,7 @@ class MappedWindows : public ::testing::Test {
     EXPECT_TRUE(os::identify(now.fd(), identity, error)) << error;
     return !os::recently_changed(identity);
   }
-  // Where memory is short the kernel evicts pages that nobody reads, and a window that lacks some is not mapped.
+  // If memory is short, the kernel evicts unused pages, and a window with missing pages is not mapped.
   void expect_mapped(char letter) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     do {
@@ -71,7 +72,7 @@ class MappedWindows : public ::testing::Test {
   const std::string path = directory / "file";
   Context context = [] {
     ContextOptions options;
-    options.mapped_budget_bytes = std::size_t{64} << 20;  // whatever others have mapped
+    options.mapped_budget_bytes = std::size_t{64} << 20;  // independent of what other tests have mapped
     return Context::create(options).value();
   }();
   Device device = Device::open("host-staged").value();
@@ -94,7 +95,7 @@ TEST_F(MappedWindows, AreNotUsedAfterTruncateAndRewriteWhateverFailedBefore) {
   truncate_and_rewrite(path, std::string(kBytes, 'B'));
   expect_read_anew('B');
   expect_mapped('B');
-  // A file that is polled for more.
+  // A read beyond the end, as when a file is polled for more.
   EXPECT_EQ(read(kBytes, 4096).code(), Code::kShort);
   truncate_and_rewrite(path, std::string(kBytes, 'C'));
   expect_read_anew('C');
@@ -118,7 +119,7 @@ TEST_F(MappedWindows, AreNotMadeWithinOneSecondOfAFileSystemThatKeepsSeconds) {
   expect_mapped('B');
 }
 
-// Reads of two requests that are not waited for in between are of two moments.
+// Two overlapping requests may see two states of the file.
 TEST_F(MappedWindows, AreAskedForAgainByEachRequest) {
   write('A');
   file = std::make_unique<File>(File::open(path).value());

@@ -1,5 +1,5 @@
-// Property: one read goes through chunks of any number of shapes: every element, each chunk once, errors chunk by
-// chunk, progress over all of them, within budgets that are sized for the largest.
+// Property: one read covers chunks of any number of shapes: all elements are right, each chunk is read once, errors are
+// per chunk, progress covers all of them, and the budget is sized for the largest.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <zstd.h>
@@ -34,9 +34,9 @@ using testing::element_value;
 constexpr std::uint32_t kFill = 4'000'000'000u, kUntouched = 0x55555555;
 constexpr std::uint64_t kShapes = 1000;
 
-// An array whose element i (C order) is element_value(i, 1), in chunks of any edges.
+// An array whose element i (C order) is element_value(i, 1), in chunks with any edges.
 struct Stored {
-  std::vector<Shape> edges;  // of each axis
+  std::vector<Shape> edges;  // for each axis
   bool zstd = false;
   std::uint64_t missing_every = 0;
 
@@ -50,7 +50,7 @@ struct Stored {
     for (const Shape& axis : edges) out.push_back(axis.size());
     return out;
   }
-  // Behind each chunk.
+  // Ends of the chunks along each axis.
   std::vector<Shape> ends() const {
     std::vector<Shape> out = edges;
     for (Shape& axis : out) std::partial_sum(axis.begin(), axis.end(), axis.begin());
@@ -59,7 +59,7 @@ struct Stored {
   bool missing(std::uint64_t number) const { return missing_every != 0 && number % missing_every == 0; }
 };
 
-// The number in C order of the chunk that has the element.
+// Number (in C order) of the chunk that contains the element.
 std::uint64_t chunk_of(const std::vector<Shape>& ends, const Shape& element) {
   std::uint64_t number = 0;
   for (std::size_t d = 0; d < element.size(); ++d) {
@@ -119,9 +119,9 @@ struct Way {
   const char* name;
   const char* device;
   bool zstd, on_device;
-  unsigned host_only_every = 0;  // the device hands back each so many-th chunk
-  bool files = false;            // and may be mapped
-  bool in_turns = false;         // device and CPU decode, whoever is faster
+  unsigned host_only_every = 0;  // the device leaves every so many-th chunk to the CPU
+  bool files = false;            // chunks are files, which may be mapped
+  bool in_turns = false;         // whichever of device and CPU is faster decodes
 };
 
 class ChunkForms : public ::testing::TestWithParam<Way> {
@@ -162,7 +162,7 @@ class ChunkForms : public ::testing::TestWithParam<Way> {
     return options;
   }
 
-  // Chunks of 1 to 1,000 elements, each of another length.
+  // 1,000 chunks of 1 to 1,000 elements, all of different lengths.
   Stored thousand() const {
     Stored about;
     about.zstd = GetParam().zstd;
@@ -175,7 +175,7 @@ class ChunkForms : public ::testing::TestWithParam<Way> {
     write(*Access::impl(*store_), about);
     return Array::open(*store_).value();
   }
-  // Of the elements that a selection means, in the result's order.
+  // Calls a function for the elements of a selection, in the result's order.
   template <class Function>
   static void for_each_element(const ResolvedSelection& selection, const Function& function) {
     const auto at = [&](std::size_t d, std::uint64_t i) {
@@ -192,7 +192,7 @@ class ChunkForms : public ::testing::TestWithParam<Way> {
     } while (testing::detail::advance(index, counts));
   }
 
-  // Reads the selections together and compares all that came.
+  // Reads the selections together and compares every element.
   void check(const Array& array, const Stored& about, const std::vector<Selection>& selections) {
     std::vector<ReadPart> parts;
     std::vector<ResolvedSelection> resolved;
@@ -264,7 +264,7 @@ TEST_P(ChunkForms, AThousandShapesGiveTheElementsOfEverySelection) {
   const Selection slice = parse_selection("1234:400000:77").value(), few = parse_selection("250000:250007").value();
   const Selection list{index_list(some(random, extent, 3000))}, picked = points({some(random, extent, 3000)});
   for (const Selection& selection : {Selection{}, slice, few, list, picked}) check(array, about, {selection});
-  // Out of the page cache by now, where that may be.
+  // Repeated, so that the data may come from the page cache.
   for (int i = 0; i < 3; ++i) check(array, about, {Selection{}});
   check(array, about, {list, slice, picked, few});
   check(array, about, {picked, points({some(random, extent, 10)})});
@@ -353,7 +353,7 @@ TEST_P(ChunkForms, BadChunksOfSeveralShapesAreListedAndTheOthersRead) {
       ASSERT_EQ(got[static_cast<std::size_t>(element)], value) << "element " << element << " of chunk " << number;
     }
   }
-  // Without collecting, one of them ends the read.
+  // Without collect_errors, one bad chunk ends the read.
   const Status status = array.read({}, tensor, *device_, options());
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(wanted_keys.count(status.key()), 1u) << status.to_string();
@@ -389,7 +389,7 @@ TEST_P(ChunkForms, ProgressGoesOverAllShapesAndCancellingEndsAmongThem) {
   EXPECT_LT(reading.stats().chunks + reading.stats().missing_chunks, kShapes);
 }
 
-// One large chunk does not make the waves of small ones small.
+// One large chunk does not reduce the number of small chunks per wave.
 TEST_P(ChunkForms, WavesOfSmallChunksTakeAsManyAsSlabsOfTheLargestHaveRoomFor) {
   Stored about;
   about.zstd = GetParam().zstd;
@@ -402,7 +402,7 @@ TEST_P(ChunkForms, WavesOfSmallChunksTakeAsManyAsSlabsOfTheLargestHaveRoomFor) {
   const Status status = array.read({}, {buffer, array.info().dtype, {extent}}, *device_, options(), &stats);
   ASSERT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(stats.chunks, 2000u);
-  // What a device decodes has room for the longest streams that chunks of 16 bytes may be.
+  // For chunks that a device decodes, a wave has room for the longest possible streams of 16-byte chunks.
   EXPECT_LE(stats.waves, GetParam().on_device ? 100u : 4u);
 }
 
@@ -423,14 +423,14 @@ TEST_P(ChunkForms, ABudgetThatTheLargestDoesNotFitRefusesBeforeAnythingIsRead) {
   const Status status = array.read({}, {buffer, array.info().dtype, {extent}}, *device_, options(), &stats);
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
   EXPECT_EQ(stats.objects_opened, 0u);
-  // Nor where it is one of several points.
+  // Also refused if the large chunk is one of several points.
   EXPECT_EQ(array.read(points({{0, 1500, 5}}), {buffer, array.info().dtype, {3}}, *device_, options()).code(),
             Code::kResourceExhausted);
   const Selection others = parse_selection("0:1000").value();
   EXPECT_TRUE(array.read(others, {buffer, array.info().dtype, {1000}}, *device_, options()).ok());
 }
 
-// Scratch that chunks below 400 bytes need more of than any slab has.
+// For chunks below 400 bytes, more scratch than any slab has.
 std::uint64_t much_for_few(const device::DecodeStage& stage, const device::gpu::Limits& limits) {
   (void)limits;
   return stage.capacity_bytes < 400 ? std::uint64_t{1} << 40 : 0;
@@ -450,7 +450,7 @@ TEST_P(ChunkForms, WhatTheDeviceHasNoRoomForTheCpuDecodes) {
   Status status = array.read({}, tensor, *device_, either, &stats);
   ASSERT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(stats.chunks + stats.missing_chunks, kShapes);
-  EXPECT_GE(stats.cpu_chunks, 80u);  // of 99, less those that are missing
+  EXPECT_GE(stats.cpu_chunks, 80u);  // of 99, some of which are missing
   EXPECT_GT(stats.gpu_chunks + stats.returned_chunks, 0u);
   ASSERT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), got.size() * 4).ok());
   std::uint64_t element = 0;
@@ -479,7 +479,7 @@ std::vector<Way> ways() {
 INSTANTIATE_TEST_SUITE_P(Ways, ChunkForms, ::testing::ValuesIn(support::all_or_every(4, ways())),
                          [](const auto& about) { return std::string(about.param.name); });
 
-// ChunkOrder.
+// Tests of ChunkOrder.
 
 std::shared_ptr<const zarr::RectilinearGrid> grid_of(const std::vector<Shape>& edges) {
   zarr::RectilinearGrid grid;

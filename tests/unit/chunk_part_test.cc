@@ -1,6 +1,5 @@
-// Property: what a selection takes of a chunk is the same whether all of the chunk was read and decoded or a part of
-// it; Stats says how much was not decoded; damage in what was decoded is found, and with Verify::kWhole all other
-// damage.
+// Property: a selection yields the same elements whether whole chunks or only parts were read and decoded. Stats
+// reports how much was not decoded. Damage in the decoded part is found, and with Verify::kWhole all other damage too.
 #include "transfer/read/chunk_part.h"
 
 #include <blosc.h>
@@ -41,10 +40,10 @@ HEADRACE_TEST_OWN_BYTES std::uint32_t value_at(std::uint64_t plane, std::uint64_
   return static_cast<std::uint32_t>((plane * 1'000'003 + row * 977) * 31 + column * column);
 }
 
-// How much of a chunk is decoded for some of its elements.
+// How much of a chunk must be decoded for some of its elements.
 enum class Decodes : std::uint8_t { kAll, kBeginning, kBlocks };
 
-// Of a chunk's codecs in v3, in front of "bytes" and behind it.
+// Codecs of a chunk in v3, before "bytes" and after it.
 struct Codecs {
   const char* name;
   Decodes decodes;
@@ -115,7 +114,7 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
 
   bool raw() const { return std::string_view(GetParam().codecs.name) == "raw"; }
   bool cuts() const { return GetParam().codecs.decodes == Decodes::kBlocks; }
-  // By the codecs' own encoders.
+  // Uses the codecs' own encoders.
   static void encode(const std::string& list, store::Bytes& bytes) {
     const DataType type = numeric_type("uint32");
     for (const base::Json& codec : base::Json::parse("[" + list + "]")) {
@@ -231,7 +230,7 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
     }
     return box;
   }
-  // Reads the boxes in one call, compares them, and gives what the read came to.
+  // Reads the boxes in one call, compares them, and returns the status.
   Status read(const std::vector<Box>& boxes, Stats* stats, Verify verify = Verify::kAsRead) {
     ReadOptions options;
     options.placement = GetParam().placement;
@@ -286,7 +285,7 @@ TEST_P(ChunkPartTest, BoxesAreTheSame) {
 
 TEST_P(ChunkPartTest, ManyTogetherAreTheSame) {
   for (unsigned i = 0; i < (support::kThreadSanitizer ? 3u : support::kAddressSanitizer ? 6u : 15u); ++i) {
-    device::staged_decode_model().host_only_every = i % 3;  // chunks that the device hands back
+    device::staged_decode_model().host_only_every = i % 3;  // chunks that the device leaves to the CPU
     std::vector<Box> boxes;
     const std::size_t count = 1 + random_() % 8;
     for (std::size_t k = 0; k < count; ++k) boxes.push_back(random_box(16));
@@ -297,21 +296,21 @@ TEST_P(ChunkPartTest, ManyTogetherAreTheSame) {
   }
 }
 
-// An eighth of the rows: of the chunk's six blocks only those are read, carried and decoded that have some of them.
+// An eighth of the rows: only those of the chunk's six blocks that contain some of them are read, copied and decoded.
 TEST_P(ChunkPartTest, WhatIsNotAskedForIsNotRead) {
-  if (GetParam().memory) return;  // nothing is read of it
+  if (GetParam().memory) return;  // an array in memory needs no read
   const Box box{{0, 220, 0}, {kPlanes, 75, kColumns}};
   Stats part, whole;
-  ASSERT_TRUE(read({box}, &part).ok());  // opens shards
+  ASSERT_TRUE(read({box}, &part).ok());  // opens the shards
   part = {};
   ASSERT_TRUE(read({box}, &part).ok());
   ASSERT_TRUE(read({box}, &whole, Verify::kWhole).ok());
   EXPECT_EQ(whole.skipped_bytes, 0u);
   if (!raw() && !cuts()) {
-    // Decoding ends behind the last row: after 295 of 600.
+    // Decoding stops after the last wanted row, 295 of 600.
     const std::uint64_t behind = kPlanes * (kRows - 295) * kColumns * 4;
     EXPECT_EQ(part.skipped_bytes, GetParam().codecs.decodes == Decodes::kAll ? 0 : behind);
-    // The index of a shard that was written a moment ago is read anew until the shard's time stamp is old enough.
+    // The index of a recently written shard is read again until the shard's time stamp is old enough.
     for (int tries = 0; part.read_bytes != whole.read_bytes && tries < 50; ++tries) {
       part = whole = {};
       ASSERT_TRUE(read({box}, &part).ok());
@@ -330,7 +329,8 @@ TEST_P(ChunkPartTest, WhatIsNotAskedForIsNotRead) {
   EXPECT_EQ(part.decoded_bytes, box.elements() * 4);
 }
 
-// Once files are mapped, the device takes blocks out of the page cache itself; what it hands back is read by the CPU.
+// Once files are mapped, the device reads blocks from the page cache itself; the CPU reads those that the device leaves
+// to it.
 TEST_P(ChunkPartTest, PartsComeMapped) {
   if (!cuts() || GetParam().memory || GetParam().placement != Placement::kGpu) return;
   if (GetParam().device == std::string_view("host")) return;
@@ -344,7 +344,7 @@ TEST_P(ChunkPartTest, PartsComeMapped) {
     ASSERT_TRUE(read({box}, &part).ok());
     EXPECT_EQ(testing::bytes_by_all_ways(part), part.read_bytes) << part.path;
   } while (part.buffered_bytes >= part.mapped_bytes && std::chrono::steady_clock::now() < deadline);
-  EXPECT_GT(part.mapped_bytes, part.buffered_bytes);  // of which are the tables, and the indexes of shards
+  EXPECT_GT(part.mapped_bytes, part.buffered_bytes);  // the buffered bytes are tables and shard indexes
   EXPECT_LT(part.read_bytes, whole.read_bytes / 2);
   EXPECT_EQ(part.gpu_chunks, kPlanes);
   for (unsigned i = 0; i < 30; ++i) {
@@ -359,7 +359,7 @@ TEST_P(ChunkPartTest, PartsComeMapped) {
   }
 }
 
-// Mapped blocks are checked as others are: here by the inner codec, where the device does not take them either.
+// Mapped blocks are checked like others: here by the inner codec, even if the device leaves them to the CPU.
 TEST_P(ChunkPartTest, DamageInMappedPartsIsFound) {
   if (!cuts() || GetParam().memory || GetParam().placement != Placement::kGpu) return;
   if (GetParam().device == std::string_view("host")) return;
@@ -371,7 +371,8 @@ TEST_P(ChunkPartTest, DamageInMappedPartsIsFound) {
     part = {};
     ASSERT_TRUE(read({box}, &part).ok());
   } while (part.buffered_bytes >= part.mapped_bytes && std::chrono::steady_clock::now() < deadline);
-  // In place, so that the page cache and the mapping have it; the length of each plane of a block becomes nonsense.
+  // Written in place, so that the page cache and the mapping see it. It overwrites the lengths of a block's byte planes
+  // with nonsense.
   {
     std::fstream file(object_path(0), std::ios::in | std::ios::out | std::ios::binary);
     const std::uint64_t begin = chunk(0).size() / 4, end = chunk(0).size() / 4 * 3;
@@ -383,14 +384,14 @@ TEST_P(ChunkPartTest, DamageInMappedPartsIsFound) {
   EXPECT_EQ(status.code(), Code::kCorrupt) << status.to_string();
 }
 
-// Of six blocks the first and the last two are wanted: nothing between them is read or decoded. A device decodes a
-// chunk as one item.
+// Selects the first and the last two of six blocks: nothing between them is read or decoded. A device decodes a chunk
+// as a single item.
 TEST_P(ChunkPartTest, BothEndsOfAChunkAreTwoParts) {
   if (!cuts()) return;
   constexpr std::uint64_t kBlock = 64 << 10;
   const std::vector<Box> boxes = {{{0, 0, 0}, {kPlanes, 20, kColumns}}, {{0, 570, 0}, {kPlanes, 20, kColumns}}};
   Stats part, whole;
-  ASSERT_TRUE(read(boxes, &part).ok());  // opens shards
+  ASSERT_TRUE(read(boxes, &part).ok());  // opens the shards
   part = {};
   ASSERT_TRUE(read(boxes, &part).ok());
   ASSERT_TRUE(read(boxes, &whole, Verify::kWhole).ok());
@@ -400,14 +401,14 @@ TEST_P(ChunkPartTest, BothEndsOfAChunkAreTwoParts) {
   EXPECT_EQ(part.decoded_bytes, whole.decoded_bytes);
   if (apart && !GetParam().memory) {
     EXPECT_LT(part.read_bytes, whole.read_bytes * 3 / 5 + kPlanes * 4096);
-    // The table and two parts; of a shard that is young its index again.
+    // The table and two parts; for a recently written shard also its index.
     if (!GetParam().sharded) {
       EXPECT_EQ(part.requests, kPlanes * 3);
     }
   }
 }
 
-// What a cold chunk's beginning shows need not be asked again of the whole.
+// If the beginning of a chunk is uncached, the kernel is not asked again about the whole chunk.
 TEST_P(ChunkPartTest, TheKernelIsAskedOnceWhetherAColdChunkIsCached) {
   if (!cuts() || GetParam().memory || GetParam().sharded) return;
   for (const bool in_steps : {false, true}) {
@@ -445,11 +446,11 @@ TEST_P(ChunkPartTest, DamageIsFoundWhereItIsAskedFor) {
   EXPECT_EQ(read({first}, &stats, Verify::kWhole).code(), Code::kCorrupt);
 }
 
-// A chunk whose decoding ends early is only known to be good that far, unless a checksum of the stored bytes says more.
+// If decoding ends early, only the decoded part is known to be good, unless a checksum covers the stored bytes.
 TEST_P(ChunkPartTest, WhatLiesBehindIsNotJudged) {
   const std::string_view name = GetParam().codecs.name;
   if (GetParam().memory || (name != "zstd" && name != "zstd_checked")) return;
-  // What says how long the literals of the second block are, behind a frame header of 9 bytes and the first block.
+  // Overwrites the size of the second block's literals, after a frame header of 9 bytes and the first block.
   const store::Bytes stored = chunk(0);
   std::uint32_t header = 0;
   std::memcpy(&header, &stored[9], 3);
@@ -488,7 +489,7 @@ std::vector<Variant> variants() {
       out.push_back({"host", Placement::kCpu, codecs, sharded, false});
       out.push_back({"host-staged", Placement::kCpu, codecs, sharded, false});
       const std::string_view name = codecs.name;
-      if (name != "zstd" && name != "lz4") continue;  // of one codec, which a device decodes
+      if (name != "zstd" && name != "lz4") continue;  // a single codec, which a device decodes
       for (const bool memory : {false, true}) out.push_back({"host-staged", Placement::kGpu, codecs, sharded, memory});
       if (name == "zstd") out.push_back({"cuda", Placement::kGpu, codecs, sharded, false});
     }

@@ -1,5 +1,5 @@
-// The command line tool's own parts: SHA-256 takes its text in parts, .npy headers are what NumPy writes, JSON survives
-// any text, and units round as people expect.
+// Parts of the command line tool: SHA-256 accepts its text in parts, .npy headers match NumPy's, JSON output is valid
+// for any text, and units are rounded as people expect.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -144,7 +144,7 @@ TEST(Sizes, OverflowIsNoticed) {
 
 TEST(OneLine, NothingBreaksTheLine) { EXPECT_EQ(one_line("a\nb\x1b[31m\n"), "a b?[31m"); }
 
-// What a store's names and attributes could do to a terminal.
+// Control sequences in a store's names and attributes must not reach the terminal.
 TEST(OneLine, NothingSteersTheTerminal) {
   EXPECT_EQ(one_line("a\xC2\x9B"
                      "31mb"),
@@ -180,8 +180,8 @@ TEST(NearestWord, IsAFewEditsAway) {
   EXPECT_EQ(nearest(std::string(100'000, 'i')), "");
 }
 
-// Parts cover the result once, are no larger than the budget or a chunk, and, where they need not be in order and no
-// list goes back and forth, have each chunk in one part.
+// The parts cover the result exactly once and are no larger than the budget or a chunk. If they need not be in order,
+// and no index list goes back and forth, each chunk is in one part only.
 TEST(ReadSlabs, TileTheResult) {
   std::mt19937 chance(1);
   const auto below = [&](std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(chance); };
@@ -232,7 +232,7 @@ TEST(ReadSlabs, TileTheResult) {
         behind = first + slab.bytes / 4;
       }
       if (lists || slabs.in_order()) continue;
-      // A chunk is in a part for each axis's cell in it.
+      // A chunk is in one part per cell of each axis.
       std::vector<std::vector<std::uint64_t>> cells(1);
       for (std::size_t d = 0; d < got.dims.size(); ++d) {
         std::vector<std::vector<std::uint64_t>> more;
@@ -255,8 +255,8 @@ TEST(ReadSlabs, TileTheResult) {
   }
 }
 
-// Parts of elements of variable length tile the result in C order, whatever they turn out to take, and what they are
-// expected to take changes; one that is too large gets smaller until it has no more elements than a chunk.
+// Parts of variable-length elements tile the result in C order, whatever the elements' real sizes and the changing
+// estimates. A part that is too large is shrunk until it has no more elements than a chunk.
 TEST(ReadSlabs, TileElementsOfVariableLength) {
   std::mt19937 chance(2);
   const auto below = [&](std::uint64_t n) { return std::uniform_int_distribution<std::uint64_t>(0, n - 1)(chance); };

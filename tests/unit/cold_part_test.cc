@@ -1,6 +1,6 @@
-// Property: of chunks that have to be fetched from a disk or a user's store, a selection of some rows takes the table
-// of their parts and those parts, where that saves more than the second request costs. The elements are those of whole
-// chunks, whatever becomes of an object between the two requests; Stats counts what was read.
+// Property: for chunks that must be fetched from a disk or a user-supplied store, a selection of some rows reads the
+// table of a chunk's parts and then those parts, if that saves more than the second request costs. The elements equal
+// those of whole chunks, even if an object changes between the two requests. Stats counts what was read.
 #include "transfer/read/cold_part.h"
 
 #include <blosc.h>
@@ -35,13 +35,13 @@ using testing::RangeStoreInMemory;
 constexpr std::uint64_t kPlanes = 4, kRows = 1024, kColumns = 256;
 constexpr std::size_t kChunkBytes = kRows * kColumns * 4;
 
-// Half of its bytes are noise, so that a chunk's size is about half of what it decodes to.
+// Half of the bytes are noise, so that a chunk compresses to about half of its size.
 std::uint32_t value_at(std::uint64_t version, std::uint64_t plane, std::uint64_t row, std::uint64_t column) {
   std::uint64_t x = (((version * kPlanes + plane) * kRows + row) * kColumns + column + 1) * 0x9e3779b97f4a7c15u;
   return static_cast<std::uint32_t>((x ^ (x >> 31)) & 0xffff) | 0x40000000u;
 }
 
-constexpr std::uint64_t kBlockBytes = 16 << 10;  // 64 of a chunk
+constexpr std::uint64_t kBlockBytes = 16 << 10;  // 64 per chunk
 
 store::Bytes chunk(std::uint64_t version, std::uint64_t plane, std::uint64_t block_bytes) {
   std::vector<std::uint32_t> elements;
@@ -60,7 +60,7 @@ std::string key_of(bool sharded, std::uint64_t plane) {
   return sharded ? "c/0/0/0" : "c/" + std::to_string(plane) + "/0/0";
 }
 
-// One chunk a plane: an object each, or all in one shard.
+// One chunk per plane: one object each, or all in one shard.
 Objects objects_of(bool sharded, std::uint64_t version = 0, std::uint64_t block_bytes = kBlockBytes) {
   const std::string plane = std::to_string(kRows) + "," + std::to_string(kColumns) + "]";
   std::string codecs =
@@ -111,7 +111,7 @@ class ColdParts : public ::testing::TestWithParam<Way> {
     transfer::least_saved_file_bytes = std::uint64_t{128} << 10;
     transfer::least_saved_store_bytes = std::uint64_t{1} << 20;
   }
-  // A second request is made where it saves so much.
+  // Sets how many bytes a second request must save.
   static void save(std::uint64_t least) {
     transfer::least_saved_file_bytes = transfer::least_saved_store_bytes = least;
   }
@@ -120,7 +120,7 @@ class ColdParts : public ::testing::TestWithParam<Way> {
     options.threads = threads;
     options.engine = engine;
     options.allow_direct = direct;
-    options.allow_mapped = false;  // what is mapped stays in the page cache
+    options.allow_mapped = false;  // mapped pages would stay in the page cache
     return Context::create(options).value();
   }
   Array open(RangeHabits habits, std::uint64_t block_bytes = kBlockBytes) {
@@ -143,7 +143,7 @@ class ColdParts : public ::testing::TestWithParam<Way> {
   struct Rows {
     std::uint64_t begin, end;
   };
-  // Some rows of all planes.
+  // The result of reading some rows of all planes.
   struct Outcome {
     Status status;
     Stats stats;
@@ -179,7 +179,7 @@ class ColdParts : public ::testing::TestWithParam<Way> {
     EXPECT_LE(out.stats.stored_bytes, out.stats.read_bytes);
     return out;
   }
-  // What the store was asked and gave since the last call.
+  // Requests and bytes of the store since the last call.
   std::pair<std::uint64_t, std::uint64_t> traffic() {
     std::lock_guard lock(mutex_);
     return {std::exchange(asked_, 0), std::exchange(given_, 0)};
@@ -227,18 +227,18 @@ TEST_P(ColdParts, AnyRowsAreTheSame) {
   }
 }
 
-// One request is all that can be known to be of one version.
+// Without versions, only a single request is known to return one version.
 TEST_P(ColdParts, AStoreWithoutVersionsIsAskedOnce) {
   const Array array = open({.tells_version = false});
   (void)traffic();
   const Outcome out = read(array, {200, 232});
   ASSERT_TRUE(out.status.ok()) << out.status.to_string();
   EXPECT_TRUE(out.are(0, {200, 232}));
-  // Of a shard its index, before and after.
+  // For a shard also its index, before and after.
   EXPECT_EQ(traffic().first, kPlanes + (sharded() ? 2 : 0));
 }
 
-// A chunk of 1 MiB has about 512 KiB stored: less than a round trip to a store is worth.
+// A chunk of 1 MiB is stored in about 512 KiB, which is less than a round trip to a store is worth.
 TEST_P(ColdParts, WhatSavesLittleIsReadAtOnce) {
   transfer::least_saved_store_bytes = std::uint64_t{1} << 20;
   const Rows rows{200, 232};
@@ -249,7 +249,7 @@ TEST_P(ColdParts, WhatSavesLittleIsReadAtOnce) {
   ASSERT_TRUE(out.status.ok()) << out.status.to_string();
   EXPECT_TRUE(out.are(0, rows));
   EXPECT_EQ(traffic().first, kPlanes);
-  // What is saved is that of the rows that are not wanted.
+  // The bytes saved are those of the rows that are not wanted.
   save(150 << 10);
   (void)read(array, {0, 600});
   EXPECT_EQ(traffic().first, 2 * kPlanes);
@@ -257,7 +257,7 @@ TEST_P(ColdParts, WhatSavesLittleIsReadAtOnce) {
   EXPECT_EQ(traffic().first, kPlanes);
 }
 
-// A container of one block has none.
+// A container of one block has no parts.
 TEST_P(ColdParts, ChunksWithoutPartsAreReadWhole) {
   const Array array = open({.tells_version = true}, kChunkBytes);
   const Rows rows{200, 232};
@@ -305,12 +305,12 @@ TEST_P(ColdParts, AnObjectReplacedBetweenItsTableAndItsPartIsReadAnew) {
   }
 }
 
-// Each chunk is of one version however often a writer replaces them.
+// Each chunk has elements of a single version, however often a writer replaces it.
 TEST_P(ColdParts, VersionsAreNotMixed) {
   const Objects versions[] = {objects_of(sharded(), 0), objects_of(sharded(), 1)};
   std::mt19937 random(20261126);
   RangeHabits habits{.tells_version = true};
-  habits.change = [&](RangeRead& read) {  // on the store's one thread
+  habits.change = [&](RangeRead& read) {  // called on the store's only thread
     if (!read.key.starts_with("c/") || random() % 3 != 0) return;
     const std::string key(read.key);
     EXPECT_TRUE(in_memory_->put(key, versions[random() % 2].at(key)).ok());
@@ -358,7 +358,7 @@ TEST_P(ColdParts, AnswersAreNotBelieved) {
   EXPECT_GT(failed, 10);
 }
 
-// Cold files, by the engine that was found and by one that was asked for by name; directly and through the page cache.
+// Cold files, with the automatic engine and a named one, with O_DIRECT and through the page cache.
 TEST_P(ColdParts, OfAFileOnlyThePartsAreRead) {
   support::TempDir directory;
   {
@@ -370,7 +370,7 @@ TEST_P(ColdParts, OfAFileOnlyThePartsAreRead) {
       const int fd = ::open((directory / key_of(sharded(), plane)).c_str(), O_RDONLY | O_CLOEXEC);
       ASSERT_GE(fd, 0);
       EXPECT_EQ(::fdatasync(fd), 0);
-      // Pages that were read a moment ago may be held for a while.
+      // Recently read pages may stay in use for a short while.
       const auto bytes = static_cast<std::uint64_t>(::lseek(fd, 0, SEEK_END));
       for (int tries = 0; tries < 200; ++tries) {
         EXPECT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
@@ -399,7 +399,7 @@ TEST_P(ColdParts, OfAFileOnlyThePartsAreRead) {
       const Outcome whole = read(array, rows, Verify::kWhole);
       EXPECT_LT(part.stats.read_bytes, whole.stats.read_bytes / 3);
       transfer::least_saved_file_bytes = ~std::uint64_t{0};
-      // Pages that stay in the cache are no reason to read more.
+      // Pages left in the cache do not make the read larger.
       Outcome at_once;
       for (int tries = 0; tries < 10 && at_once.stats.read_bytes <= whole.stats.read_bytes / 2; ++tries) {
         drop();

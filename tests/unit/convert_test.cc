@@ -1,5 +1,5 @@
-// Numbers converted by the fast loops are those of the model, bit for bit, for every pair of types; boxes of them lie
-// where the model puts them, and no byte outside changes.
+// The fast loops convert numbers exactly like the model, bit for bit, for every pair of types. Converted boxes are
+// placed as in the model, and no byte outside changes.
 #include "device/convert.h"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST(Convert, AFillValueBecomesNan) {
   EXPECT_EQ(result[1], -32766.0f);
   EXPECT_EQ(result[2], 0.0f);
   EXPECT_EQ(result[3], 32767.0f);
-  // Zeros of either sign are the same number.
+  // Zeros of either sign are equal.
   c.from = NumberType::kFloat64;
   c.fill_bits = 0;
   for (double zero : {0.0, -0.0}) {

@@ -1,6 +1,6 @@
-// Each source of credentials that is a file, a program or a service of this machine, from a store's opening to its
-// bytes: it is asked anew before what it gave ends, the doctor names it, and no secret is in what anybody is told, also
-// where something else is in its place.
+// Every source of credentials that is a file, a program or a local service, from opening a store to reading bytes:
+// credentials are renewed before they expire, the doctor names the source, and no message contains a secret, even if
+// the source is replaced by something else.
 #include <gtest/gtest.h>
 #include <headrace/system.h>
 #include <sys/stat.h>
@@ -37,17 +37,17 @@ using testing::utc_time;
 
 void write_file(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-  // At once: it may be read meanwhile.
+  // Atomic, since it may be read at the same time.
   std::ofstream(path + ".new") << text;
   std::filesystem::rename(path + ".new", path);
 }
 
-// All services behind one address. Tokens are numbered: a store shows by them how often it has asked anew.
+// All services at one address. Tokens are numbered, so that a store's requests show how often it was renewed.
 struct Services {
   std::atomic<int> given{0}, seconds{3600}, status{200};
   std::mutex mutex;
-  std::string asked_by;    // guarded by mutex: what came with the last request for a token
-  std::string last_shown;  // guarded by mutex: with the last request for an object
+  std::string asked_by;    // guarded by mutex; sent with the last request for a token
+  std::string last_shown;  // guarded by mutex; sent with the last request for an object
 
   std::string token() {
     return R"({"token_type":"Bearer","access_token":"geheim-token-)" + std::to_string(++given) + R"(","expires_in":)" +
@@ -122,7 +122,7 @@ class CredentialSources : public ::testing::Test {
     EXPECT_EQ(said.find("PRIVATE"), std::string::npos) << said;
     return said;
   }
-  // What opening a store says, which takes no longer than it may.
+  // Returns the error of opening a store, which must not take longer than allowed.
   static std::string refused(const std::string& url) {
     const auto began = std::chrono::steady_clock::now();
     const auto store = store::open_store(url);
@@ -131,7 +131,7 @@ class CredentialSources : public ::testing::Test {
     clean(system::probe_remote(url, {}).status.to_string());
     return clean(store.status().to_string());
   }
-  // Opens, reads, sees them fetched anew before they end, and asks the doctor.
+  // Opens a store, reads, checks that credentials are renewed before they expire, and runs the doctor.
   void check(
       const std::string& url, const std::string& source, const std::function<void()>& meanwhile = [] {}) {
     SCOPED_TRACE(source);
@@ -159,7 +159,7 @@ class CredentialSources : public ::testing::Test {
     clean(cli::doctor_text(all));
     clean(cli::doctor_json(all).dump());
   }
-  // What is no file of that kind is refused at once, and by name.
+  // A path that is not a file of the right kind is refused at once, and by name.
   void check_wrong_files(const std::string& file, const std::string& url, const std::string& named) {
     namespace fs = std::filesystem;
     fs::create_directories(fs::path(file).parent_path());
@@ -295,7 +295,7 @@ TEST_F(CredentialSources, AzuresIdentities) {
   EXPECT_NE(refused("az://container/a").find("HTTP 401"), std::string::npos);
   ::unlink(path("token").c_str());
   EXPECT_NE(refused("az://container/a").find("AZURE_FEDERATED_TOKEN_FILE"), std::string::npos);
-  // A token goes by https alone, or to this machine.
+  // A token is sent over https only, or to this machine.
   services_.status = 200;
   write_file(path("token"), "geheim.jwt\n");
   set("AZURE_STORAGE_ENDPOINT", "http://storage.example");

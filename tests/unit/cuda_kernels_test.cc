@@ -1,5 +1,5 @@
-// The kernels' own source, run on the CPU thread by thread, moves what the model moves and touches nothing else: its
-// buffers end at guard pages or at bytes that are compared.
+// The kernels' source, run on the CPU thread by thread, moves the same bytes as the model and touches nothing else: its
+// buffers end at guard pages or are surrounded by bytes that are compared.
 // clang-format off: gives the kernels their keywords
 #include "support/cuda_on_cpu.h"
 // clang-format on
@@ -21,7 +21,7 @@ namespace {
 
 constexpr unsigned kThreads = 64;
 
-// Memory between two inaccessible pages, its end flush with the second.
+// Memory between two inaccessible pages; its end is flush with the second.
 class Fenced {
  public:
   explicit Fenced(std::size_t bytes) : bytes_(bytes), body_((bytes + 4095) / 4096 * 4096) {
@@ -49,7 +49,7 @@ TEST(CudaKernels, APieceOfAnyAlignmentStaysInsideItsEdges) {
   for (std::size_t bytes : sizes) {
     Fenced src(bytes + 16), dst(bytes + 16);
     for (int round = 0; round < 40; ++round) {
-      // Each side is flush with the page before or after it, or 1 to 16 bytes away from that.
+      // Each side is flush with a guard page, or 1 to 16 bytes away from the one behind it.
       auto place = [&](const Fenced& memory) {
         switch (rng() % 3) {
           case 0:
@@ -169,7 +169,7 @@ TEST(CudaKernels, LongRowsAndTransposesMatchTheModel) {
       transpose.box.dim[0] = {rows, s, c * s};
       transpose.box.dim[1] = {columns, r * s, s};
       transpose.src_bytes = transpose.dst_bytes = static_cast<std::size_t>(r * c * s);
-      testing::BoxShape slab;  // rows cut out of a wider source at an odd offset, with fill beside it
+      testing::BoxShape slab;  // rows cut out of a wider source at an odd offset; also as fill
       slab.box.rank = 2;
       slab.box.dim[0] = {rows, 11 * c * s + 1, 11 * c * s};
       slab.box.dim[1] = {11 * columns, s, s};
@@ -183,7 +183,7 @@ TEST(CudaKernels, LongRowsAndTransposesMatchTheModel) {
   }
 }
 
-// What GPUs before compute capability 8.0 have in place of the instructions.
+// The code that replaces the instructions on GPUs before compute capability 8.0.
 TEST(CudaKernels, LanesAreJoinedByShufflesAsByInstructions) {
   std::mt19937_64 rng(5);
   for (int round = 0; round < 50; ++round) {
@@ -228,7 +228,7 @@ class Converting {
     auto& p = places_.emplace_back();
     p.src = std::make_unique<Fenced>(shape.src_bytes);
     p.got = std::make_unique<Fenced>(shape.dst_bytes);
-    // The last byte of each side is at the guard page, give or take what keeps any alignment possible.
+    // The last byte of each side is at the guard page, except for the slack that allows any alignment.
     std::byte* const src = p.src->right();
     std::byte* const got = p.got->right();
     testing::fill_random(src, shape.src_bytes, seed);
@@ -284,7 +284,7 @@ TEST(CudaKernels, RandomConvertedBoxesMatchTheModel) {
   for (int mode : modes) EXPECT_GT(mode, 10) << "every mode is exercised";
 }
 
-// Every pair of sizes goes through its vector loop: dense rows at every alignment, and transposes.
+// Every pair of sizes runs its vector loop: dense rows at every alignment, and transposes.
 TEST(CudaKernels, ConvertedRowsOfEveryPairMatchTheModel) {
   std::mt19937_64 rng(16);
   for (NumberType from : testing::kSourceTypes) {

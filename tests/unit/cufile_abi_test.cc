@@ -1,4 +1,4 @@
-// cufile.h: every size, offset and value of the interface is the one of version 1.15, written out here once more.
+// cufile.h: every size, offset and value of the interface equals that of version 1.15, written out here independently.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -310,7 +310,7 @@ TEST(CufileAbi, TextsAndMacrosInC) {
     EXPECT_EQ(text != "unknown cuFile error", exists) << error;
   }
   EXPECT_STREQ(cufile_header_text(0), "success");
-  // Programs look for these words.
+  // Programs search for these words.
   EXPECT_STREQ(cufile_header_text(5019), "unsupported file open flags");
 }
 

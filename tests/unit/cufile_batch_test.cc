@@ -1,4 +1,5 @@
-// libcufile.so.0, batches: every entry completes once and exactly, refusals run nothing, and the ends are safe.
+// libcufile.so.0, batches: every entry completes exactly once, refused batches run nothing, and destroying batches is
+// safe.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -52,7 +53,7 @@ class CufileBatch : public ::testing::Test {
     out.cookie = reinterpret_cast<void*>(cookie);
     return out;
   }
-  // All that is in flight.
+  // Reaps everything in flight.
   std::vector<CUfileIOEvents_t> reap(unsigned least) {
     std::vector<CUfileIOEvents_t> events(64);
     unsigned count = 64;
@@ -72,7 +73,7 @@ TEST_F(CufileBatch, ReadsAndWrites) {
   for (unsigned i = 0; i < 32; ++i)
     entries.push_back(entry(memory.data(), 50000, 1000 + i * 60000, i * 65536, 100 + i));
   ASSERT_EQ(cuFileBatchIOSubmit(batch_, 32, entries.data(), 0).err, CU_FILE_SUCCESS);
-  std::memset(entries.data(), 0xff, entries.size() * sizeof entries[0]);  // they were copied
+  std::memset(entries.data(), 0xff, entries.size() * sizeof entries[0]);  // the call has copied them
   std::set<std::uintptr_t> cookies;
   for (const CUfileIOEvents_t& event : reap(32)) {
     EXPECT_EQ(event.status, CUFILE_COMPLETE);
@@ -135,7 +136,7 @@ TEST_F(CufileBatch, RefusedSubmitsRunNothing) {
   EXPECT_EQ(submit(2), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
   EXPECT_EQ(reap(0).size(), 0u);
   EXPECT_EQ(memory[0], std::byte{0x77});
-  // The room is as it was, and comes back when events are reaped, not when entries complete.
+  // The capacity is unchanged. It is regained when events are reaped, not when entries complete.
   entries[1] = entries[0];
   EXPECT_EQ(submit(32), CU_FILE_SUCCESS);
   EXPECT_EQ(submit(1), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
@@ -159,7 +160,7 @@ TEST_F(CufileBatch, SetUpAndStatusArguments) {
   EXPECT_EQ(cuFileBatchIOGetStatus(other, 9, &count, events, nullptr).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileBatchIOGetStatus(other, 0, nullptr, events, nullptr).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileBatchIOGetStatus(other, 0, &count, nullptr, nullptr).err, CU_FILE_INVALID_VALUE);
-  // Nothing is in flight, so nothing is waited for, whatever the time allowed.
+  // Nothing is in flight, so the call does not wait, whatever the timeout.
   EXPECT_EQ(cuFileBatchIOGetStatus(other, 8, &count, events, nullptr).err, CU_FILE_SUCCESS);
   EXPECT_EQ(count, 0u);
   for (const auto& [seconds, nanoseconds] : {std::pair{0l, 0l}, {-5l, 0l}, {0l, 5'000'000'000l}, {0l, -7l}}) {

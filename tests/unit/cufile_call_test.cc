@@ -1,4 +1,4 @@
-// libcufile.so.0, blocking calls with host memory: data at any alignment, and the recorded answer to every misuse.
+// libcufile.so.0, blocking calls with host memory: data at any alignment, and the documented error for every misuse.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -36,7 +36,7 @@ class Cufile : public ::testing::Test {
   }
   void TearDown() override { close_driver(); }
 
-  // A call that gives `value`, with `error` in errno.
+  // Expects a call to return `value` with `error` in errno.
   template <class Call>
   static void expect(ssize_t value, int error, Call call) {
     errno = 0;
@@ -59,7 +59,7 @@ void expect_pattern(const std::byte* memory, std::size_t bytes, std::uint64_t of
 TEST_F(Cufile, ReadsAndWritesAtAnyAlignment) {
   for (const int flags : {O_RDWR, O_RDWR | O_DIRECT}) {
     CufileFile file(path_, flags);
-    if (file.fd() < 0 && (flags & O_DIRECT) != 0) continue;  // a file system without it
+    if (file.fd() < 0 && (flags & O_DIRECT) != 0) continue;  // the file system has no O_DIRECT
     ASSERT_EQ(file.error, CU_FILE_SUCCESS);
     for (const std::size_t size :
          {std::size_t{1}, std::size_t{511}, std::size_t{4096}, std::size_t{65537}, kBytes / 2}) {
@@ -153,7 +153,7 @@ TEST_F(Cufile, RegisteredBuffersHoldTheProgramToTheirLength) {
     expect(-CU_FILE_INVALID_MAPPING_RANGE, CU_FILE_INVALID_MAPPING_RANGE,
            [&] { return cuFileRead(file.handle(), p, static_cast<std::size_t>(size), 0, skip); });
   }
-  // An address inside of a registered buffer is an unregistered one.
+  // An address inside a registered buffer counts as unregistered.
   EXPECT_EQ(cuFileRead(file.handle(), p + 256, 40000, 0, 0), 40000);
   EXPECT_EQ(cuFileBufDeregister(p + 4096).err, CU_FILE_SUCCESS);
   EXPECT_EQ(cuFileBufDeregister(p + 4096).err, CU_FILE_MEMORY_NOT_REGISTERED);
@@ -191,7 +191,7 @@ TEST_F(Cufile, FilesThatCannotBeRegistered) {
   CUfileDescr_t descriptor{};
   EXPECT_EQ(cuFileHandleRegister(nullptr, &descriptor).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileHandleRegister(&handle, nullptr).err, CU_FILE_INVALID_VALUE);
-  // By descriptor, not by file.
+  // Registration is by descriptor, not by file.
   const int twin = ::dup(fd);
   EXPECT_EQ(attempt(fd), CU_FILE_SUCCESS);
   EXPECT_EQ(attempt(fd), CU_FILE_HANDLE_ALREADY_REGISTERED);
@@ -314,7 +314,7 @@ TEST_F(Cufile, ADescriptorThatCannotBeDuplicatedIsSaid) {
   EXPECT_EQ(got, -1);
 }
 
-// Memory of two devices is never taken for one's, whatever kinds there are.
+// Memory of two devices is never confused, even if there are several kinds.
 TEST(CufileQueues, EachDeviceOfEachKindHasItsOwn) {
   std::set<int> keys = {cufile::queue_key({})};
   std::size_t places = 1;

@@ -1,4 +1,4 @@
-// libcufile.so.0, configuration: file, environment and the program's own settings, in that order, and what is read
+// libcufile.so.0, configuration: file, environment and the program's own settings, in this order, and reading them
 // back.
 #include "cufile/cufile_config.h"
 
@@ -28,14 +28,14 @@ class CufileConfig : public ::testing::Test {
  protected:
   void SetUp() override {
     close_driver();
-    EXPECT_EQ(cuFileExportPCIeTopology("/dev/null").err, CU_FILE_SUCCESS);  // forgets a loaded configuration
+    EXPECT_EQ(cuFileExportPCIeTopology("/dev/null").err, CU_FILE_SUCCESS);  // discards a loaded configuration
     for (const char* name : kVariables) ::unsetenv(name);
     ::setenv("CUFILE_ENV_PATH_JSON", (dir_ / "none.json").c_str(), 1);
   }
   void TearDown() override {
     close_driver();
     for (const char* name : kVariables) ::unsetenv(name);
-    // What a test staged and no driver used.
+    // Consumes settings that a test staged and no driver used.
     EXPECT_EQ(cuFileDriverOpen().err, CU_FILE_SUCCESS);
     close_driver();
   }
@@ -137,7 +137,7 @@ TEST_F(CufileConfig, LaterSourcesWin) {
   ASSERT_EQ(cuFileDriverGetProperties(&properties).err, CU_FILE_SUCCESS);
   EXPECT_EQ(properties.max_batch_io_size, 50u);
   close_driver();
-  // Used once.
+  // Settings are used once.
   EXPECT_EQ(size_of(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE), 50u);
 }
 
@@ -159,7 +159,7 @@ TEST_F(CufileConfig, DefaultsAndProperties) {
   EXPECT_EQ(properties.per_buffer_cache_size, 1024u);
   EXPECT_EQ(properties.max_batch_io_size, 128u);
   EXPECT_EQ(properties.max_batch_io_timeout_msecs, 5u);
-  // It loaded the configuration.
+  // The call above loaded the configuration.
   EXPECT_EQ(cuFileSetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 20).err, CU_FILE_DRIVER_ALREADY_OPEN);
   EXPECT_EQ(cuFileSetParameterBool(CUFILE_PARAM_PROFILE_NVTX, true).err, CU_FILE_DRIVER_ALREADY_OPEN);
   EXPECT_EQ(cuFileSetParameterString(CUFILE_PARAM_LOG_DIR, "/").err, CU_FILE_DRIVER_ALREADY_OPEN);
@@ -313,7 +313,7 @@ TEST_F(CufileConfig, AFileThatOthersCanWriteIsNotUsed) {
   EXPECT_EQ(size_of(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 17u);
   const auto refused = [&](const std::string& path, mode_t mode, mode_t before) {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
-    EXPECT_EQ(cuFileExportPCIeTopology("/dev/null").err, CU_FILE_SUCCESS);  // forgets a loaded configuration
+    EXPECT_EQ(cuFileExportPCIeTopology("/dev/null").err, CU_FILE_SUCCESS);  // discards a loaded configuration
     EXPECT_EQ(size_of(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 128u) << path;
     const std::string log = dir_ / "log";
     ::setenv("CUFILE_LOGFILE_PATH", log.c_str(), 1);

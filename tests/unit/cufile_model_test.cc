@@ -1,4 +1,4 @@
-// libcufile.so.0: a hundred thousand random reads, writes and batches give what a model of the files gives.
+// libcufile.so.0: a hundred thousand random reads, writes and batches give the same results as a model of the files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,12 +66,12 @@ class Model {
   void open(std::size_t i) {
     for (const int flags : {O_RDWR, O_RDWR | O_DIRECT}) {
       handles_[i].push_back(std::make_unique<CufileFile>(names_[i], flags));
-      if (handles_[i].back()->error != CU_FILE_SUCCESS) handles_[i].pop_back();  // a file system without O_DIRECT
+      if (handles_[i].back()->error != CU_FILE_SUCCESS) handles_[i].pop_back();  // the file system has no O_DIRECT
     }
     ASSERT_FALSE(handles_[i].empty());
   }
 
-  // Small ones are usual, a few cross many parts; offsets are odd, at page ends and beyond the file.
+  // Mostly small requests, a few of many parts; offsets are odd, at page ends and beyond the end of the file.
   Request draw(std::size_t memory) {
     Request out{};
     out.file = below(kFiles);
@@ -140,7 +140,7 @@ class Model {
     check(request, got);
   }
 
-  // Of requests whose order makes no difference: reads of one file and writes of another, which do not overlap.
+  // A batch whose order does not matter: reads of one file, and writes of another that do not overlap.
   void run_batch() {
     const std::size_t count = 1 + below(kBatch);
     std::vector<Request> requests;

@@ -1,5 +1,5 @@
-// libcufile.so.0, I/O in the order of a stream: on the host's default stream, and on streams of the device that plays a
-// GPU, where it must fall between what is queued before and after it.
+// libcufile.so.0, stream-ordered I/O: on the host's default stream, and on streams of the simulated GPU, where it must
+// run between the work queued before and after it.
 #include <gtest/gtest.h>
 #include <headrace/device.h>
 
@@ -98,7 +98,7 @@ TEST_F(CufileStream, MisusesShowAtOnceOrInTheResult) {
   ASSERT_EQ(cuFileBufRegister(memory.data(), 1000, 0).err, CU_FILE_SUCCESS);
   EXPECT_EQ(read(memory.data()), CU_FILE_SUCCESS);
   EXPECT_EQ(got_, -CU_FILE_INVALID_MAPPING_SIZE);
-  // There is no device whose stream this could be.
+  // No device could own this stream.
   int stream = 0;
   EXPECT_EQ(read(memory.data() + 16, reinterpret_cast<CUstream>(&stream)), CU_FILE_ASYNC_NOT_SUPPORTED);
 }
@@ -108,13 +108,13 @@ TEST_F(CufileStream, Registration) {
   const auto one = reinterpret_cast<CUstream>(&a), two = reinterpret_cast<CUstream>(&b);
   EXPECT_EQ(cuFileStreamRegister(one, 15).err, CU_FILE_SUCCESS);
   EXPECT_EQ(cuFileStreamRegister(one, 15).err, CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(cuFileStreamRegister(two, 16).err, CU_FILE_SUCCESS);  // flags that nobody knows are none
+  EXPECT_EQ(cuFileStreamRegister(two, 16).err, CU_FILE_SUCCESS);  // unknown flags are ignored
   EXPECT_EQ(cuFileStreamDeregister(one).err, CU_FILE_SUCCESS);
   EXPECT_EQ(cuFileStreamDeregister(one).err, CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileStreamDeregister(two).err, CU_FILE_SUCCESS);
 }
 
-// Memory that the CPU may not touch, as far as the library is concerned, behind streams that run later.
+// Memory that the library treats as inaccessible to the CPU, with streams that run later.
 class CufileStaged : public CufileStream {
  protected:
   void SetUp() override {
@@ -143,7 +143,7 @@ class CufileStaged : public CufileStream {
     ASSERT_TRUE(device_->synchronize(*event_).ok());
   }
 
-  // The stream does nothing of what is queued in between.
+  // Blocks the stream until let_go().
   void hold() {
     go_ = false;
     const auto wait = [](void* flag) {
@@ -170,7 +170,7 @@ TEST_F(CufileStaged, BlockingCallsUseTheDevice) {
   std::vector<std::byte> written(kBytes);
   ASSERT_EQ(::pread(out.fd(), written.data(), kBytes, 3), static_cast<ssize_t>(kBytes));
   EXPECT_EQ(written, back);
-  // Beyond the allocation, and registered beyond it.
+  // Beyond the allocation, and a registration beyond it.
   errno = 0;
   EXPECT_EQ(cuFileRead(file_->handle(), buffer_.data(), kBytes, 0, 8192), -1);
   EXPECT_EQ(errno, EIO);
@@ -212,7 +212,7 @@ TEST_F(CufileStaged, ReadsFallBetweenWhatIsQueuedAroundThem) {
     ASSERT_EQ(read(buffer_.data(), stream()), CU_FILE_SUCCESS);
     ASSERT_TRUE(device_->copy_to_host({&fetch, 1}, *stream_).ok());
     EXPECT_EQ(got_, -7) << "the call waited for the stream";
-    skip_ = 5, at_ = 0;  // before the stream gets there, as a program may
+    skip_ = 5, at_ = 0;  // before the stream reaches the call, as a program may do
     let_go();
     synchronize();
     EXPECT_EQ(got_, static_cast<ssize_t>(kBytes));
@@ -307,7 +307,7 @@ TEST_F(CufileStaged, StatisticsSayWhichGpu) {
   ASSERT_EQ(cuFileSetStatsLevel(0).err, CU_FILE_SUCCESS);
 }
 
-// A device that keeps what is queued instead of doing it, as a stream that is captured into a graph does.
+// A device that records queued work instead of running it, like a stream that is captured into a graph.
 class CapturingDevice final : public device::Device {
  public:
   explicit CapturingDevice(std::shared_ptr<device::Device> real) : real_(std::move(real)) {}
@@ -365,9 +365,10 @@ class CapturingDevice final : public device::Device {
   const std::shared_ptr<device::Device> real_;
 };
 
-// Two executables of one graph share what was captured. In turn each is a run; at the same time both end with an error.
+// Two executables of one graph share the captured work. Run in turn, both work; run at the same time, both end with an
+// error.
 TEST_F(CufileStaged, ExecutablesOfOneGraph) {
-  size_ = 1000;  // not what a whole piece has: what lies behind it is not the call's
+  size_ = 1000;  // less than a whole piece: the bytes behind it are not the call's
   const std::vector<std::byte> before(8192, std::byte{0xAB});
   ASSERT_TRUE(buffer_.copy_from_host(0, before.data(), before.size()).ok());
   cufile::Driver& driver = cufile::Driver::get();

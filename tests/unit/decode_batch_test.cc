@@ -1,5 +1,5 @@
-// A batch held in device memory decodes to what a read gives, again and again, on every kind of device. What stored
-// bytes make it take beyond the size of its result is within the Context's account of such memory.
+// A batch in device memory decodes to the same elements as a read, repeatedly, on every kind of device. Memory beyond
+// the size of the result, whose size stored bytes decide, is charged to the Context's account of such memory.
 #include <gtest/gtest.h>
 #include <headrace/array_writer.h>
 #include <headrace_bench/decode_batch.h>
@@ -109,7 +109,7 @@ TEST_P(DecodeBatchTest, ABadChunkIsNamed) {
   ASSERT_FALSE(times.ok());
   EXPECT_EQ(times.status().code(), Code::kCorrupt);
   EXPECT_NE(times.status().to_string().find(content.key(3)), std::string::npos) << times.status().to_string();
-  // A chunk that cannot be one is refused before it is anywhere.
+  // A stored chunk longer than any valid one is refused before it is loaded.
   std::ofstream(directory_.path() + "/" + content.key(1), std::ios::binary) << std::string(100000, 'x');
   const auto loaded = DecodeBatch::load(array, {}, device_);
   ASSERT_FALSE(loaded.ok());
@@ -135,14 +135,14 @@ TEST_P(DecodeBatchTest, AnEntrysChecksumIsVerified) {
   }
 }
 
-// An archive that is cut short while it is open: what is missing is named by its place in the entry.
+// An archive that is truncated while it is open: the error gives the offset within the entry.
 TEST_P(DecodeBatchTest, ErrorsNameThePlaceInTheObject) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 4, .chunk_elements = 100};
   for (const bool deflate : {false, true}) {
     const std::string path = directory_ / (deflate ? "deflated.zip" : "stored.zip");
     ASSERT_TRUE(support::write_file(path, testing::zip_of(content, deflate)));
     const Array array = Array::open(Store::open(context_, path).value()).value();
-    ASSERT_TRUE(DecodeBatch::load(array, {}, device_).ok());  // the entries' headers have been read
+    ASSERT_TRUE(DecodeBatch::load(array, {}, device_).ok());  // reads the entries' headers
     std::filesystem::resize_file(path, 100);
     const Status status = DecodeBatch::load(array, parse_selection("0:100").value(), device_).status();
     EXPECT_EQ(status.code(), Code::kShort) << status.to_string();
@@ -167,7 +167,7 @@ TEST_P(DecodeBatchTest, ASelectionOfNothingIsNone) {
 }
 
 TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
-  device::staged_decode_model().any_codec = false;  // as a GPU, without bz2, but with shuffle
+  device::staged_decode_model().any_codec = false;  // like a GPU: without bz2, but with shuffle
   const FlatArray content{.layout = Layout::kBz2, .chunks = 5, .chunk_elements = 100};
   const auto bz2 = DecodeBatch::load(array(content), {}, device_);
   if (device_.host_addressable()) {
@@ -177,7 +177,7 @@ TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
     EXPECT_EQ(bz2.status().code(), Code::kUnsupported);
     EXPECT_NE(bz2.status().message().find("bz2"), std::string::npos) << bz2.status().to_string();
   }
-  // bz2 comes first and is undone once; the shuffle is the device's.
+  // bz2 is undone once, on the host, when the batch is loaded; the device undoes the shuffle.
   const auto writer =
       ArrayWriter::create(store_, "both", 2, R"({"zarr_format":2,"shape":[40],"chunks":[20],"dtype":"<u4",
     "fill_value":0,"order":"C","filters":[{"id":"shuffle","elementsize":4}],"compressor":{"id":"bz2","level":1}})")
@@ -210,7 +210,8 @@ class BatchBudgetTest : public DecodeBatchTest {
   const std::shared_ptr<base::MemoryBudget>& account() const {
     return Access::impl(small_)->resources->stored_memory();
   }
-  // Of an array written by array() or put there. All is given back once the store is gone, which keeps files open.
+  // For an array written by array() or put into the store. All memory is released when the store, which keeps files
+  // open, is gone.
   void expect_refusal(const char* selection, const char* what) {
     const std::uint64_t before = account()->used_bytes();
     const Status status = DecodeBatch::load(Array::open(Store::open(small_, directory_.path()).value()).value(),
@@ -222,7 +223,7 @@ class BatchBudgetTest : public DecodeBatchTest {
       EXPECT_NE(status.message().find(part), std::string::npos) << part << ": " << status.to_string();
     }
     EXPECT_EQ(account()->used_bytes(), before);
-    // With more it is loaded.
+    // With more memory it is loaded.
     const auto large = DecodeBatch::load(Array::open(store_).value(), parse_selection(selection).value(), device_);
     EXPECT_TRUE(large.ok()) << large.status().to_string();
   }

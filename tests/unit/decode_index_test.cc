@@ -1,6 +1,6 @@
-// Property: decode indices change nothing that a caller sees but the counts: they are collected by a first read, given
-// to the next ones, dropped where the chunk has changed, and none is kept without a budget. The stand-in for a GPU
-// makes an index of a chunk's checksum, so that a wrong one is seen.
+// Property: decode indexes change nothing that a caller sees except the counts. The first read collects them, later
+// ones use them, an index is dropped when its chunk has changed, and none is kept without a budget. The simulated GPU
+// makes an index of a chunk's checksum, so that a wrong index is detected.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/decode_index.h>
@@ -83,7 +83,7 @@ TEST(DecodeIndex, CollectedByOneReadUsedByTheNext) {
       ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
       const auto expected = array.expected();
       std::vector<std::uint32_t> elements;
-      // A part first: the next read, of everything, finds the chunks of it.
+      // First a part; the next read, of everything, finds the indexes of its chunks.
       const Stats part = reader.read(elements, parse_selection("20000:120001:3").value());
       EXPECT_EQ(part.indexed_chunks, 0u);
       for (std::size_t i = 0; i < elements.size(); ++i) ASSERT_EQ(elements[i], expected[20'000 + 3 * i]);
@@ -119,7 +119,7 @@ TEST(DecodeIndex, NoneWithoutABudgetOrForSmallChunks) {
   }
 }
 
-// Two chunks change places: sizes may be the same, the bytes are not.
+// Two chunks are swapped: their sizes may be equal, their bytes are not.
 TEST(DecodeIndex, OfAnotherVersionItIsDroppedAndMadeAnew) {
   const Indexing indexing;
   const FlatArray array = array_of(Layout::kZstd);
@@ -128,7 +128,7 @@ TEST(DecodeIndex, OfAnotherVersionItIsDroppedAndMadeAnew) {
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   std::vector<std::uint32_t> elements;
   (void)reader.read(elements);
-  // One byte of each of three chunks is another, and what they decode to is: their checksums are not looked at here.
+  // One byte differs in each of three chunks and in what they decode to; their checksums are not verified here.
   auto expected = array.expected();
   const auto path = [&](std::uint64_t chunk) { return directory.path() + "/" + array.key(chunk); };
   for (const auto& [a, b] : {std::pair{1, 2}, std::pair{5, 9}}) {
@@ -165,7 +165,7 @@ TEST(DecodeIndex, ASmallBudgetHolds) {
   }
 }
 
-// Gives every chunk other elements, of many short matches, as indices are about; tells what they are.
+// Gives every chunk new elements with many short matches, which indexes are made for, and returns them.
 std::vector<std::uint32_t> write_words(const std::string& directory, const FlatArray& array) {
   std::vector<std::uint32_t> all;
   std::uint32_t state = 7;
@@ -199,7 +199,7 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
     ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     const std::uint64_t unit = array.sharded() ? array.shard_chunks : 1;
     if (!array.sharded()) (void)write_words(directory.path(), array);
-    std::filesystem::remove(directory.path() + "/" + array.key(0));  // missing chunks have none
+    std::filesystem::remove(directory.path() + "/" + array.key(0));  // missing chunks have no index
     const Array opened = Array::open(*reader.store).value();
     const std::string place = indices.path() + "/a/b";
     EXPECT_EQ(check_decode_index(opened, place).status().code(), Code::kNotFound);
@@ -224,7 +224,7 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
     options.index_directory = place;
     EXPECT_EQ(Array::open(*reader.store, "", options)->info().decode_index,
               std::to_string(built->chunks) + " chunks, " + std::to_string(built->index_bytes) + " bytes");
-    // Another chunk in the place of one; a chunk more.
+    // One chunk is replaced by another, and one is added.
     std::filesystem::copy_file(directory.path() + "/" + array.key(2 * unit), directory.path() + "/" + array.key(0));
     const Reader later(directory.path());
     const auto again = check_decode_index(Array::open(*later.store).value(), place);
@@ -238,8 +238,8 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
   }
 }
 
-// In a directory that others can write to, links that were planted under the names of the file and of what it is while
-// it is written lead nowhere.
+// In a directory that others can write to, planted links under the names of the file and of its temporary file are not
+// followed.
 TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory, indices;
@@ -259,7 +259,7 @@ TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
   EXPECT_FALSE(os::FileHandle::open(name + ".tmp", {.write = true, .create = true, .exclusive = true}, file).ok());
 }
 
-// The stand-in for a GPU finds every index wrong that is not its own: the elements are right, and its own take over.
+// The simulated GPU rejects every index but its own: elements are right, and its own indexes replace the others.
 TEST(DecodeIndexFile, WhateverItHoldsTheElementsAreRight) {
   const Indexing indexing;
   const FlatArray array = array_of(Layout::kZstd);
@@ -324,7 +324,7 @@ TEST(DecodeIndexFile, OtherCodecsAndDamagedChunksHaveNone) {
   EXPECT_EQ(built->indexed + built->small, array.chunks - 2);
 }
 
-// A chunk that is not what its archive says it is has none, though it can be decoded.
+// A chunk that fails its archive's checksum gets no index, even if it can be decoded.
 TEST(DecodeIndexFile, AnEntrysChecksumIsVerified) {
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory, indices;
@@ -339,7 +339,7 @@ TEST(DecodeIndexFile, AnEntrysChecksumIsVerified) {
   }
 }
 
-// What cannot be had is said of the chunk that it is for.
+// A failure to get memory is reported with the chunk's key.
 TEST(DecodeIndexFile, AFailureNamesItsChunk) {
   FlatArray array = array_of(Layout::kZstd);
   array.chunks = 2;
@@ -352,7 +352,7 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
   const Store store = Store::open(context, directory.path()).value();
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(store), "", array).ok());
   const Array opened = Array::open(store).value();
-  // Stored longer than any encoder makes it.
+  // Longer than any encoder's output.
   const std::uint64_t longest = Access::impl(opened)->unit_chain().max_encoded_bytes();
   ASSERT_GT(longest, array.chunk_elements * 4 * 33 / 32 + (std::uint64_t{1} << 20));
   std::filesystem::resize_file(directory.path() + "/" + array.key(1), longest);
@@ -361,7 +361,7 @@ TEST(DecodeIndexFile, AFailureNamesItsChunk) {
   EXPECT_EQ(status.key(), array.key(1)) << status.to_string();
 }
 
-// A store in which nothing is found any more of what was opened.
+// A store whose objects are gone once they are open.
 class GoneOnceOpen final : public testing::ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
@@ -383,8 +383,8 @@ TEST(DecodeIndexFile, OnlyWhatCannotBeOpenedIsAbsent) {
   EXPECT_EQ(built->without, array.chunks);
 }
 
-// What a worker needs is in the host budget, as that of any read is: more than for reading the chunks alone, and more
-// again where they have to be unpacked.
+// A worker's memory is part of the host budget, as for any read: more than for reading the chunks alone, and more again
+// if they must be unpacked.
 TEST(DecodeIndexFile, WorkersKeepToTheHostBudget) {
   FlatArray array = array_of(Layout::kZstd);
   array.chunks = 2;

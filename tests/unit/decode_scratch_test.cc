@@ -1,5 +1,5 @@
-// Property: the scratch that a read asks for once is enough for each of its batches, however few chunks they have and
-// whichever waves a read divides into: placement's probes and trials, last waves, long reads, small budgets.
+// Property: the scratch that a read requests once suffices for each of its batches, however few chunks they have and
+// however the read is divided into waves: placement's probes and trials, last waves, long reads, small budgets.
 #include "tests/support/cuda_on_cpu.h"
 //
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ using device::DecodeStage;
 
 constexpr std::uint64_t kKi = 1024;
 
-// What the stages that take scratch of note take on a GPU.
+// The scratch that the stages with substantial scratch need on a GPU.
 std::uint64_t scratch_on_gpu(const DecodeStage& stage, const device::gpu::Limits& limits) {
   if (stage.codec == "lz4") return gpu::lz4_stage_scratch_bytes(limits);
   if (stage.codec == "zstd") return gpu::lz77::stage_scratch_bytes<gpu::ZstdFormat>(limits);
@@ -58,7 +58,7 @@ std::uint64_t scratch_of(const std::vector<DecodeStage>& stages, const DecodeLim
       limits, [&](std::size_t i, const device::gpu::Limits& of_stage) { return scratch_on_gpu(stages[i], of_stage); });
 }
 
-// Chunks a batch may have out of `most`: all that are few, then some.
+// Possible batch sizes out of `most` chunks: all small ones, then some larger ones.
 std::vector<std::uint32_t> batches_within(std::uint32_t most, std::mt19937& random) {
   std::vector<std::uint32_t> out;
   for (std::uint32_t n = 1; n <= std::min<std::uint32_t>(most, 130); ++n) out.push_back(n);
@@ -89,7 +89,7 @@ TEST(DecodeScratch, OfManyChunksIsEnoughForFewer) {
   }
 }
 
-// The stand-in for a GPU asks for what a GPU would, while this lives.
+// While one exists, the simulated GPU asks for as much scratch as a GPU.
 struct AsksAsGpu {
   AsksAsGpu() {
     device::staged_decode_model().any_codec = true;
@@ -104,7 +104,7 @@ struct AsksAsGpu {
 
 std::uint32_t value_at(std::uint64_t i) { return static_cast<std::uint32_t>(i / 5 * 2654435761u); }
 
-// An array of so many chunks, written by the codec.
+// Writes an array of `chunks` chunks with the compressor.
 void write_array(const Store& store, const std::string& path, const std::string& compressor, std::uint64_t chunks,
                  std::uint64_t chunk_elements) {
   const std::string document = R"({"zarr_format":2,"shape":[)" + std::to_string(chunks * chunk_elements) +
@@ -140,7 +140,8 @@ struct Counts {
   std::uint64_t by_device = 0, by_cpu = 0, reads = 0;
 };
 
-// Reads the array's first `elements` less the first and the last of these: two chunks are placed, not decoded in place.
+// Reads the array's first `elements` without the first and the last of these: two chunks are decoded elsewhere and then
+// placed.
 void read_part(const Array& array, const Device& device, std::uint64_t elements, Placement placement, Counts& counts) {
   const std::uint64_t first = 1, count = elements - 2;
   auto buffer = Buffer::allocate(device, count * 4).value();
@@ -171,7 +172,8 @@ TEST(DecodeScratch, EveryDivisionOfAReadFits) {
   }
   const auto device = Device::open("host-staged").value();
   Counts counts;
-  // Chunks of a wave: few, about as many as decoders have other ways for (96), all; and long reads of larger waves.
+  // Chunks per wave: few, about the number at which decoders switch methods (96), all; and long reads with larger
+  // waves.
   for (const std::uint64_t wave_chunks : {5u, 90u, 108u, 130u, 400u}) {
     for (const std::size_t device_budget : {std::size_t{2} << 30, std::size_t{512} << 20}) {
       ContextOptions options;
@@ -195,7 +197,7 @@ TEST(DecodeScratch, EveryDivisionOfAReadFits) {
   EXPECT_GT(counts.by_cpu, 0u) << "the CPU had no turn";
 }
 
-// A read whose waves are divided by a probe of the CPU's, again and again.
+// A read whose waves are divided by a probe of the CPU, repeatedly.
 TEST(DecodeScratch, ProbesOfPlacementLeaveBatchesThatFit) {
   const AsksAsGpu asks;
   device::staged_decode_model().decoded_bytes_per_us = 4000;

@@ -1,6 +1,6 @@
 // However few files a process may have open, a read of any number of chunks and shards waits for descriptors instead of
-// failing, beside other reads as well; the limit is raised when it is needed, and not before. What queues of files keep
-// open is closed for it, longest unused first, but nothing that the program has open itself.
+// failing, even next to other reads. The limit is raised only when needed. Files that queues keep open are closed to
+// make room, least recently used first, but never files that the program itself has open.
 #include "os/descriptors.h"
 
 #include <fcntl.h>
@@ -38,15 +38,15 @@
 namespace headrace {
 namespace {
 
-// HEADRACE_TEST_OBJECTS: how many chunks, and shards, there are. Sanitizers make opening a file many times slower.
+// HEADRACE_TEST_OBJECTS sets the number of chunks and of shards. Sanitizers make opening a file many times slower.
 std::size_t many() {
   const char* const wanted = std::getenv("HEADRACE_TEST_OBJECTS");
   if (wanted != nullptr) return std::strtoull(wanted, nullptr, 10);
   return support::kAddressSanitizer ? 4'000 : 10'000;
 }
-constexpr std::size_t kElements = 8;  // of an object, in either layout
+constexpr std::size_t kElements = 8;  // per object, in both layouts
 
-// Without one the check of virtual calls takes every object for unmapped memory.
+// Without a descriptor, the check of virtual calls takes every object for unmapped memory.
 constexpr const char* kCheckNeedsDescriptors = "UndefinedBehaviorSanitizer looks at objects through a pipe";
 
 std::uint32_t value_at(std::size_t i) { return static_cast<std::uint32_t>(i * 2654435761u + 1); }
@@ -79,7 +79,7 @@ class ManyObjects {
     }
     ::close(folder);
   }
-  // What the file system has written may be dropped.
+  // Drops the files from the page cache; written pages must be clean first.
   void make_cold() const {
     const int folder = ::open((path_ + "/c").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ::syncfs(folder);
@@ -90,7 +90,7 @@ class ManyObjects {
     }
     ::close(folder);
   }
-  // 0, or where in the test it went wrong.
+  // Returns 0, or a number for where in the test it failed.
   int read(const Context& context, const char* device_name, int where) const {
     const auto store = Store::open(context, path_);
     if (!store.ok()) return complain(store.status(), where + 1);
@@ -120,7 +120,7 @@ class ManyObjects {
   const std::size_t count_;
 };
 
-// Exit status of a child that may open so many files and runs `body` for at most so many seconds.
+// Exit status of a child with these limits on open files that runs `body` for at most `seconds`.
 int with_limit(rlim_t soft, rlim_t hard, unsigned seconds, const std::function<int()>& body) {
   return support::in_child(
       [&] {
@@ -175,7 +175,7 @@ TEST_F(FewDescriptors, ColdChunksAndShardsAreReadTogetherBesideMappedReads) {
             0);
 }
 
-// Those who read chunks for something else than a tensor.
+// Functions that read chunks, but not into a tensor.
 TEST_F(FewDescriptors, IndicesAndBatchesAreMadeOfColdChunks) {
   const testing::FlatArray layouts[] = {{.layout = testing::Layout::kZstd, .chunks = 300, .chunk_elements = 64},
                                         {.layout = testing::Layout::kShardedZstd, .chunks = 300, .shard_chunks = 2}};
@@ -208,8 +208,8 @@ TEST_F(FewDescriptors, IndicesAndBatchesAreMadeOfColdChunks) {
   }
 }
 
-// Reads of more objects and shards than can be open, and more reads than that, each with an object open for longer than
-// who only opens a file waits for nothing.
+// Reads more objects and shards than can be open, with more concurrent reads than descriptors. Each read keeps an
+// object open for longer than the timeout after which an open fails if no descriptor is closed.
 TEST_F(FewDescriptors, StringsAreReadOfManyChunksAndShards) {
   constexpr std::size_t kObjects = 500;
   testing::Strings elements;
@@ -298,7 +298,7 @@ TEST_F(FewDescriptors, TheLimitIsRaisedWhenItIsNeeded) {
             0);
 }
 
-// The program itself has nearly all of them, or all.
+// The program itself has opened nearly all descriptors, or all.
 TEST_F(FewDescriptors, WhatTheProgramLeavesIsEnough) {
   if (support::kAddressSanitizer) GTEST_SKIP() << kCheckNeedsDescriptors;
   const ManyObjects shards(dir_ / "shards", 300, true), chunks(dir_ / "chunks", 300, false);
@@ -330,7 +330,7 @@ TEST_F(FewDescriptors, WhatTheProgramLeavesIsEnough) {
             0);
 }
 
-// Longer than anybody waits for nothing, as long as others close some.
+// Waits longer than the timeout, as long as others keep closing files.
 TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
   EXPECT_EQ(with_limit(16, 16, 20,
                        [] {
@@ -358,7 +358,7 @@ TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
             0);
 }
 
-// Two that find none left at the same time: one raises the limit, the other must notice.
+// Two threads run out of descriptors at the same time: one raises the limit, the other must notice.
 TEST_F(FewDescriptors, WhoOpensOneIsHelpedByALimitThatAnotherRaises) {
   EXPECT_EQ(with_limit(16, 64, 20,
                        [] {
@@ -374,7 +374,7 @@ TEST_F(FewDescriptors, WhoOpensOneIsHelpedByALimitThatAnotherRaises) {
             0);
 }
 
-// A folder, a ZIP file (whose first bytes are looked at before it is opened as one) and references.
+// A folder, a ZIP file (whose first bytes are read before it is opened as one) and references.
 TEST_F(FewDescriptors, OpeningAStoreWaitsWhileOthersCloseSome) {
   if (support::kAddressSanitizer) GTEST_SKIP() << kCheckNeedsDescriptors;
   const std::array<std::uint8_t, 22> no_entries{'P', 'K', 5, 6};
@@ -427,13 +427,13 @@ class QueuedFiles {
     if (!done.status.ok()) std::fprintf(stderr, "%s\n", done.status.to_string().c_str());
     return done.status.ok() && got == support::pattern(kBytes);
   }
-  // Opens one, reads it and lets go of it.
+  // Opens a file, reads it and closes it.
   bool read(FileQueue& queue, std::size_t i) const {
     const auto file = File::open(name(i));
     if (!file.ok()) std::fprintf(stderr, "%s\n", file.status().to_string().c_str());
     return file.ok() && read(queue, *file);
   }
-  // The numbers of those that this process has open, in order.
+  // The numbers of the files that this process has open, in order.
   std::string open_ones(std::size_t count) const {
     std::vector<bool> open(count);
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -451,7 +451,7 @@ class QueuedFiles {
 };
 
 TEST_F(FewDescriptors, FilesThatQueuesKeepAreClosedForOthers) {
-  constexpr std::size_t kQueues = 6, kFiles = 16;  // as many as a queue keeps
+  constexpr std::size_t kQueues = 6, kFiles = 16;  // as many files as a queue keeps open
   const QueuedFiles files(dir_ / "files", kQueues * kFiles);
   const ManyObjects chunks(dir_ / "chunks", 300, false);
   EXPECT_EQ(with_limit(64, 64, 60,
@@ -466,7 +466,7 @@ TEST_F(FewDescriptors, FilesThatQueuesKeepAreClosedForOthers) {
                              if (!files.read(queues[q], q * kFiles + i)) return 2;
                            }
                          }
-                         // Half of the descriptors are the program's.
+                         // Half of the descriptors are left for the program.
                          if (os::Descriptors::of_process().open_now() > 32) return 3;
                          for (int i = 0; i < 16; ++i) {
                            if (::open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) return 4;
@@ -487,7 +487,7 @@ TEST_F(FewDescriptors, QueuesCloseWhatIsLongestUnusedAndOnlyWhatTheProgramHasLet
                          FileQueue one = QueuedFiles::queue(context), other = QueuedFiles::queue(context);
                          os::Descriptors& all = os::Descriptors::of_process();
                          const auto before = all.open_now();
-                         // Each that is wanted takes the place of one.
+                         // Each descriptor that is wanted takes the place of a kept file.
                          const auto want = [&] {
                            if (!all.room()) return std::string("no room");
                            all.opened();
@@ -505,7 +505,7 @@ TEST_F(FewDescriptors, QueuesCloseWhatIsLongestUnusedAndOnlyWhatTheProgramHasLet
                            if (!QueuedFiles::read(one, own)) return 7;
                            all.closed();
                          }
-                         // They have become the library's, and there was room for one.
+                         // The program's files are kept by the queues only, and there is room for one descriptor.
                          return files.open_ones(kFiles) == "0" && want() == "" ? 0 : 8;
                        }),
             0);
@@ -517,7 +517,7 @@ struct Waiter final : os::DescriptorWaiter {
 };
 struct Keeper final : os::DescriptorKeeper {
   os::Descriptors& all;
-  std::vector<std::uint64_t> kept;  // when they were used
+  std::vector<std::uint64_t> kept;  // times of last use
   explicit Keeper(os::Descriptors& of) : all(of) {}
   std::uint64_t oldest_ns() noexcept override { return kept.empty() ? kNothing : kept.front(); }
   bool close_oldest() noexcept override {
@@ -531,7 +531,7 @@ struct Keeper final : os::DescriptorKeeper {
 TEST_F(FewDescriptors, WhatIsLongestUnusedIsClosedFirstAndWaitersAreCalled) {
   EXPECT_EQ(with_limit(16, 16, 20,
                        [] {
-                         os::Descriptors all;  // 8 are its share
+                         os::Descriptors all;  // its share is 8
                          Keeper a(all), b(all);
                          all.add(a);
                          all.add(b);

@@ -1,5 +1,5 @@
-// Property: who decodes changes nothing that a caller sees but the counts: the same elements, the same errors for the
-// same bad chunks, its neighbours exact, within the same budgets; what cannot be decoded on the device says so.
+// Property: which processor decodes changes nothing that a caller sees except the counts: the same elements, the same
+// errors for the same bad chunks, exact neighbours, the same budgets. What a device cannot decode is reported.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kUntouched = 0x55555555;
 
-// The stand-in for a GPU decodes every codec while this lives.
+// While one exists, the simulated GPU decodes every codec.
 struct DecodesAll {
   explicit DecodesAll(unsigned host_only_every = 0) {
     device::staged_decode_model().any_codec = true;
@@ -96,7 +96,7 @@ Outcome read_all(const Reader& reader, Placement placement, bool collect = true,
 
 constexpr Layout kEncoded[] = {Layout::kZstd, Layout::kBlosc, Layout::kShardedZstd};
 
-// Flips bytes at the start of a chunk's stored bytes.
+// Damages the first stored bytes of a chunk.
 void spoil(const std::string& directory, const FlatArray& array, std::uint64_t number) {
   const std::string path = directory + "/" + array.key(number);
   std::uint64_t at = 0;
@@ -144,7 +144,7 @@ TEST(DeviceDecode, GivesTheSameElements) {
           EXPECT_EQ(cpu.stats.cpu_decoded_bytes, array.elements() * 4);
           EXPECT_EQ(cpu.stats.stored_bytes, gpu.stats.stored_bytes);
         }
-        // Parts of chunks are decoded beside the tensor and placed.
+        // Parts of chunks are decoded outside the tensor and then placed.
         const Selection part = parse_selection("3:5200:7").value();
         const Outcome gpu = read_all(reader, Placement::kGpu, false, "", part);
         ASSERT_TRUE(gpu.status.ok()) << gpu.status.to_string();
@@ -323,7 +323,7 @@ TEST(DeviceDecode, KeepsWithinTheBudgets) {
   EXPECT_TRUE(refused && whole);
 }
 
-// A chain whose outer codec the device does not take: the CPU undoes that one, the device the rest.
+// A chain whose outer codec the device does not support: the CPU undoes that one, the device the rest.
 TEST(DeviceDecode, TakesOverInTheMiddleOfAChain) {
   support::TempDir directory;
   Reader reader(directory.path());
@@ -372,7 +372,7 @@ TEST(DeviceDecode, TakesOverInTheMiddleOfAChain) {
   }
 }
 
-// Chunks that take all of the room for encoded bytes, of any size: what the CPU decodes instead has its own place.
+// Chunks of any size that fill the room for encoded bytes: what the CPU decodes instead has a place of its own.
 TEST(DeviceDecode, ReturnedChunksFitBehindFullSlabs) {
   const DecodesAll decodes(1);
   support::TempDir directory;
@@ -431,8 +431,8 @@ TEST(DeviceDecode, ACancelledReadEnds) {
   EXPECT_TRUE(read_all(reader, Placement::kGpu).elements == array.expected());
 }
 
-// A device much slower than the CPU, and the other way round: the read settles on the faster, and the next ones begin
-// there; but for one turn of the device where its files have been mapped meanwhile.
+// With a device much slower than the CPU, or the reverse, the read settles on the faster one, and later reads begin
+// with it. There may be one more turn of the device if its files were mapped in the meantime.
 TEST(DeviceDecode, SettlesOnTheFaster) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes;
@@ -442,12 +442,11 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
   options.wave_bytes = 16384;
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(*Reader(directory.path()).store), "", array).ok());
   for (const bool slow_device : {true, false}) {
-    Reader reader(directory.path(), options);  // what one Context has learnt would serve the other array, too
+    Reader reader(directory.path(), options);  // without the rates measured in the other case
     auto opened = Array::open(*reader.store).value();
     auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
     if (slow_device) {
-      device::staged_decode_model().decoded_bytes_per_us =
-          1;  // 16 ms a wave: a CPU with much else to do is faster, too
+      device::staged_decode_model().decoded_bytes_per_us = 1;  // 16 ms per wave: even a busy CPU is faster
     } else {
       base::arm_delay("transfer.decode", std::chrono::microseconds(3000));
     }
@@ -468,7 +467,7 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
   }
 }
 
-// One thread is slower than the device, all of them are faster.
+// One CPU thread is slower than the device, all of them together are faster.
 TEST(DeviceDecode, TheCpuIsAllItsThreads) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes;
@@ -481,8 +480,8 @@ TEST(DeviceDecode, TheCpuIsAllItsThreads) {
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
   auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
   const auto opened = Array::open(*reader.store).value();
-  device::staged_decode_model().decoded_bytes_per_us = 0.6;             // eight waves at a time: 5 MB/s
-  base::arm_delay("transfer.decode", std::chrono::microseconds(2000));  // 2 MB/s a thread
+  device::staged_decode_model().decoded_bytes_per_us = 0.6;             // eight waves in parallel: 5 MB/s
+  base::arm_delay("transfer.decode", std::chrono::microseconds(2000));  // 2 MB/s per thread
   Stats stats;
   for (int read = 0; read < 4; ++read) {
     EXPECT_TRUE(opened.read({}, {buffer, opened.info().dtype, {array.elements()}}, *reader.device, {}, &stats).ok());
@@ -492,9 +491,9 @@ TEST(DeviceDecode, TheCpuIsAllItsThreads) {
   EXPECT_GE(stats.cpu_chunks, array.chunks * 9 / 10);
 }
 
-// Reads of eight waves, the CPU much slower: it decodes a chunk to show that, never a read, and of arrays that are
-// opened later it need not even do that. A device whose rate a busy machine has changed is another device to the
-// policy, which may then ask again: one round of three has to go undisturbed.
+// Reads of eight waves with a much slower CPU: the CPU decodes one chunk as a probe, never a whole read, and for arrays
+// opened later not even that. If a busy machine has changed the device's rate, the policy may probe again, so one
+// undisturbed round out of three suffices.
 TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes;
@@ -503,11 +502,11 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   ContextOptions options = Reader::small();
   options.wave_bytes = 32768;
   constexpr unsigned kRounds = 3, kArrays = 8, kReads = 4;
-  device::staged_decode_model().decoded_bytes_per_us = 3;  // 11 ms a wave, all of them side by side
+  device::staged_decode_model().decoded_bytes_per_us = 3;  // 11 ms per wave, all in parallel
   base::arm_delay("transfer.decode", std::chrono::microseconds(5000));
   unsigned fewest_tried = kArrays, most_tried = 0;
   for (unsigned round = 0; round < kRounds && (round == 0 || fewest_tried > kArrays / 2); ++round) {
-    Reader reader(directory.path(), options);  // which knows nothing yet
+    Reader reader(directory.path(), options);  // has no measured rates yet
     if (round == 0) {
       ASSERT_TRUE(testing::write_flat_array(*Access::impl(*reader.store), "", array).ok());
     }
@@ -534,7 +533,7 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   EXPECT_LE(fewest_tried, kArrays / 2) << "what one array has shown the next has to show again";
 }
 
-// While the first read's memory is made; whoever has it is not kept waiting again.
+// The decoder is loaded while the first read's memory is made; later users of that memory do not wait again.
 TEST(DeviceDecode, IsMadeReadyOnceWithItsMemory) {
   const DecodesAll decodes;
   support::TempDir directory;

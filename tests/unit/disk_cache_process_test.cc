@@ -1,7 +1,7 @@
-// A cache directory and its processes: killed at any moment, two at a time, forked, without room on the disk. Bytes are
-// right or are asked for anew, and no room is lost for good.
+// A cache directory used by processes that are killed at any moment, run in pairs, fork, or have no disk space. Bytes
+// are right or are requested again, and no space is lost for good.
 //
-// HEADRACE_CACHE_KILLS: how many processes are killed, in the place of 200.
+// HEADRACE_CACHE_KILLS: how many processes are killed, instead of 200.
 #include <gtest/gtest.h>
 #include <headrace/disk_cache.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ const testing::Objects& objects() {
   return made;
 }
 
-// Whether each answer is right; how many the cache had.
+// Whether every answer is right; `hits` counts those from the cache.
 bool reads_right(const CachedStoreInMemory& toy, std::size_t count, unsigned seed, std::size_t* hits = nullptr) {
   std::mt19937 dice(seed);
   for (std::size_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ TEST_F(DiskCacheProcess, KilledAtAnyMomentItIsRightAfterwards) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      // Each empties the directory at times, so that there is something to write.
+      // Some processes empty the directory first, so that there is something to write.
       if (i % 10 == 0) (void)clear_disk_cache(cache());
       const CachedStoreInMemory toy = cached_store(cache(), objects(), options);
       ::_exit(reads_right(toy, 1'000'000, static_cast<unsigned>(i)) ? 0 : 1);
@@ -88,7 +88,7 @@ TEST_F(DiskCacheProcess, KilledAtAnyMomentItIsRightAfterwards) {
     ++killed;
     if (i % 20 != 19) continue;
     const auto report = inspect_disk_cache(cache(), true);
-    // On a slow machine none of the first has come so far as to make it.
+    // On a slow machine, no process may have created the directory yet.
     if (!looked_at && !report.ok() && report.status().code() == Code::kNotFound) continue;
     looked_at = true;
     ASSERT_TRUE(report.ok()) << report.status().to_string();
@@ -107,14 +107,14 @@ TEST_F(DiskCacheProcess, KilledAtAnyMomentItIsRightAfterwards) {
   toy.store.reset();
   const DiskCacheReport report = inspect_disk_cache(cache(), true).value();
   EXPECT_EQ(report.damaged_records, 0u);
-  // What the killed have left torn is used by those that come after them.
+  // Space with torn records of killed processes is reused by later ones.
   std::uint64_t torn = 0;
   for (const DiskCacheSegment& segment : report.segments) torn += segment.torn_bytes;
   EXPECT_LE(torn, 64'000u);
   EXPECT_LE(report.segments.size(), 20u);
 }
 
-// As a kill within a write leaves it: cut off, and gone on from there.
+// A torn end, as left by a kill during a write, is cut off, and writing continues from there.
 TEST_F(DiskCacheProcess, ATornEndIsCutOff) {
   { EXPECT_TRUE(reads_right(cached_store(cache(), objects()), 20, 1)); }
   for (const std::size_t torn : {std::size_t{1}, std::size_t{100}, std::size_t{5000}}) {
@@ -149,7 +149,7 @@ TEST_F(DiskCacheProcess, TheBudgetIsOneForAll) {
     children[i] = ::fork();
     ASSERT_GE(children[i], 0);
     if (children[i] != 0) continue;
-    // Each has objects of its own, and takes long to write.
+    // Each process has its own objects and writes slowly.
     base::arm_delay("cache.append", std::chrono::milliseconds(3));
     testing::Objects own;
     for (std::size_t k = 0; k < 60; ++k) own[std::to_string(i) + "-" + std::to_string(k)] = support::pattern(20'000, k);
@@ -208,7 +208,7 @@ TEST_F(DiskCacheProcess, TwoAtATime) {
   EXPECT_LE(report.records, 2 * kObjects);
 }
 
-// What one has read the other finds, while both are there.
+// Of two running processes, one finds what the other has read.
 TEST_F(DiskCacheProcess, TheOtherOnesRecordsAreFound) {
   if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   CachedStoreInMemory mine = cached_store(cache(), objects());
@@ -217,7 +217,7 @@ TEST_F(DiskCacheProcess, TheOtherOnesRecordsAreFound) {
               return reads_right(toy, 300, 1) ? 0 : 1;
             }),
             0);
-  // It looks a second after a miss; each object is asked for once.
+  // The cache looks for new records a second after a miss; each object is requested once.
   bool found = false;
   for (std::size_t i = 0; i < kObjects && !found; ++i) {
     const CachedAnswer got = testing::read_range(*mine.store, std::to_string(i), 0, 30'100);
@@ -276,7 +276,7 @@ TEST_F(DiskCacheProcess, WithoutRoomReadsGoOn) {
   }
 }
 
-// An array from a server, by URL and options: of the second pass the server hears nothing.
+// An array on a server, opened by URL and options: the second pass makes no request.
 class RemoteDiskCache : public testing::ByteStoreTest {
  protected:
   std::string cache() const { return directory_ / "cache"; }
@@ -358,7 +358,7 @@ TEST_F(RemoteDiskCache, OfASecondPassTheServerHearsNothing) {
     EXPECT_EQ(requests.size(), before + 31);
     for (std::size_t i = before; i + 1 < requests.size(); ++i) EXPECT_EQ(requests[i].header("range"), "bytes=0-0");
   }
-  // The environment, and what the options say against it.
+  // The environment variable, and options that override it.
   ::setenv("HEADRACE_CACHE_DIR", (directory_ / "other").c_str(), 1);
   read_all(*store::open_store(server.url() + "/a").value());
   EXPECT_TRUE(std::filesystem::exists(directory_ / "other"));
@@ -376,7 +376,7 @@ TEST_F(RemoteDiskCache, OfASecondPassTheServerHearsNothing) {
 TEST_F(RemoteDiskCache, AnotherServersObjectsAreOthers) {
   const StorageOption given[] = {{"cache_dir", cache()}};
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
-    // The same path, ETag and size; other bytes.
+    // The same path, ETag and size, but other bytes.
     const store::Bytes bytes = support::pattern(3000, seed);
     testing::HttpServer server{[&](testing::HttpWire& wire, const testing::HttpRequest& request) {
       const bool one = request.header("range") == "bytes=0-0";

@@ -1,5 +1,5 @@
-// What a cache on disk gives is what the store behind it has confirmed: of a second pass nobody is asked, of another
-// version nothing is given, and whatever is wrong with the directory is a miss.
+// A disk cache returns only what the store behind it has confirmed. A second pass makes no request, other versions are
+// never returned, and any fault of the directory counts as a miss.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -41,7 +41,7 @@ class DiskCacheTest : public testing::ByteStoreTest {
     }
     return out;
   }
-  // Each object whole; how many the cache had.
+  // Reads each whole object; returns how many came from the cache.
   static std::size_t read_all(const CachedStoreInMemory& toy, const testing::Objects& objects) {
     std::size_t hits = 0;
     for (const auto& [key, bytes] : objects) {
@@ -94,11 +94,11 @@ TEST_F(DiskCacheTest, NorOfWhatIsNotThere) {
   toy.asked->reset();
   EXPECT_EQ(read(array, content).stats.missing_chunks, 14u);
   EXPECT_EQ(toy.asked->requests, 0u);
-  // Who puts one finds it.
+  // A put through the cache is visible.
   const std::string key = content.key(3);
   ASSERT_TRUE(toy.store->put(key, content.encoded(3)).ok());
   EXPECT_EQ(read(array, content).stats.missing_chunks, 13u);
-  // In another session each is asked for again.
+  // In another session each object is requested again.
   toy.origin->remove(key);
   toy.reopen();
   EXPECT_EQ(testing::read_range(*toy.store, key, 0, 10).status.code(), Code::kNotFound);
@@ -112,7 +112,7 @@ TEST_F(DiskCacheTest, WhoOpensAnArrayThatHasChangedReadsItAnew) {
   const Store store = Store::open(context_, toy.store).value();
   EXPECT_EQ(read(Array::open(store).value(), content).stats.missing_chunks, 1u);
   toy.flush();
-  // Somebody else adds a chunk and replaces another: not seen, and seen when the document tells of it.
+  // Another writer adds a chunk: not seen before the array is opened again and its document revalidated.
   ASSERT_TRUE(toy.origin->put(content.key(3), content.encoded(3)).ok());
   const Array array = Array::open(store).value();
   const auto again = read(array, content);
@@ -139,7 +139,7 @@ TEST_F(DiskCacheTest, ALaterSessionAsksForVersionsAlone) {
     EXPECT_EQ(read_all(toy, objects), 20u);
     EXPECT_EQ(toy.asked->requests, 20u);
   }
-  // Who trusts the directory asks for as much as shows that the store may be read.
+  // With CacheTrust::kStore, a new session makes only the one request that proves access to the store.
   toy.options.trust = cache::CacheTrust::kStore;
   toy.reopen();
   toy.asked->reset();
@@ -177,7 +177,7 @@ TEST_F(DiskCacheTest, ChangedObjectsAreReadAnew) {
     toy.flush();
     for (auto& [key, bytes] : objects) {
       bytes = pattern(bytes.size(), 1000 + bytes.size());
-      // Not through the cache: somebody else's change.
+      // Bypasses the cache, as another writer does.
       ASSERT_TRUE(toy.origin->put(key, bytes).ok());
     }
     toy.options.trust = cache::CacheTrust::kObject;
@@ -185,19 +185,19 @@ TEST_F(DiskCacheTest, ChangedObjectsAreReadAnew) {
     EXPECT_EQ(read_all(toy, objects), 0u);
     toy.flush();
     EXPECT_EQ(read_all(toy, objects), 10u);
-    // Whoever wants the version of before hears from the store that there is none.
+    // A request for the old version is answered by the store: it no longer exists.
     EXPECT_EQ(testing::read_range(*toy.store, "0", 0, 3010, "1").status.code(), Code::kAgainExhausted);
   }
 }
 
-// Bytes and version of an answer belong together, whoever changes the object meanwhile.
+// Bytes and version of an answer belong together, even if the object changes at the same time.
 TEST_F(DiskCacheTest, NoVersionIsTakenForAnother) {
   constexpr std::size_t kSize = 4000;
   for (const auto trust : {cache::CacheTrust::kObject, cache::CacheTrust::kStore}) {
     cache::CacheOptions options;
     options.trust = trust;
     options.max_age_ns = 1'000'000;
-    // Version n has pattern n.
+    // Version n contains pattern n.
     CachedStoreInMemory toy =
         cached_store(cache() + std::to_string(static_cast<int>(trust)), {{"x", pattern(kSize, 1)}}, options);
     std::atomic<bool> stop{false};
@@ -399,7 +399,7 @@ TEST_F(DiskCacheTest, PlantedFilesHarmNobody) {
   {
     CachedStoreInMemory toy = cached_store(cache(), objects);
     EXPECT_EQ(read_all(toy, objects), 10u);
-    // While it is open.
+    // While the cache is open.
     fs::copy_file(real, cache() + "/9.hrseg");
     ASSERT_TRUE(support::write_file(cache() + "/10.hrseg", pattern(500)));
     toy.flush();
@@ -424,9 +424,9 @@ TEST_F(DiskCacheTest, OfASecretThatIsLostNothingIsServed) {
   EXPECT_EQ(read_all(toy, objects), 10u);
 }
 
-// What the table of records says is a hint: the record itself has to agree.
+// The table of records is only a hint: the record itself must match.
 TEST_F(DiskCacheTest, ARecordIsOfItsIdItsVersionAndItsSize) {
-  // Two versions of one tag.
+  // Finds two versions with the same tag.
   std::map<std::uint32_t, std::string> seen;
   std::string one, other;
   std::mt19937_64 dice(1);
@@ -478,7 +478,8 @@ TEST_F(DiskCacheTest, DirectoriesOfOthersAreRefused) {
   ASSERT_EQ(::chmod(cache().c_str(), 01777), 0);
   EXPECT_EQ(open(cache()).code(), Code::kPermission) << "sticky or not";
   ASSERT_EQ(::chmod(cache().c_str(), 0700), 0);
-  // A folder for all, as scratch disks have: sticky, or who may write there could put another in its place.
+  // A folder shared by all users, like a scratch disk, must be sticky; otherwise anyone who can write there could
+  // replace the cache.
   const std::string scratch = directory_ / "scratch";
   ASSERT_EQ(::mkdir(scratch.c_str(), 0700), 0);
   ASSERT_EQ(::chmod(scratch.c_str(), 01777), 0);
@@ -499,7 +500,7 @@ TEST_F(DiskCacheTest, DirectoriesOfOthersAreRefused) {
 TEST_F(DiskCacheTest, WhereNothingCanBeWrittenWhatIsThereIsRead) {
   const auto objects = numbered_objects(10, 2000);
   { read_all(cached_store(cache(), objects), objects); }
-  // Root writes everywhere, so that it is the lock that is missing.
+  // Root can write everywhere, so the lock file is made unusable instead.
   ASSERT_EQ(::unlink((cache() + "/lock").c_str()), 0);
   fs::create_symlink("nowhere", cache() + "/lock");
   auto more = objects;

@@ -1,4 +1,4 @@
-// A report is printed in full, on machines that are not this one too: GPUs, narrow links, sick file systems.
+// A report is printed in full, also for machines unlike this one: GPUs, narrow links, faulty file systems.
 #include "tools/headrace/doctor_report.h"
 
 #include <gtest/gtest.h>
@@ -165,7 +165,7 @@ TEST(DoctorJson, Values) {
   EXPECT_EQ(json["paths"][1]["error"], "not found: cannot open");
 }
 
-// Names are stable and the same whatever is known: a program need not ask whether a key is there.
+// Key names are stable, and present whatever is known: a program need not check whether a key exists.
 TEST(DoctorJson, NamesDoNotDependOnWhatIsKnown) {
   SystemReport blank;
   blank.engines.resize(1);

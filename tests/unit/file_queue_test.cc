@@ -1,4 +1,4 @@
-// FileQueue: every path, device and engine gives the same bytes, and what goes wrong is said.
+// FileQueue: every path, device and engine gives the same bytes, and failures are reported.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/file.h>
@@ -54,7 +54,7 @@ std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
   return name;
 }
 
-// Old enough for the mapped path to trust that nothing changes behind its clock's back.
+// Waits until the file is old enough for the mapped path to trust its time stamps.
 void let_settle() { std::this_thread::sleep_for(std::chrono::milliseconds(130)); }
 
 class FileQueueTest : public ::testing::TestWithParam<Variant> {
@@ -203,7 +203,7 @@ TEST_P(FileQueueTest, AChangedFileIsReadAnew) {
     ASSERT_TRUE(support::same_bytes(contents(target), pattern(300'000, 1)));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // In place, then another file under the same name.
+  // Rewritten in place, then replaced by another file under the same name.
   ASSERT_TRUE(support::write_file(path, pattern(300'000, 2)));
   ASSERT_TRUE(read_one(queue, file, 0, target.data(), 300'000).status.ok());
   EXPECT_TRUE(support::same_bytes(contents(target), pattern(300'000, 2)));
@@ -278,14 +278,14 @@ TEST_P(FileQueueTest, ManySmallFilesByPath) {
       const auto part = std::span(got).subspan(i * kBytes, kBytes);
       ASSERT_TRUE(support::same_bytes(part, pattern(kBytes, i))) << "file " << i << " round " << round;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the mapping goes on in the background
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the background registration continues
   }
   const bool maps =
       !device_->host_addressable() && (GetParam().path == Path::kAuto || GetParam().path == Path::kMapped);
   if (maps) {
     EXPECT_GE(queue.stats().mapped_bytes, kFiles * kBytes) << queue.stats().notes;
   }
-  // One that is missing, one too short: named.
+  // A missing file and one that is too short; both are named.
   Buffer target = buffer(kBytes + 1);
   for (const std::string& bad : {dir_ / "missing", paths[0]}) {
     const PathRange range{bad.c_str(), target.data(), kBytes + 1};
@@ -339,10 +339,10 @@ TEST_P(FileQueueTest, WithoutIoNoFileIsTouched) {
   let_settle();
   FileQueue queue = this->queue({}, {.io = true});
   Buffer target = buffer(kFileBytes);
-  for (std::uint64_t round = 0; round < 12; ++round) {  // windows would be registered by then
+  for (std::uint64_t round = 0; round < 12; ++round) {  // enough for windows to be registered
     const FileRange range{0, target.data(), kFileBytes};
     const PathRange whole{path.c_str(), target.data(), std::size_t{3} << 20};
-    // One after the other: all of them use the same memory.
+    // One after the other, because all use the same memory.
     const auto finish = [&] {
       FileCompletion done;
       ASSERT_EQ(queue.wait({&done, 1}, 1, std::chrono::seconds(60)), 1u);
@@ -352,7 +352,7 @@ TEST_P(FileQueueTest, WithoutIoNoFileIsTouched) {
     finish();
     ASSERT_TRUE(queue.write(file, {&range, 1}, 1).ok());
     finish();
-    // Sanitizers look at each byte of the copies to a device: fewer.
+    // Fewer under sanitizers, which check each byte copied to a device.
     for (int i = 0; i < (support::kThreadSanitizer || support::kAddressSanitizer ? 4 : 40); ++i) {
       ASSERT_TRUE(queue.read_paths({&whole, 1}, 2).ok());
       finish();
@@ -393,7 +393,7 @@ TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
   const FileStats before = queue.stats();
   const support::AllocScope scope(support::AllocScope::Of::kThread);
   for (int i = 0; i < 4; ++i) round();
-  // The stand-in for a GPU keeps lists for as many tasks as are ever queued at a time, which timing decides.
+  // The simulated GPU's lists grow with the number of tasks queued at a time, which depends on timing.
   const bool staged = !device_->host_addressable();
   EXPECT_LE(scope.allocations(), staged ? 32u : 0u) << "of " << 4 * ranges.size() << " ranges";
   const FileStats after = queue.stats();
@@ -404,7 +404,7 @@ TEST_P(FileQueueTest, NothingAllocatesOnceWarm) {
 
 INSTANTIATE_TEST_SUITE_P(All, FileQueueTest, ::testing::ValuesIn(variants()), name_of);
 
-// What one more request costs does not depend on how many there are.
+// The cost of one more request does not depend on how many there are.
 class FileQueueNumbers : public ::testing::Test {
  protected:
   FileQueueNumbers()
@@ -425,7 +425,7 @@ class FileQueueNumbers : public ::testing::Test {
       ASSERT_TRUE(queue_.read(file, {&range, 1}, i).ok());
     }
   }
-  // CPU seconds for taking them one at a time.
+  // CPU seconds for taking completions one at a time.
   double take(std::size_t count) {
     queue_.flush();
     const double begin = thread_seconds();
@@ -443,7 +443,7 @@ class FileQueueNumbers : public ::testing::Test {
 };
 
 TEST_F(FileQueueNumbers, QueueingManyRequestsCopiesNoneOfThemOften) {
-  constexpr std::size_t kRequests = support::kAllocCounterWorks ? 400'000 : 20'000;  // where it counts
+  constexpr std::size_t kRequests = support::kAllocCounterWorks ? 400'000 : 20'000;  // if counted
   const support::AllocScope scope(support::AllocScope::Of::kThread);
   add(kRequests);
   EXPECT_LE(scope.bytes() / kRequests, 4096u);
@@ -498,7 +498,7 @@ TEST_P(Reread, WhatIsReadColdASecondTimeIsCachedForTheThird) {
     std::uint64_t direct[4] = {}, buffered[4] = {};
     for (int pass = 0; pass < 4; ++pass) {
       if (pass < 3) drop_cache(path);
-      // What a window held is asked again after a fifth of a second.
+      // The result of a residency query for a window is used for a fifth of a second.
       std::this_thread::sleep_for(std::chrono::milliseconds(250));
       const FileStats before = queue.stats();
       const FileCompletion done = read_one(queue, file, 0, target.data(), target.size_bytes());
@@ -525,8 +525,8 @@ INSTANTIATE_TEST_SUITE_P(Auto, Reread,
 
 class DirectCalls : public FileQueueTest {};
 
-// Sixteen reads in flight, one begun for each that ends. A machine that is busy with other things adds calls, never
-// takes any away: the best round counts.
+// Sixteen reads in flight; each completion starts another one. Other load on the machine only adds system calls, so the
+// best round counts.
 TEST_P(DirectCalls, AWaveTakesTwoAtMost) {
   constexpr std::size_t kBytes = std::size_t{64} << 10, kDepth = 16, kReads = 256;
   const File file = open(make_file("data"));

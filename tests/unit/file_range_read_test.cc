@@ -1,6 +1,6 @@
-// Property: an array whose objects are ranges of one file, at any offset, or have to be unpacked, reads as it does from
-// a directory: through the page cache, past it, by every engine, out of mappings; in whole and in part; and a stored
-// checksum is verified on every way on which the whole object is read.
+// Property: an array whose objects are ranges of one file, at any offset, or must be unpacked, reads like one in a
+// directory: through the page cache, with O_DIRECT, with every engine, from mappings; whole and in part. A stored
+// checksum is verified on every path that reads the whole object.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -28,7 +28,7 @@ using testing::FlatArray;
 using testing::Layout;
 using testing::Objects;
 
-// The number of the first element that is another than expected; `count`: none is.
+// Index of the first unexpected element; `count` if there is none.
 HEADRACE_TEST_OWN_BYTES std::size_t first_other(const std::uint32_t* got, std::size_t count,
                                                 const std::uint32_t* expected, std::size_t step) {
   std::size_t i = 0;
@@ -39,7 +39,7 @@ HEADRACE_TEST_OWN_BYTES std::size_t first_other(const std::uint32_t* got, std::s
 class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
  protected:
   void TearDown() override { device::staged_decode_model().any_codec = false; }
-  // Gives the store's directory.
+  // Writes the array's objects into a store of the kind under test.
   void write(const FlatArray& array) {
     auto memory = store::open_store("memory://file_range_read").value();
     ASSERT_TRUE(testing::write_flat_array(*memory, "", array).ok());
@@ -58,7 +58,7 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
     options.host_budget_bytes = std::size_t{256} << 20;
     options.mapped_budget_bytes = std::size_t{32} << 20;
     auto made = Context::create(options);
-    if (!made.ok()) return false;  // counted by the engines' own tests
+    if (!made.ok()) return false;  // the engines' own tests count this
     context_ = std::make_unique<Context>(std::move(*made));
     store_ = std::make_unique<Store>(Store::open(*context_, url_).value());
     device_ = std::make_unique<Device>(Device::open(device).value());
@@ -70,7 +70,7 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
     std::vector<ChunkError> errors;
     std::vector<std::uint32_t> elements;
   };
-  // Shards' indexes are read by the CPU, always: less them, stats are of chunks.
+  // The CPU always reads shard indexes; without them, stats cover chunks only.
   static void leave_out_indexes(const ArrayInfo& info, Stats& stats) {
     if (info.shard_shape.empty()) return;
     const std::uint64_t bytes = stats.objects_opened * (info.shard_shape[0] / info.chunk_shape[0] * 16);
@@ -119,7 +119,7 @@ class FileRangeRead : public ::testing::TestWithParam<testing::StoreUnderTest> {
   }
   bool deflated() const { return std::string_view(GetParam().name) == "zip_deflated"; }
   bool zip() const { return std::string_view(GetParam().name).starts_with("zip"); }
-  // What a checksum is known of is read by the CPU when it is read whole.
+  // An object with a known checksum is read by the CPU when it is read whole.
   bool maps(const FlatArray& array) const {
     return std::string_view(GetParam().name) != "memory" && !deflated() && (!zip() || array.sharded());
   }
@@ -151,7 +151,7 @@ TEST_P(FileRangeRead, GivesTheSameElementsByEveryEngine) {
     const auto expected = array.expected();
     for (const std::string& engine : engines) {
       for (const char* device : {"host", "host-staged"}) {
-        if (support::kThreadSanitizer && turn++ % 3 != 0) continue;  // each engine and device, by one layout or another
+        if (support::kThreadSanitizer && turn++ % 3 != 0) continue;  // every engine and device with some layout
         SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + engine + " " + device);
         if (!open(engine, device)) continue;
         ASSERT_NO_FATAL_FAILURE(expect_parts(expected));
@@ -164,7 +164,7 @@ TEST_P(FileRangeRead, GivesTheSameElementsOutOfMappings) {
   device::staged_decode_model().any_codec = true;
   for (const Layout layout : testing::kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
-    // Windows of 4 MiB, so that chunks and shards lie across them.
+    // Windows are 4 MiB, so chunks and shards extend across them.
     const FlatArray array{.layout = layout,
                           .chunks = support::kThreadSanitizer || support::kAddressSanitizer ? 40u : 80u,
                           .chunk_elements = 50'000,
@@ -180,7 +180,7 @@ TEST_P(FileRangeRead, GivesTheSameElementsOutOfMappings) {
     EXPECT_EQ(out.stats.mapped_bytes, all ? out.stats.read_bytes : 0u) << out.stats.path;
     ASSERT_TRUE(out.elements == expected);
     ASSERT_NO_FATAL_FAILURE(expect_parts(expected, Placement::kGpu));
-    // What the device hands back the CPU reads again, at its place in the file.
+    // The CPU reads chunks that the device leaves to it again, at their offset in the file.
     device::staged_decode_model().host_only_every = 3;
     EXPECT_TRUE(read("", Placement::kGpu).elements == expected);
     device::staged_decode_model().host_only_every = 0;
@@ -209,7 +209,7 @@ TEST_P(FileRangeRead, ErrorsNameTheObject) {
   }
 }
 
-// The CPU reads again what the device hands back of a mapping: where that fails, the place is the object's.
+// If the CPU's second read of a mapped chunk fails, the error gives the offset in the object.
 TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   device::staged_decode_model().any_codec = true;
@@ -220,7 +220,7 @@ TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
     ASSERT_TRUE(open("auto", "host-staged"));
     ASSERT_NO_FATAL_FAILURE(read_mapped());
     const Array opened = Array::open(*store_).value();
-    (void)read(opened, "", Placement::kGpu);  // from here on indexes of shards are known
+    (void)read(opened, "", Placement::kGpu);  // caches the shards' indexes
     device::staged_decode_model().host_only_every = 1;
     base::arm_fault({.point = "base.pread", .error = EIO, .forever = true});
     const Outcome out = read(opened, "", Placement::kGpu);
@@ -240,7 +240,7 @@ TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
   }
 }
 
-// A deflated member's bytes are those that the file has: of a chunk each time, of a shard when it is opened.
+// The packed bytes of a deflated entry are counted: for a chunk at each read, for a shard when it is opened.
 TEST_P(FileRangeRead, WhatIsUnpackedIsCountedAsItIsStored) {
   if (!zip()) return;
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
@@ -258,7 +258,7 @@ TEST_P(FileRangeRead, WhatIsUnpackedIsCountedAsItIsStored) {
     EXPECT_EQ(first.stats.packed_bytes > 0, deflated());
     EXPECT_LT(first.stats.packed_bytes, file_bytes);
     if (!deflated()) continue;
-    // Names, headers and metadata are the rest.
+    // The rest are names, headers and metadata.
     EXPECT_GT(first.stats.packed_bytes + objects * 300 + 4096, file_bytes);
     EXPECT_EQ(first.stats.path, array.sharded() ? "memory" : "unpacked");
     EXPECT_EQ(second.stats.packed_bytes, array.sharded() ? 0 : first.stats.packed_bytes);
@@ -270,7 +270,7 @@ TEST_P(FileRangeRead, WhatIsUnpackedIsCountedAsItIsStored) {
 INSTANTIATE_TEST_SUITE_P(Stores, FileRangeRead, ::testing::ValuesIn(testing::stores_under_test()),
                          [](const auto& row) { return std::string(row.param.name); });
 
-// A stored entry's checksum is verified by whoever reads the entry whole.
+// Whoever reads a stored entry whole verifies its checksum.
 class ZipChecksum : public FileRangeRead {};
 
 TEST_P(ZipChecksum, IsVerifiedByEveryEngineOnEveryDevice) {
@@ -293,7 +293,7 @@ TEST_P(ZipChecksum, IsVerifiedByEveryEngineOnEveryDevice) {
           EXPECT_NE(out.errors[0].status.message().find("CRC-32"), std::string::npos);
           EXPECT_EQ(out.stats.chunks, 3u);
         }
-        // A part of a stored entry cannot be checked; a deflated one is always unpacked whole.
+        // A part of a stored entry cannot be verified; a deflated one is always unpacked whole.
         EXPECT_EQ(read("10001:10010").errors.size(), deflate ? 1u : 0u);
       }
     }
@@ -325,7 +325,7 @@ TEST_P(ZipChecksum, AnArchiveCutShortWhileOpenIsAnError) {
 INSTANTIATE_TEST_SUITE_P(Stores, ZipChecksum, ::testing::Values(testing::store_under_test("zip")),
                          [](const auto& row) { return std::string(row.param.name); });
 
-// A file of many objects that is cut before one of them while the device takes it: all of that object is missing.
+// A file of many objects is truncated before one of them while the device reads it: all of that object is missing.
 class CutBeforeObject : public FileRangeRead {};
 
 TEST_P(CutBeforeObject, TheRangeThatIsMissingIsTheObjects) {
@@ -339,7 +339,7 @@ TEST_P(CutBeforeObject, TheRangeThatIsMissingIsTheObjects) {
     for (const base::FaultCount& count : base::fault_counts()) hits += count.point == "dev_host.copy" ? count.hits : 0;
     return hits;
   };
-  base::arm_delay("dev_host.copy", std::chrono::seconds(1));  // from when it is queued
+  base::arm_delay("dev_host.copy", std::chrono::seconds(1));  // counted from when the copy is queued
   std::thread cutter([&copies, before = copies(), this] {
     while (copies() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     for (const char* name : {"data0", "data1"}) std::filesystem::resize_file((*directory_) / name, 100);

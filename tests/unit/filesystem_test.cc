@@ -1,4 +1,4 @@
-// File systems are told apart, and mount tables of many kinds of machine are understood.
+// File systems are identified, and mount tables of many kinds of machine are parsed.
 #include "os/filesystem.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ TEST(Mountinfo, BadLinesAreLeftOut) {
     EXPECT_TRUE(parse_mountinfo(line).empty()) << line;
   }
   EXPECT_EQ(parse_mountinfo("junk\n27 1 254:0 / / rw - ext4 a b\njunk").size(), 1u);
-  // Not an escape: kept as it is.
+  // Not an escape sequence: kept as it is.
   EXPECT_EQ(parse_mountinfo("1 1 0:1 / /a\\04 rw - t s o").at(0).mount_point, "/a\\04");
   EXPECT_EQ(parse_mountinfo("1 1 0:1 / /a\\777 rw - t s o").at(0).mount_point, "/a\\777");
 }

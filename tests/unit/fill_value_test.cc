@@ -1,4 +1,5 @@
-// A fill value becomes exactly the bytes of one decoded element, in every spelling its format permits and in no other.
+// A fill value becomes exactly the bytes of one decoded element, in every spelling that its format permits and in no
+// other.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -145,11 +146,11 @@ TEST(V3Fill, ComplexIsAPair) {
             {"\"complex64\"", "[1, \"2\"]", nullptr}});
 }
 
-// Codes as the registry's pages and ml_dtypes have them.
+// The encodings of the registry's pages and of ml_dtypes.
 TEST(V3Fill, SmallTypes) {
   struct SmallRow {
     const char *type, *value;
-    std::vector<int> bytes;  // none: refused
+    std::vector<int> bytes;  // empty: refused
   };
   for (const SmallRow& row : {
            SmallRow{"int4", "-8", {0xf8}},
@@ -173,7 +174,7 @@ TEST(V3Fill, SmallTypes) {
            SmallRow{"float8_e4m3fn", "448", {0x7e}},
            SmallRow{"float8_e4m3fn", "\"NaN\"", {0x7f}},
            SmallRow{"float8_e4m3fn", "\"Infinity\"", {}},
-           SmallRow{"float8_e4m3fn", "1.0625", {0x38}},  // halfway between 1 and 1.125: to even
+           SmallRow{"float8_e4m3fn", "1.0625", {0x38}},  // halfway between 1 and 1.125: rounded to even
            SmallRow{"float8_e4m3fn", "1.1875", {0x3a}},
            SmallRow{"float8_e4m3fn", "0.001953125", {0x01}},
            SmallRow{"float8_e4m3fnuz", "\"NaN\"", {0x80}},
@@ -340,12 +341,12 @@ TEST(V2Fill, Base64OfStructIsAsStored) {
   check_v2({{R"([["a", ">i2"], ["b", "<i2"], ["c", "|u1"]])", "\"AAECAAM=\"", "0100020003"}});
 }
 
-// Reference: the compiler's own rounding to float, and half floats by exhaustive search of the nearest.
+// Reference: the compiler's own rounding to float, and an exhaustive search for the nearest half float.
 TEST(NumberBits, Float32RoundsAsTheProcessorDoes) {
   std::uint64_t state = 1;
   for (int i = 0; i < 200000; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    // Exponents around the whole range of float, with mantissas that often lie at a tie.
+    // Exponents around the whole range of float, with mantissas that are often at a tie.
     const std::uint64_t exponent = 1023 - 160 + (state >> 40) % 300;
     std::uint64_t mantissa = state >> 12;
     if ((state & 3) == 0) mantissa &= ~((std::uint64_t{1} << 28) - 1);
@@ -380,7 +381,7 @@ TEST(NumberBits, HalvesRoundTripAndTiesGoToEven) {
 }
 
 TEST(NumberBits, IntegersRoundOnce) {
-  // By way of double the last 1 would be lost, and the rest be a tie.
+  // Via double, the last 1 would be lost and the rest would be a tie.
   EXPECT_EQ(float_bits_of_integer((std::uint64_t{1} << 60) + (std::uint64_t{1} << 36) + 1, false, kFloat32),
             0x5d800001u);
   EXPECT_EQ(float_bits_of_integer((std::uint64_t{1} << 60) + (std::uint64_t{1} << 36), false, kFloat32), 0x5d800000u);

@@ -1,5 +1,5 @@
-// The GPU's filters and checksums, their own source run on the CPU, do what the codecs do: the same bytes, the same
-// verdict on damaged streams, and nothing touched outside of them.
+// The GPU's filters and checksums, whose source runs on the CPU here, match the codecs: the same bytes, the same
+// verdict on damaged streams, and no access outside the buffers.
 // clang-format off: gives the device code its keywords
 #include "support/cuda_on_cpu.h"
 // clang-format on
@@ -26,7 +26,7 @@ constexpr std::uint64_t kBad = DecodeOutcome::pack(1, 0, DecodeReason::kHeader);
 constexpr codec::gpu::CrcTables kTables[2] = {codec::gpu::make_crc_tables(0x82F63B78),
                                               codec::gpu::make_crc_tables(0xEDB88320)};
 
-// Streams of one batch between guard pages, at any distance from them.
+// One stream of a batch, at any distance from its guard pages.
 struct Item {
   Bytes stored;
   std::size_t skew_src = 0, skew_dst = 0;
@@ -159,7 +159,8 @@ void compare(const codec::StreamCoder& codec, const std::vector<Item>& items, st
 
 constexpr const char* kTypes[] = {"|b1", "|i1", ">i2", "<i4", "<i8", "|u1", "<u2", ">u4", ">u8", ">f2", "<f4", "<f8"};
 
-// Alignments of both sides, a chunk bad before, sizes that are wrong, and a batch where some hold less than they may.
+// Tries alignments of both sides, an earlier bad chunk, wrong sizes, and a batch in which some chunks are shorter than
+// allowed.
 void compare_filter(const codec::StreamCoder& codec, std::size_t count, Random& random) {
   std::size_t width = 1;
   while (!codec.encoded_size(width).exact) width *= 2;
@@ -278,7 +279,7 @@ TEST(FilterKernels, Checksums) {
   }
 }
 
-// What sum_bytes gives, byte by byte.
+// The result of sum_bytes, computed byte by byte.
 uint2 plain_sums(codec::gpu::Checksum kind, const Bytes& bytes) {
   using codec::gpu::Checksum;
   std::uint64_t first = 0, second = 0;
@@ -301,8 +302,8 @@ uint2 plain_sums(codec::gpu::Checksum kind, const Bytes& bytes) {
   return make_uint2(codec::gpu::checksum::reduce(kind, first), codec::gpu::checksum::reduce(kind, second));
 }
 
-// Sums with and without a copy, of every length around rows and turns of rows, at every distance from a word's
-// beginning, next to either guard page.
+// Sums with and without a copy, for all lengths near multiples of a row, at every offset in a word, next to either
+// guard page.
 TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
   using codec::gpu::Checksum;
   namespace checksum = codec::gpu::checksum;
@@ -325,7 +326,7 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
       for (unsigned skews = 0; skews < 16; ++skews) {
         if (length > 30'000 && skews % 5 != 0 && skews % 4 != 3) continue;
         const Flush flush = (length + skews) % 2 == 0 ? Flush::kLeft : Flush::kRight;
-        // Flush left the bytes begin at `skew`, flush right they end at it before the page.
+        // Flush left, the bytes begin at `skew`; flush right, they end `skew` bytes before the guard page.
         const std::size_t skew_src = skews % 4, skew_dst = skews / 4;
         GuardBuffer in(length + skew_src, flush), out(length + skew_dst, flush);
         std::byte* const src = in.data() + (flush == Flush::kLeft ? skew_src : 0);
@@ -333,7 +334,7 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
         std::copy(content.begin(), content.end(), src);
         std::fill_n(out.data(), out.size(), kOld);
         uint2 copied = make_uint2(1, 1), summed = copied;
-        const bool padded = (length / 2 + skews) % 2 == 0;  // the page has all of a word that has one of the bytes
+        const bool padded = (length / 2 + skews) % 2 == 0;  // all of a word with one of the bytes may be read
         testing::gpu::launch(1, codec::gpu::kChecksumThreads, [&] {
           checksum::load_tables(tables, shared);
           const auto* const from = reinterpret_cast<const unsigned char*>(src);
@@ -357,7 +358,7 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
   }
 }
 
-// Positive control: a wrong table entry is found.
+// Positive control: a wrong table entry is detected.
 TEST(FilterKernels, AWrongTableIsSeen) {
   const codec::gpu::CrcTables& tables = kTables[0];
   EXPECT_EQ(tables.power[0], 0x00800000u) << "x^8";

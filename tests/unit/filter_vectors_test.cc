@@ -1,5 +1,4 @@
-// Filters and checksums give the bytes that numcodecs gives, for every pair of types and odd values:
-// tests/data/filters.
+// Filters and checksums produce numcodecs' bytes for every pair of types and odd values: tests/data/filters.
 #include <cstddef>
 #include <string>
 

@@ -1,5 +1,6 @@
-// The engine gds: which library it loads, when "auto" takes it, and that whatever the library does, bytes are right or
-// there is an error. Each test is a process of its own, since a process loads one library and opens its driver once.
+// The engine gds: which library it loads, when "auto" chooses it, and that bytes are right or there is an error,
+// whatever the library does. Each test runs in its own process, since a process loads one library and opens its driver
+// once.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ std::string built(const std::string& file) {
 }
 std::string fake_file() { return std::filesystem::weakly_canonical(built("tests/cufile/fake_cufile.so")); }
 
-// In a child: what a test expects fails its process.
+// Used in a child process, where a failed expectation must fail the process.
 bool failed = false;
 void expect(bool right, const char* what, const std::string& more = {}) {
   if (right) return;
@@ -88,7 +89,7 @@ struct QueueRead {
   bool right = false;
 };
 
-// All of the file into the memory of `device_name`, by a queue that reads past the page cache.
+// Reads the whole file into memory of `device_name`, with a queue that uses O_DIRECT.
 QueueRead read_all(const Scene& scene, const char* engine, const char* device_name) {
   QueueRead out;
   ContextOptions options;
@@ -109,7 +110,7 @@ QueueRead read_all(const Scene& scene, const char* engine, const char* device_na
     out.status = Status(Code::kInternal, Layer::kIo, "cannot set up");
     return out;
   }
-  std::memset(memory->data(), 0x5A, kBytes);  // of the stand-in devices the CPU reaches it
+  std::memset(memory->data(), 0x5A, kBytes);  // the CPU can access the memory of simulated devices
   const std::vector<FileRange> ranges = {{0, memory->data(), 12'345},
                                          {12'345, memory->data() + 12'345, kBytes - 12'345 - 7},
                                          {kBytes - 7, memory->data() + kBytes - 7, 7}};
@@ -176,7 +177,7 @@ TEST(GdsLibrary, HeadracesOwnIsTakenOnlyWhereItIsNamed) {
   const std::string own = std::filesystem::weakly_canonical(built("lib/cufile/libcufile.so.0"));
   in_process([&] {
     ::unsetenv("HEADRACE_GDS_LIBRARY");
-    HOLDS(::dlopen(own.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr);  // as a program has it by LD_PRELOAD
+    HOLDS(::dlopen(own.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr);  // as if preloaded with LD_PRELOAD
     const auto engine = make_gds();
     HOLDS(engine.ok() ? (*engine)->info().features.find(own) == std::string::npos
                       : engine.status().code() != Code::kOk);
@@ -228,7 +229,7 @@ TEST(GdsChoice, AutoTakesItOnlyForADeviceAndOnlyWhereItIsDirect) {
       HOLDS((*engine)->info().reaches_device_memory == one.taken);
       HOLDS_FOR(why_not, why_not.find(one.says) != std::string::npos);
       HOLDS(one.to_device || fake.opens == 0);
-      // By name it works all the same, and says which it is.
+      // By name it works nevertheless, and its info shows that.
       auto named = make_gds(options);
       HOLDS(named.ok());
       const bool direct = one.version != 0 && one.file_systems != 0 && !one.forced;
@@ -280,7 +281,7 @@ TEST(GdsHandles, ADescriptorHasOneWhileRequestsNeedItAndNoneAfterwards) {
     io::RequestQueue queue(**engine, {.piece_bytes = 64 << 10});
     std::vector<std::byte> memory(kBytes);
     int number = -1;
-    // Another file under the same number each time, and one that is replaced under its name.
+    // A different file under the same descriptor number each time, and a file that is replaced under its name.
     for (int round = 0; round < 20; ++round) {
       const bool first = round % 2 == 0;
       const int fd = ::open((first ? scene.path : scene.dir / "other").c_str(), O_RDONLY | O_CLOEXEC);
@@ -289,7 +290,7 @@ TEST(GdsHandles, ADescriptorHasOneWhileRequestsNeedItAndNoneAfterwards) {
       const auto done = read_once(queue, fd, memory);
       HOLDS_FOR(done.status.to_string(), done.status.ok() && done.bytes == kBytes);
       HOLDS(memory == (first ? scene.bytes : other));
-      HOLDS(fake.handles == 0);  // before the completion was seen
+      HOLDS(fake.handles == 0);  // released before the completion was seen
       ::close(fd);
       if (round == 9) {
         HOLDS(support::write_file(scene.dir / "new", other));
@@ -298,12 +299,12 @@ TEST(GdsHandles, ADescriptorHasOneWhileRequestsNeedItAndNoneAfterwards) {
       }
     }
     HOLDS(fake.misuses == 0);
-    HOLDS(fake.handles_made < 20 * 49 / 2);  // of 49 pieces each, most find one that others need, too
+    HOLDS(fake.handles_made < 20 * 49 / 2);  // of 49 pieces each, most share a handle with others
     engine->reset();
   });
 }
 
-// cuFile refuses a descriptor that has a handle, and any number of queues may read one file.
+// cuFile refuses a second handle for a descriptor, but any number of queues may read one file.
 TEST(GdsHandles, EnginesShareTheHandleOfADescriptor) {
   in_process([] {
     FakeCufile& fake = use_fake();
@@ -371,7 +372,7 @@ TEST(GdsHandles, BuffersAreRegisteredAllOrNone) {
 TEST(GdsFailures, AreErrnosAndNeverBytes) {
   struct Case {
     long result;
-    int error;  // errno that the library leaves
+    int error;  // errno left by the library
     int wanted;
   };
   for (const Case& one :
@@ -397,7 +398,7 @@ TEST(GdsFailures, AreErrnosAndNeverBytes) {
       fake.read_result = 1;
       done = read_once(queue, fd, memory);
       HOLDS(done.status.ok() && std::memcmp(memory.data(), scene.bytes.data(), 5000) == 0);
-      fake.halves = true;  // each count is short: the queue goes on where it ended
+      fake.halves = true;  // each read is short: the queue continues where it ended
       done = read_once(queue, fd, memory, 13);
       HOLDS(done.status.ok() && std::memcmp(memory.data(), scene.bytes.data() + 13, 5000) == 0);
       done = read_once(queue, fd, memory, kBytes - 10);

@@ -1,5 +1,5 @@
-// Generated data is the same for the same seed, whatever the threads, the chunks and the format; it compresses as
-// reanalysis fields do; and the plans of the workloads have the shapes they are known for.
+// Generated data depends only on the seed, not on threads, chunks or format. It compresses like reanalysis fields, and
+// the workloads' plans have their documented shapes.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/device.h>
@@ -79,7 +79,7 @@ std::map<std::string, std::string> generate(const StorePlan& plan, unsigned thre
   return files_of(folder.path());
 }
 
-// SHA-256 of a whole array as our reader gives it.
+// SHA-256 of a whole array, read with headrace.
 std::string digest_of(const StorePlan& plan, const std::string& name) {
   const support::TempDir folder;
   EXPECT_TRUE(generate_store(plan, source(), folder.path(), 2, [](std::uint64_t, std::uint64_t) {}).ok());
@@ -110,7 +110,8 @@ std::vector<std::byte> shuffled(const std::vector<std::byte>& plain) {
   return out;
 }
 
-// Constants: on another machine or compiler, and in a later version, the same seed gives the same values.
+// Recorded constants: on other machines, with other compilers and in later versions, the same seed gives the same
+// values.
 TEST(Gen, ValuesAreFixedForever) {
   HEADRACE_ONE_THREAD_DOES_ALL();
   const StorePlan globe = plan_of("w1", 1);
@@ -137,8 +138,8 @@ TEST(Gen, AnotherSeedGivesOtherValues) {
   EXPECT_NE(values, first_chunk(array));
 }
 
-// Under ThreadSanitizer one step of time: its chunks are enough for the threads to meet, which they do alike for all
-// formats but the last.
+// Under ThreadSanitizer a single time step: its chunks suffice to make the threads interact, which they do in the same
+// way for all formats but the last.
 constexpr std::uint64_t kDecodedBytes = support::kThreadSanitizer ? 1 : 40'000'000;
 constexpr std::uint64_t kChunkSteps = support::kThreadSanitizer ? 1 : 2;
 
@@ -160,7 +161,7 @@ TEST(Gen, ValuesAreTheSameWhateverTheChunksAndTheFormat) {
   EXPECT_EQ(digest_of(plan_of("w1", kDecodedBytes, "v2", "gzip"), "u_component_of_wind"), whole);
 }
 
-// The stacked array holds the fields of the separate ones.
+// The stacked array contains the fields of the separate ones.
 TEST(Gen, StackedChannelsAreTheSeparateArrays) {
   const StorePlan stacked = plan_of("w4", 1), separate = plan_of("w3", 1);
   const ArrayPlan& combined = array_of(stacked, "combined");
@@ -189,7 +190,7 @@ TEST(Gen, FieldsCompressLikeReanalysis) {
   EXPECT_NEAR(ratio(first_chunk(array_of(noise, "a")), "zstd", zstd), 1.12, 0.02);
 }
 
-// Of the whole first workload, as the guide says.
+// For the whole first workload, as the guide says.
 TEST(Gen, TheGlobalFieldsCompressMoreThanTwice) {
   const StorePlan plan = plan_of("w1", 40'000'000, "v2", "blosc-zstd:2");
   const support::TempDir folder;
@@ -231,7 +232,7 @@ TEST(Gen, WorkloadsHaveTheirShapes) {
     const char* workload;
     const char* array;
     std::vector<std::uint64_t> shape, chunk;
-    std::uint64_t data_bytes;  // at scale 1; 0: not looked at
+    std::uint64_t data_bytes;  // at scale 1; 0: not checked
   };
   const Expected rows[] = {
       {"w1", "geopotential", {1464, 721, 1440}, {1, 721, 1440}, 18'239'800'320},
@@ -253,7 +254,7 @@ TEST(Gen, WorkloadsHaveTheirShapes) {
     }
     EXPECT_TRUE(row.data_bytes == 0 || bytes == row.data_bytes) << row.workload << ": " << bytes;
   }
-  // Scale and size change the number of times only; there is always one.
+  // Scale and size change only the number of time steps, which is at least one.
   WorkloadOptions options;
   options.workload = "w1";
   options.scale = 1e-9;
@@ -301,7 +302,7 @@ TEST(RunParallel, EachItemOnceAndTheFirstFailureEndsIt) {
     const Status status = run_parallel(threads, 1'000'000, [&]() -> Result<Work> {
       return Work([&](std::uint64_t i) -> Status {
         ++calls;
-        // Or the others would be through before the failure is known.
+        // Otherwise the other threads would finish before the failure is known.
         if (i > 10) std::this_thread::sleep_for(std::chrono::microseconds(20));
         return i == 10 ? Status(Code::kIo, Layer::kApi, "planted") : Status();
       });
@@ -316,8 +317,8 @@ TEST(RunParallel, EachItemOnceAndTheFirstFailureEndsIt) {
 
 std::string no_refusal(const std::string&) { return {}; }
 
-// Of what is replaced and what replaces it one has the name at every moment, and the old one stays where the new one
-// cannot take its place.
+// At every moment the name refers to either the old or the new output, and the old one stays if the new one cannot take
+// its place.
 TEST(PendingOutputTest, TheNameIsNeverWithoutAnOutput) {
   namespace fs = std::filesystem;
   for (const bool directory : {true, false}) {

@@ -1,4 +1,4 @@
-// Groups and listings, with consolidated metadata and without; what a listing asks of the store.
+// Groups and listings, with and without consolidated metadata, and the requests that a listing makes to the store.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/group.h>
@@ -46,7 +46,7 @@ class GroupTest : public ::testing::Test {
   void put(const std::string& key, const std::string& text) {
     ASSERT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok()) << key;
   }
-  // A root whose consolidated metadata are `nodes`.
+  // Writes a root whose consolidated metadata are `nodes`.
   void put_v3(const Json& nodes) {
     put("zarr.json",
         Json{{"zarr_format", 3},
@@ -80,7 +80,7 @@ TEST_F(GroupTest, ListsTheStoreWhereNothingIsConsolidated) {
   put("b/x/zarr.json", kV3Array);
   put("a/zarr.json", kV3Array);
   put("a/c/0/0", "chunk");
-  put("folder/inside/zarr.json", kV3Array);  // v3 has no implicit groups: the folder is no node, the array is one
+  put("folder/inside/zarr.json", kV3Array);  // v3 has no implicit groups: the folder is not a node, the array is
   auto group = Group::open(*store_);
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   EXPECT_FALSE(group->info().consolidated);
@@ -115,7 +115,7 @@ TEST_F(GroupTest, OpenGivesWhatIsThere) {
   EXPECT_FALSE(std::get<Group>(open(*store_, "/", plain).value()).info().consolidated);
   EXPECT_TRUE(std::get<Group>(open(*store_, "implied").value()).info().implicit);
   EXPECT_EQ(std::get<Array>(open(*store_, "v2").value()).info().shape, std::vector<std::uint64_t>{5});
-  // An array's document is read once, and nothing else.
+  // Reads the array's document once, and nothing else.
   const auto before = counting_->all();
   const auto array = open(*store_, "/a/");
   ASSERT_TRUE(array.ok()) << array.status().to_string();
@@ -149,7 +149,7 @@ TEST_F(GroupTest, ConsolidatedV3IsReadOnceAndNeverTheStore) {
   ASSERT_TRUE(nodes.ok());
   EXPECT_EQ(nodes->size(), 4u);
   EXPECT_TRUE((*nodes)[3].array.has_value());
-  EXPECT_EQ(counting_->all(), 2);  // list_nodes read the root's document again
+  EXPECT_EQ(counting_->all(), 2);  // list_nodes reads the root's document again
   EXPECT_EQ(counting_->lists, 0);
 }
 
@@ -195,7 +195,7 @@ TEST_F(GroupTest, V3GroupsAreNeverImplied) {
   put("a/zarr.json", kV3Array);
   expect(Group::open(*store_).status(), Code::kNotFound, "no Zarr node here");
   EXPECT_TRUE(Array::open(*store_, "a").ok());
-  // A folder with nodes below is listed all the same.
+  // A folder with nodes below it is listed although it is no group.
   const auto nodes = list_nodes(*store_);
   ASSERT_TRUE(nodes.ok()) << nodes.status().to_string();
   ASSERT_EQ(nodes->size(), 2u);
@@ -222,7 +222,7 @@ TEST_F(GroupTest, StaleConsolidatedMetadataIsIgnoredOnRequest) {
   EXPECT_EQ(fresh->array("a")->info().shape[0], 4u);
   EXPECT_EQ(list_nodes(*store_)->size(), 3u);
   EXPECT_EQ(list_nodes(*store_, "", {.lenient = "", .consolidated = false})->size(), 3u);
-  // An array opened by its path is always what the store says.
+  // An array opened by its path always comes from the store.
   EXPECT_EQ(Array::open(*store_, "a")->info().shape[0], 4u);
   EXPECT_EQ(Array::open(*store_, "gone").status().code(), Code::kNotFound);
 }
@@ -266,7 +266,7 @@ TEST_F(GroupTest, OneBadNodeLeavesTheOthersReadable) {
   EXPECT_TRUE((*members)[0].status.ok());
   expect((*members)[1].status, Code::kCorrupt, "data type");
   expect((*members)[2].status, Code::kCorrupt, "shape[0]");
-  EXPECT_TRUE((*members)[3].status.ok());  // shape and type are fine
+  EXPECT_TRUE((*members)[3].status.ok());  // shape and type are valid
   expect(group->array("d").status(), Code::kCorrupt, "codecs");
   const auto nodes = list_nodes(*store_);
   ASSERT_EQ(nodes->size(), 5u);
@@ -274,7 +274,7 @@ TEST_F(GroupTest, OneBadNodeLeavesTheOthersReadable) {
   for (int i : {2, 3, 4}) EXPECT_EQ((*nodes)[i].status.code(), Code::kCorrupt);
 }
 
-// Files of zeros that take no room: how large a document is is looked at first.
+// Sparse files of zeros: the size of a document is checked before it is read.
 TEST_F(GroupTest, DocumentsAreBoundedInSize) {
   const support::TempDir directory;
   const auto make = [&](const std::string& key, std::uint64_t bytes) {
@@ -309,7 +309,7 @@ TEST_F(GroupTest, DocumentsAreBoundedInSize) {
   expect(group, Code::kResourceExhausted, "consolidated/.zmetadata");
 }
 
-// Of consolidated metadata no more is built than what is asked for, so there may be more of it.
+// Only the requested nodes of consolidated metadata are built, so the limit is larger.
 TEST_F(GroupTest, ConsolidatedMetadataMayBeLarger) {
   HEADRACE_ONE_THREAD_DOES_ALL();
   std::string text =
@@ -323,7 +323,7 @@ TEST_F(GroupTest, ConsolidatedMetadataMayBeLarger) {
   auto group = Group::open(*store_);
   ASSERT_TRUE(group.ok()) << group.status().to_string();
   EXPECT_EQ(names(group->members()), "a");
-  // One node of it has the limit of a document.
+  // One node in it is limited like a document.
   text.insert(text.find("\"units\""), std::string(65 << 20, ' '));
   put("zarr.json", text);
   group = Group::open(*store_);
@@ -346,7 +346,7 @@ TEST_F(GroupTest, NodeNamesFollowTheRules) {
   EXPECT_EQ(names(Group::open(*store_)->members()), ".../v2 __reserved/v2");
   put("dir/.zgroup", R"({"zarr_format": 2})");
   put("dir/b/.zarray", kV2Array);
-  // "v2", logical paths: slashes around a path fall away, several are one, a backslash is one.
+  // "v2", logical paths: leading, trailing and repeated slashes are removed, and a backslash is a slash.
   for (const char* path : {"dir/b", "/dir/b", "dir/b/", "//dir//b//", "dir\\b"}) {
     EXPECT_TRUE(Array::open(*store_, path).ok()) << path;
   }
@@ -365,9 +365,9 @@ TEST_F(GroupTest, ReservedNamesPassWhereTheyAreLetTo) {
   ASSERT_EQ(array->info().lenient_uses.size(), 1u);
   EXPECT_EQ(array->info().lenient_uses[0], "reserved-names: '__xarray_dataarray_variable__'");
   EXPECT_TRUE(Group::open(*store_, "", lenient)->array("__xarray_dataarray_variable__").ok());
-  put(".../zarr.json", kV3Array);  // no more than that
+  put(".../zarr.json", kV3Array);  // a path of periods is refused even then
   expect(Array::open(*store_, "...", lenient).status(), Code::kInvalidArgument, "only periods");
-  // From consolidated metadata, which is refused as a whole otherwise.
+  // The same in consolidated metadata, which is otherwise refused as a whole.
   Json nodes = Json::object();
   nodes["__a"] = Json::parse(kV3Array);
   put_v3(nodes);
@@ -412,10 +412,10 @@ TEST_F(GroupTest, OpeningAnArrayReadsItsDocumentAndListsNothing) {
   ASSERT_TRUE(opened->read(selection, {values, {2, 2}}, device).ok());
   for (std::int16_t value : values) EXPECT_EQ(value, 7);
   EXPECT_EQ(counting_->lists, 0);
-  EXPECT_LE(counting_->all(), 3);  // the two chunks that hold the four elements: 999999 and 1000000 fall in one or two
+  EXPECT_LE(counting_->all(), 3);  // the four elements are in one or two chunks, since 999999 and 1000000 may share one
 }
 
-// Directories with links among them, in a store that counts.
+// Directories with links between them, in a store that counts requests.
 class LinkedGroupTest : public ::testing::Test {
  protected:
   void put(const std::string& path, const char* document) {
@@ -425,7 +425,7 @@ class LinkedGroupTest : public ::testing::Test {
   void link(const std::string& target, const std::string& path) {
     std::filesystem::create_symlink(target, directory_ / path);
   }
-  // Paths of the nodes below the root; list_nodes and members agree.
+  // Paths of the nodes below the root; list_nodes and members must agree.
   std::string walk() {
     const Context context = Context::create({}).value();
     counting_ = std::make_shared<testing::CountingStore>(Access::impl(*Store::open(context, directory_.path())));
@@ -463,7 +463,7 @@ TEST_F(LinkedGroupTest, LinksThatLeadBackUpAreWalkedOnce) {
   EXPECT_LE(asked_, 30);
 }
 
-// Each level leads to the next by two links: 2^40 paths, 40 directories.
+// Each level has two links to the next: 2^40 paths, but 40 directories.
 TEST_F(LinkedGroupTest, DirectoriesAreVisitedOnceHoweverManyPathsLeadThere) {
   put("", kV3Group);
   for (int i = 0; i < 40; ++i) {
@@ -477,7 +477,7 @@ TEST_F(LinkedGroupTest, DirectoriesAreVisitedOnceHoweverManyPathsLeadThere) {
   EXPECT_LE(asked_, 1000);
 }
 
-// What lies in a directory is found under the directory's own path, whatever the names of the links.
+// The content of a directory is listed under the directory's own path, whatever the links are called.
 TEST_F(LinkedGroupTest, AliasesAreNodesWithNothingBelow) {
   put("", kV3Group);
   put("v3", kV3Group);
@@ -485,7 +485,7 @@ TEST_F(LinkedGroupTest, AliasesAreNodesWithNothingBelow) {
   link("v3", "latest");
   link("v3/x", "shortcut");
   EXPECT_EQ(walk(), "latest shortcut v3 v3/x");
-  // Where the directory itself is not below the group, the link is the way to it.
+  // If the directory itself is not below the group, the link is its path.
   put("other", kV3Group);
   link("../v3", "other/linked");
   const Context context = Context::create({}).value();
@@ -527,7 +527,7 @@ class StoredBudgetTest : public ::testing::Test {
   std::optional<Store> store_;
 };
 
-// Groups that are implied by those below them become members: few bytes, many long paths.
+// Implicit groups become members: few stored bytes, but many long paths.
 TEST_F(StoredBudgetTest, ImpliedMembersAreCountedAsTheyAreMade) {
   Json entries = Json::object();
   for (int i = 0; i < 100; ++i) {
@@ -549,7 +549,7 @@ TEST_F(StoredBudgetTest, ImpliedMembersAreCountedAsTheyAreMade) {
 TEST_F(StoredBudgetTest, MetadataAreMeasuredBeforeTheyAreReadAndParsed) {
   put("large/zarr.json", std::string(kBudget + 1, ' '));
   expect_refused(Array::open(*store_, "large").status(), "an object");
-  put("many/.zmetadata", std::string(kBudget / 2, ' '));  // read, and too much to be parsed
+  put("many/.zmetadata", std::string(kBudget / 2, ' '));  // read, but too large to be parsed
   put("many/.zattrs", std::string(kBudget / 4, ' '));
   put("many/.zgroup", R"({"zarr_format": 2})");
   expect_refused(Group::open(*store_, "many", {.lenient = "", .consolidated = false}).status(), "parsing");

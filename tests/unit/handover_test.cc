@@ -1,5 +1,5 @@
-// A FileQueue may pass from thread to thread with requests under way, and what a forked child inherits it can only let
-// go of: nothing of the parent's is touched, and nothing waits.
+// A FileQueue may pass from thread to thread with requests in flight. A forked child can only destroy an inherited one:
+// nothing of the parent's is touched, and nothing waits.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -80,8 +80,8 @@ class HandOver : public ::testing::TestWithParam<Variant> {
   void submit_elsewhere(std::uint64_t tag) {
     std::thread([&] { submit(tag); }).join();
   }
-  // Memory that is asked for and given back each time is cleared by the kernel each time, and for ThreadSanitizer's
-  // notes on it several times as much.
+  // The buffer is static: the kernel would clear newly allocated memory each time, and ThreadSanitizer's shadow memory
+  // takes several times as much.
   bool target_is(const std::vector<std::byte>& wanted) {
     static std::vector<std::byte> got(kBytes);
     EXPECT_TRUE(target_->copy_to_host(0, got.data(), kBytes).ok());
@@ -94,7 +94,7 @@ class HandOver : public ::testing::TestWithParam<Variant> {
     EXPECT_EQ(done.tag, tag);
     EXPECT_TRUE(target_is(bytes_));
   }
-  // The memory is the caller's again: what is written into it now stays.
+  // The caller owns the memory again: nothing may overwrite what is written into it.
   void expect_quiet() {
     static const std::vector<std::byte> mark(kBytes, std::byte{0xEE});
     ASSERT_TRUE(target_->copy_from_host(0, mark.data(), kBytes).ok());
@@ -171,7 +171,7 @@ TEST_P(HandOver, AChildThatDropsTheQueueTakesNothingFromItsParent) {
   }
 }
 
-// Nothing that the child asks for waits for what only the parent can end.
+// No call in the child waits for something that only the parent can complete.
 TEST_P(HandOver, AChildIsToldThatItsRequestsWillNotEnd) {
   submit(7);
   const int child = support::in_child([&] {
@@ -188,7 +188,7 @@ TEST_P(HandOver, AChildIsToldThatItsRequestsWillNotEnd) {
   finish(7);
 }
 
-// With a thread asleep in wait(): its locks and condition variables are in use for ever in the child.
+// A thread of the parent sleeps in wait(): in the child, its locks and condition variables stay in use for ever.
 TEST_P(HandOver, AChildDropsAQueueThatAThreadOfTheParentIsWaitingOn) {
   for (std::uint64_t round = 0; round < (support::kThreadSanitizer ? 2 : 8); ++round) {
     std::atomic<bool> begun{false};
@@ -215,7 +215,8 @@ INSTANTIATE_TEST_SUITE_P(All, HandOver, ::testing::ValuesIn(variants()), name_of
 class Forked : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
-  // Threads of the parent allocate all the time, and GCC 12's runtime takes no lock of its allocator before a fork.
+  // Threads of the parent allocate all the time, and GCC 12's runtime does not take its allocator's locks before a
+  // fork.
   if (support::kThreadSanitizer) GTEST_SKIP() << "a forked child may wait for ever in ThreadSanitizer's malloc()";
   support::TempDir directory;
   const testing::FlatArray array{
@@ -252,7 +253,7 @@ TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
       store.reset();
       device.reset();
       context.reset();
-      // A lock that a thread of the parent held is none of the child's.
+      // A lock held by a thread of the parent must not be held in the child.
       auto again = Device::open(GetParam());
       if (!again.ok() || !Buffer::allocate(*again, 4096).ok()) return 2;
       return 0;

@@ -1,5 +1,5 @@
-// Servers that do wrong: each range ends once, in time, with the right bytes or a named error, and not a byte is
-// written beyond it. Nothing that says who asks goes anywhere but to the server it is for, nor into any message.
+// Hostile servers: each range ends once, in time, with the right bytes or a named error, and nothing is written outside
+// its buffer. Credentials are sent only to the server they are for and appear in no message.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -70,14 +70,14 @@ TEST_F(RemoteReads, AllFormsOfRanges) {
   EXPECT_EQ(server.connections(), 1u) << "the connection is kept";
 }
 
-// A connection that was idle may be at its end, which is nobody's failure: the range is not asked for as often as a
-// range may be, and what a server sends behind an answer is not the next one.
+// A connection that was idle may have been closed, which is not a failure and does not count as an attempt. Bytes that
+// a server sends after an answer are not taken for the next answer.
 TEST_F(RemoteReads, AnIdleConnectionMayBeAtItsEnd) {
   enum class How { kCloses, kClosesWhenAsked, kResetsWhenAsked, kSaysMore, kSaysMoreLater };
   for (const bool tls : {false, true}) {
     for (const How how :
          {How::kCloses, How::kClosesWhenAsked, How::kResetsWhenAsked, How::kSaysMore, How::kSaysMoreLater}) {
-      // libcurl may take it for the next one: such a server could as well answer wrongly.
+      // libcurl may take such bytes for the next answer; a server like this could just as well answer wrongly.
       if (tls && (how == How::kSaysMore || how == How::kSaysMoreLater)) continue;
       const support::TempDir folder;
       std::atomic<int> count{0};
@@ -208,7 +208,7 @@ TEST_F(RemoteReads, WhatS3Says) {
 }
 
 TEST_F(RemoteReads, NobodyThere) {
-  // A port that nobody listens at, and one whose queue of connections is full.
+  // A port without a listener, and one whose connection queue is full.
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -230,7 +230,7 @@ TEST_F(RemoteReads, CertificatesAreChecked) {
   HttpServer server(honest(), folder / "certificate.pem");
   ClientOptions options = impatient();
   options.transport.connect_ns = options.transport.idle_ns = options.total_ns =
-      60'000'000'000;  // handshakes are long for sanitizers
+      60'000'000'000;  // handshakes are slow under sanitizers
   const auto refused = RangeReader(server.url(), ServiceKind::kHttp, options).read(5, 10);
   EXPECT_EQ(refused.read.status.code(), Code::kIo) << "nobody trusts it: " << refused.read.status.to_string();
   options.transport.ca_file = folder / "certificate.pem";
@@ -288,8 +288,8 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
   auto cancelled = reads();
   auto pointers = start(cancelled);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  pointers.push_back(pointers.front());  // named twice
-  pointers.push_back(&all.front());      // has ended
+  pointers.push_back(pointers.front());  // listed twice
+  pointers.push_back(&all.front());      // has already ended
   const auto began = std::chrono::steady_clock::now();
   reader.client().cancel(pointers);
   reader.wait(kReads);
@@ -302,13 +302,13 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
   for (const RangeRead& read : again) EXPECT_TRUE(read.status.ok()) << read.status.to_string();
 }
 
-// A server that refuses what is more than five at a time: all are answered, and soon few are refused.
+// A server that refuses more than five requests at a time: all ranges are answered, and soon few requests are refused.
 TEST_F(RemoteReads, AServerIsAskedForAsMuchAsItTakes) {
   std::atomic<int> now{0}, refused{0}, answered{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     const int here = ++now;
     wire.pause(5);
-    // Before the answer: who has it may ask again before this thread runs on.
+    // Decremented before the answer, since its receiver may send the next request before this thread continues.
     --now;
     if (here > 5) {
       ++refused;
@@ -340,8 +340,8 @@ TEST_F(RemoteReads, AServerIsAskedForAsMuchAsItTakes) {
   for (const RangeRead& read : all) ASSERT_TRUE(read.status.ok()) << read.status.to_string();
   EXPECT_EQ(answered, static_cast<int>(kReads));
   EXPECT_GT(refused, 0);
-  // A few in a hundred, and more on a busy machine, where answers come in bursts; with 64 connections at all times some
-  // reads run out of attempts. ConnectionLimits.FallToWhatAServerTakes has it to the last connection.
+  // A few per cent, and more on a busy machine, where answers arrive in bursts; with 64 connections at all times, some
+  // reads would run out of attempts. ConnectionLimits.FallToWhatAServerTakes checks the limit exactly.
   EXPECT_LT(refused, static_cast<int>(kReads));
 }
 

@@ -1,5 +1,5 @@
-// Chunks that are kept on the device, decoded or as they are stored: later reads give the same elements without reading
-// anything, as long as the files are the same.
+// Chunks that are kept on the device, decoded or encoded: later reads return the same elements without reading
+// anything, as long as the files are unchanged.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -35,7 +35,7 @@ struct Way {
 class KeptChunks : public ::testing::TestWithParam<Way> {
  protected:
   static bool encoded() { return GetParam().form == ChunkCache::Form::kEncoded; }
-  // Raw chunks are as good as decoded in either form.
+  // Raw chunks count as decoded in either form.
   static std::uint64_t kept(const Stats& stats) { return stats.kept_chunks + stats.kept_encoded_chunks; }
   static std::uint64_t read_anew(const Stats& stats) { return stats.chunks - stats.kept_encoded_chunks; }
 
@@ -51,9 +51,9 @@ class KeptChunks : public ::testing::TestWithParam<Way> {
   }
 
   static bool is_raw(Layout layout) { return layout == Layout::kRaw || layout == Layout::kShardedRaw; }
-  // Into the same folder as before: version 2 before version 3, which is what is opened where both are.
+  // Writes into the same folder as before: version 2 before version 3, which is opened if both exist.
   void write(Layout layout) {
-    device::staged_decode_model().any_codec = !is_raw(layout);  // else it would decode that, too
+    device::staged_decode_model().any_codec = !is_raw(layout);  // otherwise it would decode raw chunks too
     content_ = {.layout = layout, .chunks = kChunks, .chunk_elements = kElements, .shard_chunks = 8};
     store_ = std::make_unique<Store>(Store::open(context_, directory_.path()).value());
     ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", content_).ok());
@@ -68,7 +68,7 @@ class KeptChunks : public ::testing::TestWithParam<Way> {
   struct Range {
     std::uint64_t begin, count;
   };
-  // Reads the ranges in one call, compares them and gives what the read came to.
+  // Reads the ranges in one call, compares them and returns the status.
   Status read(const std::vector<Range>& ranges, const std::shared_ptr<ChunkCache>& cache, Stats* stats) const {
     std::vector<Buffer> buffers;
     std::vector<ReadPart> parts;
@@ -143,8 +143,7 @@ TEST_P(KeptChunks, TheSecondReadTakesNothingFromTheStore) {
   }
 }
 
-// Of a chunk of many blocks that is kept as it is stored, those that a selection needs are decoded, whoever decodes
-// them.
+// Of a kept encoded chunk with many blocks, only the blocks that a selection needs are decoded, by either processor.
 TEST_P(KeptChunks, PartsAreCutOutOfKeptChunks) {
   constexpr int kBlockBytes = 8192;
   write(Layout::kBlosc);
@@ -182,7 +181,7 @@ TEST_P(KeptChunks, PartsAreCutOutOfKeptChunks) {
   }
 }
 
-// Of what no decoder of the device made, the first bytes that are asked for bring all of the chunk.
+// If no device decoder is involved, the first request for a few bytes reads the whole chunk into the cache.
 TEST_P(KeptChunks, PartsOfRawChunksKeepThemWhole) {
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -199,7 +198,7 @@ TEST_P(KeptChunks, PartsOfRawChunksKeepThemWhole) {
   }
 }
 
-// They are kept where decoded ones are.
+// They are kept like chunks that the device decodes.
 TEST_P(KeptChunks, ChunksThatTheCpuDecodes) {
   placement_ = Placement::kCpu;
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
@@ -217,13 +216,13 @@ TEST_P(KeptChunks, ChunksThatTheCpuDecodes) {
   }
 }
 
-// What does not fit is read as ever, and what fits stays.
+// Chunks that do not fit are read as without a cache, and those in the cache stay.
 TEST_P(KeptChunks, AFullCacheKeepsWhatItHas) {
   for (const Layout layout : {Layout::kBlosc, Layout::kRaw, Layout::kShardedZstd}) {
     SCOPED_TRACE(testing::layout_name(layout));
     write(layout);
     if (HasFatalFailure()) return;
-    std::uint64_t most_bytes = 0;  // a quarter of the chunks
+    std::uint64_t most_bytes = 0;  // room for a quarter of the chunks
     for (std::uint64_t i = 0; i < kChunks; i += 4) {
       most_bytes += encoded() ? (content_.encoded(i).size() + 255) / 256 * 256 : kPlaceBytes;
     }
@@ -240,7 +239,7 @@ TEST_P(KeptChunks, AFullCacheKeepsWhatItHas) {
     EXPECT_EQ(kept(stats) + read_anew(stats), kChunks);
     EXPECT_GT(kept(stats), 0u);
     EXPECT_LT(kept(stats), kChunks);
-    EXPECT_LE(kept(stats), encoded() && !is_raw(layout) ? kChunks - 1 : kChunks / 4);  // sizes vary
+    EXPECT_LE(kept(stats), encoded() && !is_raw(layout) ? kChunks - 1 : kChunks / 4);  // encoded sizes vary
   }
 }
 
@@ -268,7 +267,7 @@ TEST_P(KeptChunks, AFileThatChangesIsReadAgain) {
   }
 }
 
-// What the device hands back is right, and not kept; a damaged chunk is an error each time.
+// A chunk that the device leaves to the CPU is right, but not kept; a damaged chunk gives an error each time.
 TEST_P(KeptChunks, OnlyWhatTheDeviceDecodedIsKept) {
   write(Layout::kZstd);
   if (HasFatalFailure()) return;
@@ -298,7 +297,7 @@ TEST_P(KeptChunks, OnlyWhatTheDeviceDecodedIsKept) {
   }
 }
 
-// Reads at once, some of which are cancelled: whoever is left finds every element.
+// Concurrent reads, some of which are cancelled: the others get every element.
 TEST_P(KeptChunks, ReadsAtOnce) {
   for (const Layout layout : {Layout::kBlosc, Layout::kRaw}) {
     write(layout);
@@ -333,7 +332,7 @@ TEST_P(KeptChunks, ReadsAtOnce) {
   }
 }
 
-// Threads that fill the table until there is no memory left: each chunk is one thread's to decode, and nobody waits for
+// Threads fill the table until memory is used up: each chunk is decoded by a single thread, and no thread waits for
 // ever.
 TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
   const Device device = Device::open("host-staged").value();
@@ -372,7 +371,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
   }
 }
 
-// A dropped chunk stays dropped; one of another file, or of another size, is not found.
+// A dropped chunk stays dropped; one of another file or of another size is not found.
 TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   const Device device = Device::open("host-staged").value();
   ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, {std::uint64_t{10} * 256, 10});
@@ -397,7 +396,7 @@ TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   EXPECT_EQ(cache.find({4, 0, file}, ~std::uint64_t{0} - 1).what, What::kNothing);
 }
 
-// Of what is still to be asked for, the size shows with the answer.
+// For a chunk that is still to be requested, the size is only known with the answer.
 TEST(ChunkCacheTable, RoomIsTakenOnceTheSizeIsKnown) {
   const Device device = Device::open("host-staged").value();
   ChunkCache cache(Access::impl(device), ChunkCache::Form::kEncoded, {std::uint64_t{2} * 256, 10});

@@ -1,6 +1,6 @@
-// Property: a chunk file that stays open between reads is used only while its name leads to it and nothing of it has
-// changed; everything else comes out as if it had been opened anew. Descriptors and memory are given back: to others
-// who need them, and with the store.
+// Property: a chunk file that stays open between reads is used only while its name refers to it and it is unchanged.
+// Any other case behaves as if it were opened again. Descriptors and memory are released when others need them, and
+// with the store.
 #include "store/kept_files.h"
 
 #include <fcntl.h>
@@ -54,7 +54,7 @@ class KeptFilesTest : public ::testing::TestWithParam<bool> {
   void write(const std::string& key, std::uint64_t seed, std::size_t size = 100) {
     ASSERT_TRUE(support::write_file(path(key), pattern(size, seed)));
   }
-  // What is read of an object, or the code of the error.
+  // The bytes read from an object, or the code of the error.
   static std::pair<Code, std::vector<std::byte>> read(Store& store, const std::string& key, bool again) {
     ByteSource object;
     const Status status = again ? store.open_again(key, object) : store.open(key, object);
@@ -67,7 +67,7 @@ class KeptFilesTest : public ::testing::TestWithParam<bool> {
     support::wait_until_unchanged();
     expect_kept(key);
   }
-  // The first time that it is opened. REQUIRES: it has been unchanged for long enough.
+  // Opens the file for the first time and expects it to be kept. REQUIRES: it has been unchanged for long enough.
   void expect_kept(const std::string& key) {
     const std::int64_t before = os::Descriptors::of_process().open_now();
     ASSERT_EQ(read(*store_, key, true).first, Code::kOk);
@@ -99,10 +99,10 @@ TEST_P(KeptFilesTest, ALaterCallAsksOneQuestionAndOpensNothing) {
   EXPECT_EQ(hits("store.openat2") + hits("store.openat"), opens);
 }
 
-// What open() says then is what open_again() says.
+// open_again() must return what open() returns.
 TEST_P(KeptFilesTest, WhateverHappensToTheNameOrTheFileIsSeen) {
   const auto away = [&](const std::string& key) { fs::rename(path(key), path(key) + ".old"); };
-  // Of a folder of its own each, with "file" in it.
+  // Each change applies to a separate folder with "file" in it.
   using Change = std::function<void(const std::string& in)>;
   const std::pair<const char*, Change> changes[] = {
       {"replaced",
@@ -186,7 +186,7 @@ TEST_P(KeptFilesTest, PermissionsThatAreLostAreMissed) {
     SCOPED_TRACE(key);
     store_ = open();
     keep("in/file");
-    // Root may read everything, so for a moment the process is somebody else.
+    // Root can read everything, so the process changes its user for a moment.
     const uid_t user = ::geteuid();
     ASSERT_EQ(::chmod(path(key).c_str(), 0), 0);
     if (user == 0) {
@@ -235,7 +235,7 @@ TEST_P(KeptFilesTest, NeitherIsWhatTakesLongToRead) {
   EXPECT_EQ(support::open_descriptors(), descriptors + 1);
 }
 
-// As a file system that is not known, network file systems and FUSE among them.
+// Simulates an unknown file system; network file systems and FUSE are treated alike.
 TEST_P(KeptFilesTest, NothingIsKeptWhereAnOpenMeansMore) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::wait_until_unchanged();
@@ -261,7 +261,7 @@ TEST_P(KeptFilesTest, TheStoreClosesThemAndGivesBackTheirMemory) {
   EXPECT_EQ(budget->used_bytes(), 0u);
   EXPECT_EQ(support::open_descriptors(), descriptors);
   EXPECT_EQ(os::Descriptors::of_process().open_now(), counted);
-  // Of little memory, none is taken.
+  // With little memory, none is taken.
   const auto little = std::make_shared<base::MemoryBudget>(std::uint64_t{64} << 10, "option");
   const std::shared_ptr<Store> store = open({.memory = little});
   EXPECT_EQ(read(*store, "in/file", true).second, pattern(100, 1));
@@ -269,7 +269,7 @@ TEST_P(KeptFilesTest, TheStoreClosesThemAndGivesBackTheirMemory) {
   EXPECT_EQ(support::open_descriptors(), descriptors + 1);  // the root's
 }
 
-// 0, or where it went wrong.
+// Returns 0, or a number for where it failed.
 int read_all(Store& store, int count) {
   for (int i = 0; i < count; ++i) {
     ByteSource object;
@@ -306,12 +306,12 @@ TEST_F(FewKeptFiles, TheyTakeHalfOfTheLibrarysShareAndGiveWay) {
                 if (const int wrong = read_all(*second, kCount); wrong != 0) return wrong;
                 if (all.open_now() != 16) return 20;
               }
-              // Whoever needs more gets all of them.
+              // Other users of descriptors get all of them.
               int others = 0;
               for (; all.room(); ++others) all.opened();
               if (others != 32 || all.open_now() != 32) return 21;
               for (; others > 0; --others) all.closed();
-              support::wait_until_unchanged();  // until it is tried again
+              support::wait_until_unchanged();  // until keeping is tried again
               return read_all(*first, kCount) == 0 && all.open_now() == 16 ? 0 : 22;
             }),
             0);
@@ -328,7 +328,7 @@ TEST_F(FewKeptFiles, TheLimitIsRaisedForThem) {
             0);
 }
 
-// What a child inherits it neither uses nor counts; its parent goes on as before.
+// A child neither uses nor counts inherited files; the parent is not affected.
 TEST_F(FewKeptFiles, AForkedChildOpensItsOwn) {
   auto store = open_store(dir_.path()).value();
   ASSERT_EQ(read_all(*store, kCount), 0);
@@ -342,7 +342,7 @@ TEST_F(FewKeptFiles, AForkedChildOpensItsOwn) {
                 if (const int wrong = read_all(*store, kCount); wrong != 0) return wrong;
               }
               if (support::open_descriptors() != descriptors || all.open_now() != 0) return 20;
-              all.opened();  // one of the child's own stays counted
+              all.opened();  // a descriptor of the child's own stays counted
               used.close();
               store.reset();
               if (all.open_now() != 1) return 21;
@@ -356,7 +356,7 @@ TEST_F(FewKeptFiles, AForkedChildOpensItsOwn) {
   EXPECT_EQ(support::open_descriptors(), descriptors);
 }
 
-// Many threads over the same sets, more files than there is room for, and a name that changes all the time.
+// Many threads use the same sets, with more files than room, and a name that changes all the time.
 TEST_F(FewKeptFiles, ThreadsShareThem) {
   EXPECT_EQ(support::in_child([&] {
               const rlimit limit{512, 512};
@@ -372,7 +372,7 @@ TEST_F(FewKeptFiles, ThreadsShareThem) {
                   }
                 });
               }
-              // The same bytes under another file.
+              // Replaces the file by another one with the same bytes.
               for (int round = 0; round < 40 && wrong == 0; ++round) {
                 const std::string name = dir_ / std::to_string(round % 3);
                 (void)support::write_file(name + ".new", pattern(8, static_cast<std::uint64_t>(round % 3)));
@@ -387,7 +387,7 @@ TEST_F(FewKeptFiles, ThreadsShareThem) {
             0);
 }
 
-// Arrays over the same files, read by eight threads while chunks are replaced, removed, cut short and made anew: each
+// Eight threads read arrays over the same files while chunks are replaced, removed, truncated and created again: each
 // chunk is of one version, absent, or an error.
 TEST(KeptChunks, ReadersOfAStoreThatChangesGetWholeChunksOrAnError) {
   const support::TempDir dir;
@@ -413,7 +413,7 @@ TEST(KeptChunks, ReadersOfAStoreThatChangesGetWholeChunksOrAnError) {
   const Device device = Device::open("host").value();
   std::atomic<bool> over{false};
   std::atomic<int> mixed{0}, reads{0}, errors{0};
-  // How many chunks could not be read.
+  // Returns how many chunks could not be read.
   const auto look = [&](const Array& array, std::vector<std::uint32_t>& got) {
     ReadOptions options;
     options.collect_errors = true;
@@ -461,7 +461,7 @@ TEST(KeptChunks, ReadersOfAStoreThatChangesGetWholeChunksOrAnError) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Once it has come to rest, everybody sees what is there.
+  // Once changes have stopped, every reader sees the final state.
   for (std::uint32_t i = 0; i < kChunks; ++i) {
     write(dir / "new", 100'000 * kChunks + 1 + i);
     fs::rename(dir / "new", name(i));

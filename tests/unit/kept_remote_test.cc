@@ -1,5 +1,5 @@
-// Chunks of stores without files that are kept, on the device or in memory of the host: what a store has told a version
-// of, it is not asked for again.
+// Kept chunks of stores without files, on the device or in host memory: chunks whose version the store has reported are
+// not requested again.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -36,7 +36,7 @@ struct Way {
   const char* name;
   const char* device;
   ChunkCache::Form form;
-  bool in_memory;  // of the host
+  bool in_memory;  // in host memory
 };
 
 class KeptRemoteChunks : public ::testing::TestWithParam<Way> {
@@ -56,7 +56,7 @@ class KeptRemoteChunks : public ::testing::TestWithParam<Way> {
   }
 
   void open(Layout layout, RangeHabits habits, const OpenOptions& options = {}) {
-    device::staged_decode_model().any_codec = !is_raw(layout);  // else it would decode that, too
+    device::staged_decode_model().any_codec = !is_raw(layout);  // otherwise it would decode raw chunks too
     content_ = {.layout = layout, .chunks = kChunks, .chunk_elements = kElements, .shard_chunks = 8};
     store_ = std::make_shared<RangeStoreInMemory>(testing::objects_of(content_), std::move(habits));
     array_ = std::make_unique<Array>(Array::open(headrace::Store::open(context_, store_).value(), "", options).value());
@@ -72,7 +72,7 @@ class KeptRemoteChunks : public ::testing::TestWithParam<Way> {
     std::uint64_t begin, count;
   };
   static constexpr Range kAll = {0, kChunks* kElements};
-  // Reads the range; with a status that is OK the elements are compared with `expected_`.
+  // Reads the range; if the status is OK, compares the elements with `expected_`.
   Status read(const std::shared_ptr<ChunkCache>& cache, Stats& stats, Range range = kAll,
               Placement placement = Placement::kAuto) const {
     const Buffer buffer = Buffer::allocate(device_, range.count * 4).value();
@@ -95,7 +95,7 @@ class KeptRemoteChunks : public ::testing::TestWithParam<Way> {
     const std::uint64_t count = 1 + random() % (3 * kElements);
     return {random() % (kChunks * kElements - count + 1), count};
   }
-  // Elements of a chunk that is not there any more.
+  // Fills in the elements expected of a chunk that was removed.
   void fill_expected(std::uint64_t chunk) {
     std::fill_n(expected_.begin() + static_cast<std::ptrdiff_t>(chunk * kElements), kElements, testing::kFillValue);
   }
@@ -146,7 +146,7 @@ TEST_P(KeptRemoteChunks, ChunksThatTheCpuDecodes) {
   }
 }
 
-// Nothing tells when they change.
+// Without versions, nothing shows when a chunk changes.
 TEST_P(KeptRemoteChunks, WithoutVersionsNothingIsKept) {
   for (const Layout layout : kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -189,12 +189,12 @@ TEST_P(KeptRemoteChunks, WhatIsNotThereIsNotAskedForAgain) {
   }
 }
 
-// The first elements that are asked for bring the whole chunk, as long as there is room; then parts come as ever.
+// The first request for a few elements reads the whole chunk, as long as there is room; afterwards only parts are read.
 TEST_P(KeptRemoteChunks, AFullCacheKeepsWhatItHas) {
   for (const Layout layout : kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
     open(layout, {.tells_version = true});
-    std::uint64_t most_bytes = 0;  // a quarter of the chunks
+    std::uint64_t most_bytes = 0;  // room for a quarter of the chunks
     for (std::uint64_t i = 0; i < kChunks; i += 4) {
       most_bytes += encoded() ? (content_.encoded(i).size() + 255) / 256 * 256 : kPlaceBytes;
     }
@@ -219,8 +219,8 @@ TEST_P(KeptRemoteChunks, AFullCacheKeepsWhatItHas) {
   }
 }
 
-// As long as the array is open it is what its store has first said. Whoever does not want that has each shard's index
-// asked for, and no chunk kept that only its own store could tell about.
+// As long as an array is open, its chunks are as the store first reported them. With `revalidate`, each shard's index
+// is requested again, and chunks that only the store can verify are not kept.
 TEST_P(KeptRemoteChunks, AnObjectThatIsReplaced) {
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
     for (const bool revalidate : {false, true}) {
@@ -245,7 +245,8 @@ TEST_P(KeptRemoteChunks, AnObjectThatIsReplaced) {
   }
 }
 
-// Any lie about one answer in ten: an error, or the right elements; and once the store is honest, the right ones.
+// One answer in ten is falsified: the result is an error or the right elements, and once the store is honest, the right
+// ones.
 TEST_P(KeptRemoteChunks, AStoreThatLies) {
   for (const Layout layout : kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -254,7 +255,7 @@ TEST_P(KeptRemoteChunks, AStoreThatLies) {
     RangeHabits habits;
     habits.tells_version = true;
     habits.change = [&](RangeRead& read) {
-      // A version that was never there is the truth of a store that lies about it.
+      // An invented version would define the truth for this store, so it is removed.
       const std::string version = read.found_version;
       if (!honest) lies.tell(read);
       if (read.found_version != version) read.found_version.clear();
@@ -273,7 +274,7 @@ TEST_P(KeptRemoteChunks, AStoreThatLies) {
   }
 }
 
-// Reads at once, some of which are cancelled: whoever is left finds every element.
+// Concurrent reads, some of which are cancelled: the others get every element.
 TEST_P(KeptRemoteChunks, ReadsAtOnce) {
   for (const Layout layout : {Layout::kBlosc, Layout::kRaw, Layout::kShardedZstd}) {
     SCOPED_TRACE(testing::layout_name(layout));

@@ -1,4 +1,4 @@
-// Leniencies: each is refused by default, accepted by its name, and reported; and there are no others than documented.
+// Leniencies: each is refused by default, accepted by its name, and reported; the documented ones are the only ones.
 #include "zarr/metadata/lenient.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,7 @@ std::multimap<std::string, Case> cases() {
   };
 }
 
-// A struct has no number for a fill value but 0.
+// A struct can only have the fill value 0.
 std::string fit(std::string text) {
   if (text.find("|i4") != std::string::npos) text.replace(text.find("\"fill_value\":3"), 14, "\"fill_value\":0");
   return text;
@@ -108,7 +108,7 @@ Status open(const Case& c, Lenient* lenient) {
 }
 
 TEST(Lenient, EveryRuleHasACaseThatOnlyItAccepts) {
-  std::map<std::string, int> seen = {{"reserved-names", 1}};  // no matter of a document: group_test has it
+  std::map<std::string, int> seen = {{"reserved-names", 1}};  // not a property of a document; group_test covers it
   for (const auto& [name, c] : cases()) {
     ++seen[name];
     EXPECT_FALSE(open(c, nullptr).ok()) << name << c.text;
@@ -165,7 +165,7 @@ TEST(Lenient, ChangesNothingOfAValidDocument) {
     EXPECT_EQ(array->codecs.size(), strict->codecs.size());
     EXPECT_EQ(array->fill, strict->fill);
   }
-  // One byte has no order.
+  // One byte has no byte order.
   Json document = Json::parse(v3("data_type", "\"int8\""));
   document["codecs"] = Json::parse(R"(["bytes"])");
   EXPECT_TRUE(parse_v3_array(document.dump(), &lenient).ok());

@@ -1,4 +1,4 @@
-// Property: what a loader allocates for a batch does not grow with the batch's samples.
+// Property: the allocations of a loader per batch do not grow with the batch's samples.
 #include <gtest/gtest.h>
 #include <headrace/crops.h>
 #include <headrace/loader.h>
@@ -18,11 +18,11 @@ namespace {
 using namespace testing;
 
 constexpr std::uint64_t kFew = 4, kMany = 64;
-// Of each array's read, whatever it reads: plan, waves, lanes and their lists; 60 to 70.
+// Per array read, whatever it reads: plan, waves, lanes and their lists; 60 to 70.
 constexpr double kRead = 90;
-// Of lists of a read that are doubled as they grow, as those of what lies in a shard: four times more for kMany.
+// For lists of a read that double as they grow, such as those of chunks in a shard: four more doublings for kMany.
 constexpr double kGrowth = 12;
-// Of the consumer: the batch that it is given.
+// For the consumer: the batch it receives.
 constexpr double kConsumer = 1.5;
 
 const Shape kLong = {520, 4, 8}, kLongChunk = {4, 4, 4};
@@ -40,8 +40,8 @@ class LoaderAllocation : public LoaderTest {
     double all = 1e9, consumer = 1e9;
   };
 
-  // Of a batch, on all threads and on the consumer's, once the loader has what it uses again. The fewest of several
-  // rounds: threads that wake at other times allocate a little more or less.
+  // Allocations per batch, on all threads and on the consumer's, once reusable memory exists. The fewest of several
+  // rounds: threads that wake at different times allocate slightly more or less.
   Figures per_batch(const std::vector<LoaderArray>& arrays, std::uint64_t batch_size) {
     constexpr int kBatches = 32;
     LoaderOptions how;

@@ -1,5 +1,5 @@
-// What a cache on disk has checked is read as any other file: by the workers, by an engine, out of a device's mappings.
-// Nothing that a store replaced, or somebody changed on the disk, is given for it.
+// Ranges that a disk cache has verified are read like any other file: by workers, by an engine, from a device's
+// mappings. Data that a store has replaced, or that was changed on the disk, is never returned.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 constexpr Layout kLayouts[] = {Layout::kRaw, Layout::kZstd, Layout::kBlosc, Layout::kShardedRaw, Layout::kShardedZstd};
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// Segments are of 1 MiB: all but the last are sealed.
+// Segments of 1 MiB; all but the last are sealed.
 cache::CacheOptions small_segments() {
   cache::CacheOptions options;
   options.most_bytes = 64 * kMiB;
@@ -55,12 +55,12 @@ class LocalRangesTest : public testing::ByteStoreTest {
     options.threads = 3;
     options.wave_bytes = wave_bytes;
     options.host_budget_bytes = 64 * kMiB;
-    options.mapped_budget_bytes = 64 * kMiB;  // whatever others have mapped
+    options.mapped_budget_bytes = 64 * kMiB;  // independent of what other tests have mapped
     return Context::create(options).value();
   }
   void TearDown() override { device::staged_decode_model().any_codec = false; }
 
-  // Some MiB as it is stored: more than one segment of each.
+  // Several MiB when stored: more than one segment.
   void open(Layout layout, cache::CacheOptions options = small_segments()) {
     content_ = {.layout = layout, .chunks = 40, .chunk_elements = 30'000, .shard_chunks = 8};
     expected_ = content_.expected();
@@ -75,7 +75,7 @@ class LocalRangesTest : public testing::ByteStoreTest {
     }
     return out;
   }
-  // Reads until the records are there and were checked, on files that have not been changed just now.
+  // Reads until the records are verified and in files that have not changed recently.
   void settle(const char* device = "host") {
     pass(device);
     toy_.flush();
@@ -90,7 +90,7 @@ class LocalRangesTest : public testing::ByteStoreTest {
     }
     return out;
   }
-  // For messages.
+  // For failure messages.
   std::string cache_activity() const {
     const auto report = inspect_disk_cache(toy_.options.directory, true);
     if (!report.ok()) return report.status().to_string();
@@ -120,7 +120,7 @@ TEST_F(LocalRangesTest, WhatWasCheckedIsReadAsAFile) {
       EXPECT_EQ(again.stats.store_bytes, 0u);
       EXPECT_EQ(again.stats.cache_misses, 0u);
       EXPECT_GT(again.stats.cache_hits, 0u);
-      // All but what the last segment has.
+      // Everything except the records of the last segment.
       EXPECT_GT(by_file(again.stats), again.stats.read_bytes / 2);
       EXPECT_EQ(by_file(again.stats) + again.stats.cache_bytes, again.stats.read_bytes);
       fs::remove_all(toy_.options.directory);
@@ -134,7 +134,7 @@ TEST_F(LocalRangesTest, AndComesOutOfMappings) {
     device::staged_decode_model().any_codec = layout != Layout::kRaw && layout != Layout::kShardedRaw;
     open(layout);
     settle("host-staged");
-    // Windows are registered behind everybody's back.
+    // Windows are registered in the background.
     ReadOutcome again;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     do {
@@ -145,7 +145,7 @@ TEST_F(LocalRangesTest, AndComesOutOfMappings) {
   }
 }
 
-// The cache knows ranges by where they begin and how long they are, and waves of one read are not all as large.
+// The cache identifies ranges by offset and length, but waves may differ in size.
 TEST_F(LocalRangesTest, RangesAreTheSameInWavesOfAnySize) {
   for (const Layout layout : {Layout::kShardedRaw, Layout::kShardedZstd}) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -170,7 +170,7 @@ TEST_F(LocalRangesTest, PartsOfAWholeChunkAreEnough) {
   open(Layout::kBlosc);
   settle();
   const ReadOutcome all = pass();
-  // But for those that the segment has which is still written to: they are read and checked as a whole.
+  // Records in the segment that is still being written are an exception: they are read and verified as a whole.
   std::size_t in_part = 0;
   for (std::uint64_t chunk = 0; chunk < content_.chunks; ++chunk) {
     const std::uint64_t begin = chunk * content_.chunk_elements;
@@ -183,7 +183,7 @@ TEST_F(LocalRangesTest, PartsOfAWholeChunkAreEnough) {
   transfer::least_saved_store_bytes = least;
 }
 
-// Training reads crops at random: what one has fetched serves others that need something else of the same chunks.
+// Training reads random crops: what one crop has fetched serves others that need other parts of the same chunks.
 TEST_F(LocalRangesTest, OtherPartsOfAChunkAreThere) {
   const std::uint64_t least = transfer::least_saved_store_bytes.exchange(1);
   for (const Layout layout : kLayouts) {
@@ -214,7 +214,7 @@ TEST_F(LocalRangesTest, OtherPartsOfAChunkAreThere) {
   transfer::least_saved_store_bytes = least;
 }
 
-// What will not stay is asked for as without a cache.
+// Ranges that will not be kept are requested as without a cache.
 TEST_F(LocalRangesTest, OfAFullCachePartsAloneAreAskedFor) {
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -225,7 +225,7 @@ TEST_F(LocalRangesTest, OfAFullCachePartsAloneAreAskedFor) {
       pass();
       toy_.flush();
     }
-    // Room for some may be left, and that there is none shows when one was to be written.
+    // There may be room for some, and that it is used up is only noticed when a record is to be written.
     std::uint64_t kept = 0, whole = content_.chunks;
     for (int round = 0; round < 50 && whole > 0; ++round) {
       kept = whole = 0;
@@ -243,7 +243,7 @@ TEST_F(LocalRangesTest, OfAFullCachePartsAloneAreAskedFor) {
   }
 }
 
-// Whatever was changed on the disk shows in the file's times, and is then read and checked as the first time.
+// A change on the disk changes the file's times; the data is then read and verified as at first.
 TEST_F(LocalRangesTest, ChangedFilesAreCheckedAgain) {
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -279,7 +279,7 @@ TEST_F(LocalRangesTest, ReplacedObjectsAreReadAnew) {
       if (key == content_.metadata_key()) continue;
       ASSERT_TRUE(toy_.origin->put(key, bytes).ok());
     }
-    // Another session learns of them.
+    // Another session sees the new versions.
     toy_.reopen();
     array_ = std::make_unique<Array>(Array::open(Store::open(mapping_, toy_.store).value()).value());
     content_ = other;
@@ -291,7 +291,7 @@ TEST_F(LocalRangesTest, ReplacedObjectsAreReadAnew) {
   }
 }
 
-// Noting when a segment was used changes its times.
+// Recording a segment's last use changes its times.
 TEST_F(LocalRangesTest, NotWhereSegmentsAreRemovedByTheirUse) {
   cache::CacheOptions options = small_segments();
   options.policy = cache::CachePolicy::kRecent;
@@ -302,7 +302,7 @@ TEST_F(LocalRangesTest, NotWhereSegmentsAreRemovedByTheirUse) {
   EXPECT_EQ(again.stats.cache_bytes, again.stats.read_bytes);
 }
 
-// A segment that goes while it is read is read to its end: it has no name any more, and its bytes.
+// A segment removed during a read is read to its end: only its name is gone.
 TEST_F(LocalRangesTest, RemovedSegmentsAreReadToTheirEnd) {
   open(Layout::kZstd);
   settle("host-staged");
@@ -317,7 +317,7 @@ TEST_F(LocalRangesTest, RemovedSegmentsAreReadToTheirEnd) {
   pass();
 }
 
-// A cache whose files cannot be read, or do not have what it says.
+// A cache whose files cannot be read, or do not contain what it claims.
 struct LyingCache final : ByteStore, cache::LocalRanges {
   LyingCache(testing::Objects objects, const std::string& path) : behind(std::move(objects), {.tells_version = true}) {
     auto opened = std::make_shared<os::OwnedDescriptor>(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -1,5 +1,5 @@
-// Runs that a warp writes by itself, and streams with long ones, written in order and by windows: the right bytes, none
-// beside them, and nothing read that is not the run's source.
+// Runs that a warp writes alone, and streams with long runs, written in order and by windows: the right bytes are
+// written, nothing next to them, and only the run's source is read.
 #include "tests/support/cuda_on_cpu.h"
 // The order of includes matters: device code needs the above.
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace lz77 = codec::gpu::lz77;
 using lz77::Byte;
 using Random = Lz77Stream::Random;
 
-constexpr std::size_t kBeside = 32;  // bytes around what is written, which stay as they are
+constexpr std::size_t kBeside = 32;  // bytes around the target, which must not change
 constexpr Byte kUntouched{0xEE};
 
 std::vector<std::uint32_t> lengths() {
@@ -41,7 +41,7 @@ Bytes random_bytes(std::size_t count, std::uint64_t seed) {
   return out;
 }
 
-// Runs `write` by a warp, which writes `expected` at an address that lies `lead` bytes behind an aligned one.
+// Runs `write` in one warp; it must write `expected` to an address `lead` bytes after an aligned one.
 template <class Write>
 void expect_written(const std::vector<Byte>& expected, std::uint32_t lead, const Write& write) {
   alignas(16) static std::array<Byte, 16384> memory;
@@ -59,7 +59,7 @@ TEST(Lz77Copies, ReadTheSourceAndWriteTheTargetAlone) {
     const Bytes plain = random_bytes(bytes, bytes);
     std::vector<Byte> expected(bytes);
     std::transform(plain.begin(), plain.end(), expected.begin(), [](std::byte b) { return static_cast<Byte>(b); });
-    // Up to the end of a page, and from the beginning of one: what is read beside it is a fault.
+    // Up to the end of a page, and from the beginning of one: reading beyond it faults.
     for (const bool at_end : {true, false}) {
       const GuardBuffer source(plain, at_end ? Flush::kRight : Flush::kLeft);
       for (std::uint32_t lead = bytes % 3; lead < 16; lead += 3) {
@@ -99,10 +99,10 @@ TEST(Lz77Copies, AMatchRepeatsItself) {
   for (const std::uint32_t offset : offsets) {
     const Bytes before = random_bytes(offset, offset);
     for (const std::uint32_t bytes : lengths()) {
-      // Two of the four places a length, all four over all of them.
+      // Two of the four alignments per length; over all lengths, all four.
       for (std::uint32_t lead = bytes % 2; lead < 4; lead += 2) {
         SCOPED_TRACE(::testing::Message() << "offset " << offset << ", " << bytes << " bytes, lead " << lead);
-        // What is before it begins a page, so that reading before it is a fault.
+        // The memory begins at a page, so reading before it faults.
         const GuardBuffer memory(Bytes(lead + offset + bytes + kBeside, std::byte{kUntouched}), Flush::kLeft);
         Byte* const begin = reinterpret_cast<Byte*>(memory.data()) + lead;
         std::memcpy(begin, before.data(), offset);
@@ -118,7 +118,7 @@ TEST(Lz77Copies, AMatchRepeatsItself) {
   }
 }
 
-// Long runs of both kinds in a group, next to each other and to short ones; and across windows.
+// Long runs of both kinds in one group, next to each other and to short ones; and across windows.
 TEST(Lz77Copies, StreamsWithLongRuns) {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);

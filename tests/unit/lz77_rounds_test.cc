@@ -42,7 +42,7 @@ struct PieceList {
 
 constexpr std::uint32_t kMostPiece = 500;
 
-// Places of all pieces for memory of so many rounds; what was found is checked.
+// Computes and checks the places of all pieces for memory of this number of rounds.
 struct Placed {
   lz77::RoundTotals totals{};
   std::vector<std::uint32_t> parts;
@@ -64,7 +64,7 @@ struct Placed {
     std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> taken(rounds);
     for (std::uint32_t x = 0; x < places.size(); ++x) {
       ASSERT_LT(places[x].round, rounds);
-      ASSERT_LT(places[x].place, per_round);  // and so fits with kMostPiece more
+      ASSERT_LT(places[x].place, per_round);  // so it fits with kMostPiece more
       if (list.need[x] != 0) taken[places[x].round].emplace_back(places[x].place, list.need[x]);
     }
     for (auto& round : taken) {
@@ -120,7 +120,7 @@ TEST(Lz77Rounds, EachRoundHasAShareOfEachStream) {
     }
     const Placed placed(list, rounds);
     EXPECT_EQ(placed.totals.shares, rounds);
-    // Shares differ by a piece, and the sum of that over the streams moves where a round ends by some shares.
+    // Shares differ by up to a piece; summed over the streams, the end of a round moves by a few shares.
     int unfair = 0;
     for (std::uint32_t i = 0; i < list.streams.size(); ++i) {
       const std::uint32_t fair = list.streams[i].count / rounds;

@@ -1,5 +1,5 @@
-// Output by tiles whose steps are done in any order that their waits allow, where the other tests of the decoders do
-// them in the order they are dealt in.
+// Output by tiles with steps in any order that their dependencies allow. The other tests of the decoders run them in
+// the order in which they are dealt.
 #include "tests/support/cuda_on_cpu.h"
 // The order of includes matters: device code needs the above.
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ std::uint32_t below(Random& random, std::uint64_t limit) { return static_cast<st
 
 struct InAnyOrder {
   Random& random;
-  std::uint32_t in_flight;  // steps that thread blocks hold
-  bool last_first;          // of those that can go on
+  std::uint32_t in_flight;  // steps held by thread blocks
+  bool last_first;          // of the runnable ones
 
   void write(std::vector<Stream>& streams, std::uint32_t in_slice) {
     const Source source{&streams};
@@ -53,7 +53,7 @@ struct InAnyOrder {
       for (std::size_t i = 0; i < held.size(); ++i) {
         if (can_begin(tiles, progress, held[i])) ready.push_back(i);
       }
-      // Or a thread block that holds the first of all would wait for ever.
+      // Otherwise a thread block with the first of all steps would wait for ever.
       ASSERT_FALSE(ready.empty());
       ASSERT_EQ(ready.front(), 0u);
       const std::size_t taken = last_first && below(random, 8) != 0 ? ready.back() : ready[below(random, ready.size())];
@@ -93,7 +93,7 @@ TEST(Lz77Tiles, StepsInAnyOrderThatTheirWaitsAllow) {
   }
 }
 
-// Each step is dealt once, and what it waits for before it.
+// Each step is dealt once, after everything it waits for.
 TEST(Lz77Tiles, EachStepIsDealtOnce) {
   for (std::uint32_t slices = 1; slices < 40; ++slices) {
     const lz77::Stretch stretch{100, 7, 3, slices, 2, 3};

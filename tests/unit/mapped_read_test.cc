@@ -1,7 +1,7 @@
-// Property: what the device takes out of the page cache itself gives the same elements and errors as what is read: raw
-// and encoded chunks, whole and in part, across windows; a file that changes is never given out in its old version.
+// Property: what the device reads from the page cache itself gives the same elements and errors as a normal read: raw
+// and encoded chunks, whole and in part, across windows. A changed file is never returned in its old version.
 //
-// HEADRACE_MAPPED_DEVICE=cuda runs what needs no stand-in on a GPU.
+// HEADRACE_MAPPED_DEVICE=cuda runs the tests that need no simulated device on a GPU.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <sys/mman.h>
@@ -58,7 +58,7 @@ class MappedRead : public ::testing::Test {
     const char* name = std::getenv("HEADRACE_MAPPED_DEVICE");
     return name != nullptr ? name : "host-staged";
   }
-  // Whether the device takes every codec.
+  // Whether the device is the simulated one, which can decode every codec.
   static bool plays() { return std::string_view(device_name()) == "host-staged"; }
   static bool raw(Layout layout) { return layout == Layout::kRaw || layout == Layout::kShardedRaw; }
   void write(const std::string& path, const FlatArray& array) {
@@ -70,7 +70,7 @@ class MappedRead : public ::testing::Test {
     std::vector<ChunkError> errors;
     std::vector<std::uint32_t> elements;
   };
-  // Shards' indexes are read by the CPU, always: less them, stats are of chunks.
+  // The CPU always reads shard indexes; without them, stats cover chunks only.
   static void leave_out_indexes(const ArrayInfo& info, Stats& stats) {
     if (info.shard_shape.empty()) return;
     const std::uint64_t bytes = stats.objects_opened * (info.shard_shape[0] / info.chunk_shape[0] * 16);
@@ -98,7 +98,7 @@ class MappedRead : public ::testing::Test {
         buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4).ok());
     return out;
   }
-  // Reads until all bytes come by mappings, which are made in the background.
+  // Reads until all bytes come from mappings, which are made in the background.
   Outcome read_mapped(const std::string& path, const char* part = "", Placement placement = Placement::kAuto) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     for (;;) {
@@ -142,7 +142,7 @@ TEST_F(MappedRead, GivesTheSameElements) {
       expect_mapped(some);
       for (std::size_t i = 0; i < some.elements.size(); ++i) ASSERT_EQ(some.elements[i], expected[first + i * step]);
     }
-    // What the CPU decodes is read by the CPU.
+    // Chunks that the CPU decodes are read by the CPU.
     const Outcome cpu = read(path, "", Placement::kCpu);
     ASSERT_TRUE(cpu.status.ok());
     EXPECT_TRUE(cpu.elements == expected);
@@ -168,7 +168,7 @@ TEST_F(MappedRead, CrossesWindows) {
       EXPECT_TRUE(out.elements == array.expected());
       EXPECT_GT(out.stats.mapped_bytes, 0u) << out.stats.path;
       fs::remove_all(directory.path() + "/" + path);
-      open(options);  // the budget is free again
+      open(options);  // releases the budget
     }
   }
 }
@@ -184,14 +184,14 @@ TEST_F(MappedRead, MissingAndBadChunksAndWhatIsHandedBack) {
       const std::string path = std::string(testing::layout_name(layout)) + std::to_string(every);
       write(path, array);
       fs::remove(directory.path() + "/" + path + "/" + array.key(6));
-      if (layout != Layout::kRaw) {  // the first bytes of what chunk 9 is stored in
+      if (layout != Layout::kRaw) {  // damages the first bytes of the object of chunk 9
         std::fstream file(directory.path() + "/" + path + "/" + array.key(9),
                           std::ios::in | std::ios::out | std::ios::binary);
         file.write("\xff\xff\xff\xff", 4);
       }
       const std::uint64_t gone = array.sharded() ? 3 : 1;
       const Outcome cpu = read(path, "", Placement::kCpu);
-      // What is handed back, or broken, the CPU reads: once and no more is counted.
+      // The CPU reads chunks that the device left to it, and broken ones; they are counted once.
       const auto mapped = [&](const Outcome& out) {
         const std::uint64_t again = out.stats.returned_chunks + out.errors.size();
         return cpu.stats.read_bytes - (layout == Layout::kRaw ? 0 : again * array.encoded(0).size());
@@ -236,7 +236,7 @@ TEST_F(MappedRead, ANewVersionIsReadAnew) {
     write(path, next);  // replaced
     EXPECT_TRUE(read(path).elements == next.expected());
     expect_mapped(read_mapped(path));
-    // In place: the same file with other bytes.
+    // Rewritten in place: the same file with other bytes.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (std::uint64_t chunk = 0; chunk < array.chunks; chunk += array.sharded() ? array.shard_chunks : 1) {
       const store::Bytes bytes =
@@ -289,14 +289,15 @@ TEST_F(MappedRead, IsNotTakenWhereItIsNotAllowed) {
   }
 }
 
-// Files that stay open until the device is through with them: all reads together leave the process descriptors.
+// Files stay open until the device has finished with them. All reads together must leave the process enough
+// descriptors.
 TEST_F(MappedRead, ReadsAtOnceShareTheDescriptors) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const FlatArray array{.layout = Layout::kRaw, .chunks = 200, .chunk_elements = 64};
   write("", array);
   (void)read_mapped("", "0:64");
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
-  for (int i = 0; i < 4; ++i) (void)read("");  // touched often enough
+  for (int i = 0; i < 4; ++i) (void)read("");  // used often enough
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   struct Limit {
     explicit Limit(rlim_t files) {
@@ -323,7 +324,7 @@ TEST_F(MappedRead, ReadsAtOnceShareTheDescriptors) {
   EXPECT_GT(mapped, 0u);
 }
 
-// Caches side by side register no more than one may, and nothing where the machine has no more to give.
+// Several caches together register no more than one may, and nothing if the machine has no memory left.
 TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
   constexpr std::uint64_t kBytes = 6 << 20, kBudget = 8 << 20;
   const std::string path = directory / "file";
@@ -359,8 +360,8 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
   EXPECT_NE(none.note().find("pinned on the machine"), std::string::npos) << none.note();
 }
 
-// With many CPUs bytes that come fast are worth a window when they come again, those that come slowly after a sixteenth
-// of it or some hundred reads; with few CPUs all are after a sixteenth.
+// With many CPUs, bytes that are read fast are worth a window at their second read, and slowly read ones after a
+// sixteenth of the window or some hundred reads. With few CPUs, all are worth it after a sixteenth.
 TEST_F(MappedRead, WindowsAreWorthWhileSoonerWhereBytesComeSlowly) {
   using Worth = transfer::MappedCache::Worth;
   const std::string path = directory / "file";
@@ -388,7 +389,7 @@ TEST_F(MappedRead, WindowsAreWorthWhileSoonerWhereBytesComeSlowly) {
   EXPECT_EQ(reads_until_asked(2, Worth::kOften, 4096), 16);
 }
 
-// A large file, or many small ones, all of whose windows are asked for; how many are registered.
+// Requests all windows of one large file, or of many small ones; returns how many are registered.
 std::size_t register_windows(transfer::MappedCache& cache, const std::shared_ptr<device::Device>& device,
                              const std::vector<std::string>& paths) {
   std::vector<std::pair<std::shared_ptr<transfer::MappedFile>, std::size_t>> asked;
@@ -411,7 +412,7 @@ std::size_t register_windows(transfer::MappedCache& cache, const std::shared_ptr
   return ready;
 }
 
-// Bytes that a process has mapped of files in a folder, and that are in memory.
+// Bytes of files in a folder that a process has mapped and that are resident.
 std::uint64_t mapped_of(int process, const std::string& folder) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/smaps");
   std::uint64_t bytes = 0;
@@ -423,7 +424,7 @@ std::uint64_t mapped_of(int process, const std::string& folder) {
   return bytes;
 }
 
-// Processes that know nothing of each other, in a control group that has room for less than their budgets together.
+// Independent processes in a control group that has less room than their budgets together.
 TEST_F(MappedRead, ProcessesOfAControlGroupLeaveHalfOfItsPageCache) {
   if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   constexpr int kProcesses = 4;
@@ -499,7 +500,7 @@ TEST_F(MappedRead, WindowsGoWhereAControlGroupHasLessRoomThanBefore) {
   transfer::MappedCache cache(budget);
   EXPECT_EQ(register_windows(cache, Access::impl(*device), {path}), kBytes / cache.window_bytes());
   EXPECT_EQ(cache.registered_bytes(), kBytes);
-  room = 10 << 20;  // of which the windows are more than half
+  room = 10 << 20;  // more than half of it are windows
   for (int i = 0; i < 100 && cache.registered_bytes() > room / 2; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

@@ -1,4 +1,4 @@
-// Property: while an array a hundred times as large as the budget is read, the process grows by the budget and no more.
+// Property: while an array a hundred times as large as the budget is read, the process grows by at most the budget.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -33,7 +33,7 @@ std::uint64_t status_bytes(const std::string& field) {
   return 0;
 }
 
-// The highest resident size from here on is counted anew; false where the kernel does not allow it.
+// Resets the peak resident size; false if the kernel does not allow it.
 bool reset_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5";
@@ -41,8 +41,8 @@ bool reset_peak() {
   return file.good();
 }
 
-// The folder that an array lies in: made once for all variants, since it has ten thousand names. One chunk of zeros is
-// every chunk: what is on disk does not matter here.
+// The folder of an array, made once for all variants, since it has ten thousand names. All are links to one chunk of
+// zeros: the content does not matter here.
 const std::string& folder_of(const FlatArray& array) {
   static const support::TempDir directory;
   static std::map<Layout, std::string> folders;
@@ -89,14 +89,14 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   auto device = Device::open(GetParam().device).value();
   auto buffer = Buffer::allocate(device, array.elements() * 4).value();
   if (!staged) std::memset(buffer.data(), 1, array.elements() * 4);
-  // Touches a device's memory, which for host-staged is the process's own.
+  // Touches the device's memory, which for host-staged is part of the process.
   if (staged) {
     ASSERT_TRUE(opened.read({}, {buffer, opened.info().dtype, {array.elements()}}, device).ok());
   }
   if (!reset_peak()) GTEST_SKIP() << "the kernel does not let the peak be reset";
   const std::uint64_t before = status_bytes("VmRSS");
   ASSERT_GT(before, array.elements() * 4);
-  // A context of its own, so that what the first read left pooled is not what is measured.
+  // A new context, so that memory pooled by the first read is not measured.
   auto fresh = Context::create(options).value();
   auto again = Array::open(Store::open(fresh, folder).value()).value();
   Stats stats;
@@ -105,7 +105,7 @@ TEST_P(MemoryBudget, HoldsForAnArrayAHundredTimesAsLarge) {
   const std::uint64_t grown = status_bytes("VmHWM") - before;
   EXPECT_EQ(stats.chunks, array.chunks);
   EXPECT_GE(stats.decoded_bytes, 100 * kBudget);
-  // host-staged keeps its "device" slabs in this process too.
+  // host-staged has its "device" slabs in this process too.
   EXPECT_LE(static_cast<double>(grown), 1.1 * static_cast<double>(kBudget) + (staged ? kBudget : 0));
   RecordProperty("grown_bytes", std::to_string(grown));
 }

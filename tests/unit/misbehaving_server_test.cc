@@ -1,4 +1,4 @@
-// Servers whose answers are wrong, with and without TLS: each range ends once, in time, with the right bytes or a named
+// Servers with wrong answers, with and without TLS: each range ends once, in time, with the right bytes or a named
 // error.
 #include <gtest/gtest.h>
 
@@ -39,8 +39,8 @@ void raw(HttpWire& wire, const std::string& text) {
 
 struct Misbehaviour {
   const char* name;
-  std::function<void(HttpWire&, const HttpRequest&, int)> answer;  // the last: how many requests came before
-  std::set<Code> codes;                                            // kOk: the right bytes
+  std::function<void(HttpWire&, const HttpRequest&, int)> answer;  // last argument: number of earlier requests
+  std::set<Code> codes;                                            // allowed results; kOk: the right bytes
 };
 
 std::vector<Misbehaviour> misbehaviours() {
@@ -286,7 +286,7 @@ std::vector<Misbehaviour> misbehaviours() {
   return all;
 }
 
-// With TLS libcurl carries the answers, and without it PlainConnection does.
+// With TLS, libcurl carries the answers; without it, PlainConnection does.
 class Misbehaving : public ::testing::TestWithParam<std::tuple<Misbehaviour, bool>> {
  protected:
   void SetUp() override {
@@ -320,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(Servers, Misbehaving,
                            return std::string(std::get<0>(row.param).name) + (std::get<1>(row.param) ? "_tls" : "");
                          });
 
-// A process that has as many descriptors as it may: the connection is there, and cannot be kept.
+// The process has used all of its descriptors: the connection succeeds, but cannot be kept.
 TEST(NoDescriptorIsLeft, ForAConnection) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   ASSERT_TRUE(make_transport({}).ok()) << "this build has no libcurl";

@@ -1,4 +1,5 @@
-// What the campaign on the device relies on: plans repeat, stay within their sources, and do all they can do.
+// Properties that the device campaign relies on: mutation plans are repeatable, stay within their sources, and cover
+// all kinds of mutation.
 #include "support/mutation.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Threads stay on the CPUs near the device they serve, and nowhere else are they taken from: with /sys of a machine of
-// two nodes and the real CPUs of this one, which are shared out between them.
+// Threads stay on the CPUs near the device they serve, and threads bound elsewhere by others are not moved. Uses a
+// simulated /sys of a two-node machine, whose nodes share the real CPUs of this one.
 #include "transfer/threads/near_threads.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ std::string list_of(const Cpus& cpus) {
   return text + "\n";
 }
 
-// /sys/devices/system/node.
+// A fake /sys/devices/system/node.
 class Tree {
  public:
   Tree(const std::string& online, const std::map<int, std::string>& nodes) {
@@ -91,7 +91,7 @@ TEST(NearCpus, AreNotGuessed) {
     const Tree nodes(text, {{0, "0\n"}, {1, "1\n"}});
     EXPECT_TRUE(os::near_cpus(0, some, nodes.root()).cpus.empty()) << text;
   }
-  // A node of memory alone.
+  // A node with memory only.
   const Tree memory("0-1\n", {{0, "0-1\n"}, {1, "\n"}});
   EXPECT_EQ(os::near_cpus(1, some, memory.root()).why_not, "this process may use no CPU of NUMA node 1");
 }
@@ -107,7 +107,7 @@ Cpus cpus_of(pid_t thread) {
   return cpus;
 }
 
-// This process's threads that may run on just these CPUs.
+// Number of this process's threads that may run on exactly these CPUs.
 std::size_t threads_on(const Cpus& cpus) {
   std::size_t count = 0;
   for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
@@ -144,7 +144,7 @@ class NearThreadsTest : public ::testing::Test {
       EXPECT_EQ(cpus_of(0), all_) << "a test has moved the program's own thread";
     }
   }
-  // Runs on a thread of its own, which this test's may be bound as it likes.
+  // Runs a function on a new thread, whose binding the test may change freely.
   template <class F>
   void on_thread(F f) {
     std::thread([&] { f(); }).join();
@@ -217,7 +217,7 @@ TEST_F(NearThreadsTest, AThreadsCpusAreOnlyEverNarrowed) {
   on_thread([&] {
     ASSERT_EQ(os::set_thread_cpus(near1_), 0);
     NearThreads::Thread thread(near_);
-    auto use = near_->use(0);  // none of which this thread may use
+    auto use = near_->use(0);  // this thread may use none of its CPUs
     thread.follow();
     EXPECT_EQ(cpus_of(0), near1_);
     use = near_->use(1);
@@ -278,7 +278,7 @@ TEST_F(NearThreadsTest, RefusalsAreNotedAndPass) {
   });
 }
 
-// The parent's threads have numbers that mean something in the child, too, but no work of the child's is for them.
+// The ids of the parent's threads may exist in the child too, but the child must not bind them.
 TEST_F(NearThreadsTest, AForkedChildLeavesThemAlone) {
   auto use = near_->use(1);
   const pid_t child = ::fork();
@@ -292,7 +292,7 @@ TEST_F(NearThreadsTest, AForkedChildLeavesThemAlone) {
   EXPECT_EQ(status, 0);
 }
 
-// Counts the threads that are in work() at once.
+// Counts the threads that are in work() at the same time.
 class Crowd final : public Workload {
  public:
   Progress work() override {
@@ -344,7 +344,7 @@ TEST_F(NearThreadsTest, NoMoreWorkersThanCpusUnlessAskedFor) {
   }
 }
 
-// Reads, with a device that simulates a GPU on node 1.
+// Reads with a device that simulates a GPU on node 1.
 class NearReads : public NearThreadsTest {
  protected:
   void SetUp() override {
@@ -360,7 +360,7 @@ class NearReads : public NearThreadsTest {
     device_.reset();
     NearThreadsTest::TearDown();
   }
-  // No device is a constant.
+  // Devices are not constant objects, so the const_cast is safe.
   device::DeviceInfo& info() { return const_cast<device::DeviceInfo&>(Access::impl(*device_)->info()); }
   void open(ContextOptions options = {}) {
     store_.reset();
@@ -402,7 +402,7 @@ TEST_F(NearReads, WorkersAreWhereTheWorkIs) {
   EXPECT_EQ(threads_on(near1_), 0u);
   read("raw", Layout::kRaw, *device_);
   EXPECT_TRUE(soon([&] { return threads_on(near1_) == 2; }));
-  // Again and again: nothing is asked of the kernel.
+  // Repeated reads make no system call for binding.
   const auto asked = [] {
     std::uint64_t hits = 0;
     for (const base::FaultCount& count : base::fault_counts())
@@ -413,7 +413,7 @@ TEST_F(NearReads, WorkersAreWhereTheWorkIs) {
   for (int i = 0; i < 5; ++i) read("raw", Layout::kRaw, *device_);
   EXPECT_EQ(asked(), before);
   EXPECT_EQ(threads_on(near1_), 2u);
-  // What the CPU decodes, and what is for the host, has all CPUs.
+  // What the CPU decodes, and reads for the host, use all CPUs.
   read("bz2", Layout::kBz2, *device_);
   EXPECT_TRUE(soon([&] { return threads_on(near1_) == 0; }));
   read("raw", Layout::kRaw, *device_);
@@ -474,7 +474,7 @@ TEST_F(NearReads, AFileQueueIsWorkForAsLongAsItLives) {
     read_with(other, *host_);
     EXPECT_TRUE(soon([&] { return threads_on(near1_) == 0; }));
   }
-  // A worker that is still awake may read all of it, and the other stays where it is until it is needed.
+  // A worker that is still awake may do the whole read; the other stays where it is until it is needed.
   EXPECT_TRUE(soon([&] {
     read_with(queue, *device_);
     return threads_on(near1_) == 2;

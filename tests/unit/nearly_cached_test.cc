@@ -1,5 +1,5 @@
-// Files of which the kernel has dropped a few pages are read through the page cache, and are whole there afterwards;
-// those of which it has dropped many are read past it, the first time.
+// Files of which the kernel has dropped a few pages are read through the page cache, which is complete afterwards.
+// Files of which it has dropped many are read with O_DIRECT the first time.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -42,14 +42,14 @@ class NearlyCached : public ::testing::Test {
 
   std::string path(std::uint64_t chunk) const { return directory_ / std::to_string(chunk); }
 
-  // Every chunk is in the page cache, but for each `step`-th page.
+  // Puts every chunk into the page cache, except every `step`-th page.
   void cache_but(std::uint64_t step) {
     for (std::uint64_t chunk = 0; chunk < kChunks; ++chunk) {
       const int fd = ::open(path(chunk).c_str(), O_RDWR | O_CLOEXEC);
       std::vector<std::byte> all(kChunkElements * 4);
       ASSERT_EQ(::fsync(fd), 0);
       ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-      // Single pages, which a kernel that keeps larger ones together could not drop one by one.
+      // Reads single pages, since a kernel that caches larger units could not drop one page.
       ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
       for (std::uint64_t page = 0; page < all.size() / 4096; ++page) {
         if (page % step == step - 1) continue;
@@ -89,7 +89,7 @@ class NearlyCached : public ::testing::Test {
   std::vector<std::uint32_t> out_;
 };
 
-// The kernel drops pages on its own account, also between a look and a read: one undisturbed attempt is enough.
+// The kernel also drops pages on its own, even between a check and a read, so one undisturbed attempt is enough.
 constexpr int kAttempts = 50;
 
 TEST_F(NearlyCached, AFewMissingPagesAreReadIntoTheCache) {

@@ -1,5 +1,5 @@
-// A NetCDF-4 file, written by the HDF5 library, read as Zarr through references: the values are those that netCDF4
-// gives (tests/data/netcdf4/ocean.expected.json), on every device and by every engine.
+// A NetCDF-4 file written by the HDF5 library, read as Zarr through references: the values are netCDF4's
+// (tests/data/netcdf4/ocean.expected.json), on every device and with every engine.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -50,7 +50,7 @@ TEST(NetcdfReference, GivesTheValuesOfTheNetcdfLibrary) {
     native.engine = engine;
     native.threads = 2;
     auto context = Context::create(native);
-    if (!context.ok()) continue;  // counted by the engines' own tests
+    if (!context.ok()) continue;  // the engines' own tests count this
     auto store = Store::open(*context, "reference://" + folder() + "/ocean.json");
     ASSERT_TRUE(store.ok()) << store.status().to_string();
     for (const char* kind : {"host", "host-staged"}) {

@@ -1,5 +1,5 @@
-// Under a profiler, each stage is an NVTX range in the domain headrace, with its bytes as payload; without one, there
-// is nothing to call. The profiler is this program: it gives NVTX its own functions.
+// Under a profiler, each stage is an NVTX range in the domain headrace with its bytes as payload; without one, no NVTX
+// function is called. This program acts as the profiler and supplies its own functions to NVTX.
 #include "backends/dev_cuda/nvtx_ranges.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "base/trace.h"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
-#define NVTX_NO_IMPL  // types alone: the calls are in nvtx_ranges.cc
+#define NVTX_NO_IMPL  // types only: the calls are in nvtx_ranges.cc
 #include <nvtx3/nvToolsExt.h>
 
 namespace {
@@ -50,7 +50,7 @@ int NVTX_API attach(NvtxGetExportTableFunc_t export_table) {
 
 }  // namespace
 
-// Where NVTX looks for a profiler that is linked in.
+// NVTX looks for a statically linked profiler here.
 extern "C" {
 __attribute__((visibility("default"))) NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = &attach;
 }
@@ -72,7 +72,7 @@ TEST(NvtxRanges, OnlyUnderAProfilerAndWithTheirBytes) {
   ::setenv("NVTX_INJECTION64_PATH", "/a/profiler.so", 1);
   const RangeSink* sink = device::cuda::nvtx_ranges();
   ASSERT_NE(sink, nullptr);
-  ::unsetenv("NVTX_INJECTION64_PATH");  // NVTX shall find the one linked in
+  ::unsetenv("NVTX_INJECTION64_PATH");  // so that NVTX finds the linked one
   set_range_sink(sink);
   {
     Span outer(Stage::kRead, std::uint64_t{1} << 40);

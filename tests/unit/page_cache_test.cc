@@ -1,4 +1,4 @@
-// What the page cache holds is counted right, whoever asks and through whatever file system.
+// The content of the page cache is counted correctly, for any user and through any file system.
 #include "os/page_cache.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 
-// Half of the file, the first, is in the page cache. Needs a disk underneath.
+// Leaves only the first half of the file in the page cache. Needs a disk file system.
 bool make_half_cached(const std::string& path) {
   if (!support::write_file(path, support::pattern(kBytes))) return false;
   const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -31,7 +31,7 @@ bool make_half_cached(const std::string& path) {
   return done;
 }
 
-// Runs `body` in a child, since it changes who or where the process is; exit code 0: as expected.
+// Runs `body` in a child, since it changes the process's user or mounts; exit code 0: as expected.
 template <class Body>
 int in_child(const Body& body) {
   const pid_t child = ::fork();
@@ -66,7 +66,7 @@ TEST(PageCache, NothingIsKnownOfNothing) {
   EXPECT_FALSE(cachestat_answers(-1));
 }
 
-// The kernel answers a stranger's mincore with "all there".
+// For files of other users, the kernel's mincore reports "all present".
 TEST(PageCache, AStrangerIsNotToldLies) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   support::TempDir dir;
@@ -87,7 +87,7 @@ TEST(PageCache, AStrangerIsNotToldLies) {
   EXPECT_EQ(result, 0);
 }
 
-// cachestat answers 0 through an overlay, whatever is cached.
+// On an overlay, cachestat returns 0 whatever is cached.
 TEST(PageCache, ThroughAnOverlay) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount an overlay";
   support::TempDir dir;

@@ -1,4 +1,4 @@
-// The advice follows from what was found: which path, what bounds it, what would help.
+// The advice follows from the findings: which path, what limits it, what would help.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace headrace::system {
 namespace {
 
-// A machine of 16 cores with a GPU that reads the page cache, and a cold file on a local disk.
+// A machine with 16 cores and a GPU that reads the page cache, and a cold file on a local disk.
 struct Case {
   Case() {
     report.host.copy_one_core_bytes_per_second = 9.6e9;
@@ -70,7 +70,7 @@ TEST(PathAdvice, CachedIsMappedWhereTheDeviceCan) {
   EXPECT_EQ(c.for_gpu().expected_bytes_per_second, 55.4e9);
   EXPECT_TRUE(c.for_gpu().faster.empty());
   EXPECT_EQ(c.for_host().path, ReadPath::kBuffered);
-  EXPECT_EQ(c.for_host().expected_bytes_per_second, 50e9);  // eight threads of 8.9, but memory bounds them
+  EXPECT_EQ(c.for_host().expected_bytes_per_second, 50e9);  // eight threads at 8.9, limited by memory bandwidth
 
   c.gpu.registers_file_mappings = false;
   c.gpu.registers_file_mappings_why_not = "the driver refuses";
@@ -143,7 +143,7 @@ TEST(PathAdvice, NothingMeasuredNothingPromised) {
   EXPECT_NE(c.for_gpu().sentence.find("no rate was measured"), std::string::npos);
   EXPECT_EQ(c.for_gpu().sentence.find("/s"), std::string::npos);
 
-  Case empty;  // a directory without a file
+  Case empty;  // a directory without files
   empty.path = {};
   empty.path.filesystem = "xfs";
   EXPECT_EQ(empty.for_gpu().path, ReadPath::kDirect);

@@ -1,6 +1,6 @@
-// Property: the device begins; whoever is faster decodes in the long run, at a loss of at most 5 %, also when the rates
-// change; what was learnt is kept for the next read and serves other arrays; a read of few waves stays on the device,
-// and no read is slowed down by finding out that the CPU is much slower.
+// Property: the device begins; in the long run the faster processor decodes, at a loss of at most 5 %, even if the
+// rates change. Measured rates are kept for the next read and apply to other arrays. A read of few waves stays on the
+// device, and finding out that the CPU is much slower does not slow down any read.
 #include "transfer/placement/placement.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kWaveBytes = 32'000'000;
 
-// Waves pass one after another through whatever is the bottleneck, `in_flight` of them begun ahead.
+// Waves pass one after the other through the bottleneck, with `in_flight` of them begun ahead.
 struct Simulation {
   PlacementPolicy& policy;
   std::function<double(WaveKind, std::uint64_t wave)> cost_ms;
@@ -101,7 +101,7 @@ TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
                     [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
     read.run(100);
   }
-  // Reads of few waves, an idle time between them that is nobody's.
+  // Reads of few waves, with idle time between them that must not be counted.
   Simulation later{*memory.of("cuda:0", nullptr),
                    [](WaveKind kind, std::uint64_t) { return constant(kind, 5.0, 1.0); }};
   for (int i = 0; i < 50; ++i) {
@@ -110,12 +110,12 @@ TEST(Placement, TheNextReadBeginsWhereTheLastEnded) {
   }
   EXPECT_LE(later.waves[0], 8u);
   EXPECT_NEAR(memory.of("cuda:0", nullptr)->rate(WaveKind::kCpu), kWaveBytes / 1e-3, kWaveBytes / 1e-3 * 0.01);
-  // Another device is another matter.
+  // Rates are separate for each device.
   EXPECT_EQ(memory.of("cuda:1", nullptr)->begin(0).kind, WaveKind::kGpu);
   EXPECT_NE(memory.of("cuda:1", nullptr), memory.of("cuda:0", nullptr));
 }
 
-// A turn that was slow for a reason that has passed does not bring the slower kind to power.
+// A turn that was slow for a transient reason does not make the policy switch to the slower processor.
 TEST(Placement, ASlowTurnIsForgiven) {
   for (const std::uint64_t slow_read : {1u, 3u, 4u, 6u}) {
     PlacementPolicy policy;
@@ -130,8 +130,8 @@ TEST(Placement, ASlowTurnIsForgiven) {
   }
 }
 
-// Files are registered a quarter at each of the first four reads; when all are, the device reads them four times as
-// fast.
+// A quarter of the files is registered at each of the first four reads; when all are, the device reads them four times
+// as fast.
 TEST(Placement, FilesThatAreMappedLaterAreWaitedFor) {
   for (const bool ever : {true, false}) {
     PlacementPolicy policy;
@@ -154,7 +154,7 @@ TEST(Placement, FilesThatAreMappedLaterAreWaitedFor) {
   }
 }
 
-// Reads of eight waves. The device takes 40 ms for them, and all its ends are noticed together; the CPU takes 8 ms.
+// Reads of eight waves. The device takes 40 ms for them, and all their ends are noticed at once; the CPU takes 8 ms.
 TEST(Placement, EndsSeenInOneGoAreNotSpeed) {
   PlacementPolicy policy;
   std::uint64_t now = kMs, cpu_waves = 0;
@@ -186,7 +186,7 @@ TEST(Placement, SaysWhichWavesAreForFindingOut) {
       if (i == 0) {
         EXPECT_FALSE(wave.trial);
       }
-      if (i < 100 || wave.probe) continue;  // first turns; probes
+      if (i < 100 || wave.probe) continue;  // skip the first turns, and probes
       EXPECT_EQ(wave.trial, wave.kind == slower) << i;
       trials += wave.trial ? 1 : 0;
       of_slower += wave.kind == slower ? 1 : 0;
@@ -196,7 +196,7 @@ TEST(Placement, SaysWhichWavesAreForFindingOut) {
   }
 }
 
-// The CPU works while the device's waves are still under way: what they do together says nothing of either.
+// If the CPU works while the device's waves are in flight, the timing says nothing about either.
 TEST(Placement, WavesOfTwoKindsAtOnceTellNothing) {
   PlacementPolicy policy;
   std::uint64_t now = kMs;
@@ -227,13 +227,13 @@ TEST(Placement, WavesThatWereGivenUpTellNothing) {
   EXPECT_EQ(policy.rate(WaveKind::kGpu), 0);
 }
 
-// Two processors side by side, each with its queue; the threads take a wave of the CPU's only when they are through
-// with the one before, so that at most two are planned ahead. While the CPU decodes, the device's waves take half as
-// long again. A probe is a wave's bytes for half of the threads: large chunks.
+// Two processors side by side, each with a queue. The threads take one of the CPU's waves only when the previous one is
+// finished, so at most two are planned ahead. While the CPU decodes, the device's waves take 1.5 times as long. A probe
+// has the bytes of a wave for half of the threads: large chunks.
 struct Machine {
   double gpu_ms = 1, cpu_ms = 4;
-  double loose = 2;         // how much faster the threads of a probe are than all of them together
-  double loose_turn = 1.2;  // and those of a turn
+  double loose = 2;         // how much faster a probe's threads are than all threads together
+  double loose_turn = 1.2;  // the same for a turn's threads
   std::size_t in_flight = 8;
   double now_ms = 1;
 
@@ -242,10 +242,10 @@ struct Machine {
     double begun_ms = 0, end_ms = 0;
   };
 
-  // The milliseconds that a read takes.
+  // Milliseconds that a read takes.
   double read(PlacementPolicy& policy, std::uint64_t waves, std::uint64_t* by_cpu = nullptr) {
     const double from = now_ms;
-    std::array<std::deque<Active>, 2> queues;  // the first of each is at work
+    std::array<std::deque<Active>, 2> queues;  // the first of each is being processed
     const auto ns = [](double ms) { return static_cast<std::uint64_t>(ms * 1e6); };
     const auto start = [&](std::size_t kind) {
       if (queues[kind].empty()) return;
@@ -272,12 +272,12 @@ struct Machine {
       start(next);
     }
     const double took = now_ms - from;
-    now_ms += 3;  // nobody reads
+    now_ms += 3;  // idle time
     return took;
   }
 };
 
-// How many times longer the slowest of the reads and all of them took than they had to.
+// Time relative to the optimum: of the slowest read, and of all reads together.
 struct Loss {
   double worst = 0, total = 0;
 };
@@ -305,7 +305,7 @@ TEST(Placement, AShortReadIsNotSlowedDownByATrial) {
   }
 }
 
-// What the threads of the probe do by themselves, all of them together do not: only a turn tells.
+// The rate of a probe's threads alone is not that of all threads together: only a turn shows it.
 TEST(Placement, ATurnEndsWhenItsWavesSaySo) {
   Machine machine{.loose = 8};
   PlacementPolicy policy;
@@ -326,12 +326,12 @@ TEST(Placement, AnotherArrayOfTheKindKnows) {
     EXPECT_LE(known.worst, 1.02);
     EXPECT_LE(known.total, 1.02);
     EXPECT_LE(loss_of(machine, second, 500, 8).total, 1.02);
-    // One that nobody knows finds out for itself.
+    // Without a shared prior, the rates must be measured.
     EXPECT_GT(loss_of(machine, other, 10, 8).total, 1.02);
   }
 }
 
-// Of an array whose chunks decode at quite another rate nothing is known.
+// Nothing is known about an array whose chunks decode at quite different rates.
 TEST(Placement, AnArrayUnlikeTheOthersOfItsKindFindsOut) {
   for (const bool cpu_was_faster : {false, true}) {
     SCOPED_TRACE(cpu_was_faster);
@@ -355,7 +355,7 @@ TEST(Placement, ACpuThatIsFasterIsFoundInAFewReads) {
     for (int i = 0; i < 10; ++i) machine.read(policy, waves, &by_cpu);
     EXPECT_GE(by_cpu, 9 * waves);
   }
-  // One that becomes the faster later is found, too.
+  // A CPU that becomes faster later is noticed too.
   Machine machine;
   PlacementPolicy policy;
   loss_of(machine, policy, 50, 8);
@@ -365,7 +365,7 @@ TEST(Placement, ACpuThatIsFasterIsFoundInAFewReads) {
   EXPECT_LE(loss_of(machine, policy, 50, 8).total, 1.1);
 }
 
-// The device's waves beside a probe end at whatever time: that is no speed.
+// The ends of device waves during a probe say nothing about speed.
 TEST(Placement, WavesBesideAProbeTellNothing) {
   PlacementPolicy policy;
   std::uint64_t now = kMs, probes = 0;
@@ -386,7 +386,7 @@ TEST(Placement, WavesBesideAProbeTellNothing) {
   EXPECT_NEAR(policy.rate(WaveKind::kGpu), kWaveBytes / 1e-3, kWaveBytes / 1e-3 * 0.01);
 }
 
-// Many reads of one chunk at a time: as many threads decode as there are reads.
+// Many concurrent reads of one chunk: as many threads decode as there are reads.
 TEST(Placement, ReadsSideBySideAreManyThreads) {
   PlacementPolicy policy;
   std::uint64_t now = kMs, by_cpu = 0;
@@ -404,7 +404,7 @@ TEST(Placement, ReadsSideBySideAreManyThreads) {
   EXPECT_GE(by_cpu, 15u);
 }
 
-// Reads of one wave, a probe that proves nothing: a wave or two of the turn do.
+// Reads of one wave. The probe is inconclusive, so the turn takes a wave or two.
 TEST(Placement, ATurnGoesOnInTheNextRead) {
   for (const double cpu_ms : {1.5, 4.0}) {
     Machine machine{.cpu_ms = cpu_ms, .loose = 6};
@@ -415,7 +415,7 @@ TEST(Placement, ATurnGoesOnInTheNextRead) {
   }
 }
 
-// Whatever the machine and the length of the reads: no loss that comes again with every read.
+// Whatever the machine and the length of the reads, no loss recurs with every read.
 TEST(Placement, OnNoMachineMuchIsLost) {
   HEADRACE_ONE_THREAD_DOES_ALL();
   std::mt19937_64 random(3);
@@ -439,7 +439,7 @@ TEST(Placement, PriorsAreKeptByKind) {
   const auto prior = priors.of("cuda:0 lz4");
   EXPECT_EQ(priors.of("cuda:0 lz4"), prior);
   EXPECT_NE(priors.of("cuda:0 zstd"), prior);
-  // However many kinds there are.
+  // A prior in use stays valid, however many kinds are added.
   for (int i = 0; i < 2000; ++i) priors.of("a" + std::to_string(i));
   EXPECT_EQ(prior->get(), (PlacementRates{0, 0}));
 }

@@ -1,5 +1,5 @@
-// Connections without TLS: which URLs and requests they carry, what goes over the socket, and what becomes of one whose
-// other end is slow, closed or gone.
+// Connections without TLS: which URLs and requests they carry, the bytes on the socket, and what happens if the other
+// end is slow, closed or gone.
 #include "backends/http_curl/plain_connection.h"
 
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ TEST(PlainConnection, OneRequestAfterTheOther) {
   EXPECT_TRUE(connection.is_stale());
 }
 
-// A request that the socket has no room for goes out as there is some.
+// If the socket has no room for a request, the rest is sent as room becomes available.
 TEST(PlainConnection, ALongRequestIsSentInPieces) {
   Pair pair;
   const int small = 4096;
@@ -138,7 +138,7 @@ TEST(PlainConnection, ALongRequestIsSentInPieces) {
   EXPECT_FALSE(connection.sends());
 }
 
-// Only on one that was used before may nothing at all mean that it was kept for too long.
+// Only if the connection was used before may an end without any answer mean that it was idle for too long.
 TEST(PlainConnection, AnotherOneIsTriedOnce) {
   for (const bool used : {false, true}) {
     for (const bool begun : {false, true}) {
@@ -157,7 +157,7 @@ TEST(PlainConnection, AnotherOneIsTriedOnce) {
       if (begun) pair.send("HTTP/1.1 2");
       pair.far.close();
       PlainConnection::End end = connection.run();
-      if (begun && !end.over) end = connection.run();  // a piece that is not full is all for a turn
+      if (begun && !end.over) end = connection.run();  // run() stops after a piece that does not fill the buffer
       EXPECT_TRUE(end.over);
       EXPECT_EQ(end.again, used && !begun);
       EXPECT_EQ(end.how, ExchangeEnd::kBroken);
@@ -186,12 +186,12 @@ TEST(PlainConnections, IdleOnesAreUsedAgainForTheirServerAlone) {
   EXPECT_FALSE(connections.begin_on_idle(carried(there))) << "it is busy";
   EXPECT_EQ(connections.remove(0, false).exchange, &there);
   EXPECT_FALSE(connections.begin_on_idle(carried(there))) << "it is closed";
-  // Of more than may be idle the oldest goes.
+  // If more connections are idle than allowed, the oldest is closed.
   answered(three, there);
   Pair four;
   answered(four, there);
   EXPECT_FALSE(connections.begin_on_idle(carried(here)));
-  // One that the server has closed meanwhile is passed over.
+  // One that the server has closed in the meantime is skipped.
   four.far.close();
   EXPECT_TRUE(connections.begin_on_idle(carried(there)));
   EXPECT_EQ(connections.size(), 1u);

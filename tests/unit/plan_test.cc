@@ -1,4 +1,4 @@
-// Property: what a read of very many chunks holds in memory is a matter of its waves.
+// Property: the memory held by a read of very many chunks depends only on its waves.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -14,7 +14,7 @@
 namespace headrace {
 namespace {
 
-// An array of `chunks` chunks of one element, none of them stored, read with a step that visits each chunk.
+// Reads an array of `chunks` one-element chunks, none of them stored, with a step that visits each chunk.
 std::uint64_t allocated_bytes(std::uint64_t chunks, bool sharded, std::uint64_t& waves) {
   ContextOptions options;
   options.threads = 1;
@@ -61,7 +61,7 @@ TEST(Plan, MemoryDoesNotGrowWithTheNumberOfChunks) {
   }
 }
 
-// 10^12 chunks, of which a few are asked for: the rest costs nothing.
+// 10^12 chunks, of which a few are selected: the others cost nothing.
 TEST(Plan, OnlySelectedChunksCost) {
   ContextOptions options;
   options.threads = 1;
@@ -82,7 +82,7 @@ TEST(Plan, OnlySelectedChunksCost) {
   EXPECT_EQ(std::count(got.begin(), got.end(), 9u), 100);
 }
 
-// 10^5 of 10^9 chunks: what is held is the selection's size, as points, as a list, and not the grid's.
+// 10^5 of 10^9 chunks: the memory held is proportional to the selection, as points or as a list, and not to the grid.
 TEST(Plan, ListsAndPointsCostTheirOwnLength) {
   if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
   ContextOptions options;
@@ -119,7 +119,7 @@ TEST(Plan, ListsAndPointsCostTheirOwnLength) {
   }
 }
 
-// A box says where in its chunk it begins, 0 too, and has no source before somebody has the chunk.
+// A box gives its offset in its chunk, 0 included, and has no source address before the chunk is in memory.
 TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
   const Context context = Context::create({.threads = 1}).value();
   const Store store = Store::open(context, "memory://plan-boxes").value();
@@ -159,15 +159,15 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
       do {
         EXPECT_EQ(detail.box.src, nullptr);
         found.push_back(detail.source_offset);
-        detail.box.src = &detail.tensor[0];  // as who places it does
+        detail.box.src = &detail.tensor[0];  // as done when the chunk is placed
       } while (plan->next_box(detail));
     }
     EXPECT_EQ(found, offsets);
   }
 }
 
-// One element, and a step that no axis has room for: it is not multiplied (UndefinedBehaviorSanitizer sees it if it
-// is).
+// One element, with a step larger than any axis: the step must not be multiplied, which UndefinedBehaviorSanitizer
+// would detect.
 TEST(Plan, AStepBeyondTheAxisTakesTheFirstElement) {
   const Context context = Context::create({.threads = 1}).value();
   const Store store = Store::open(context, "memory://plan-step").value();

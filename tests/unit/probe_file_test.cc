@@ -1,4 +1,4 @@
-// Whatever a path leads to, probing it ends in a fact or a reason, and waits for nobody.
+// Whatever a path refers to, probing it yields facts or a reason, and never blocks.
 #include "os/probe_file.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// Property: a caller's function that throws stops what it was called for, which waits for its own work and says what
-// was thrown: no exception passes through the library, on whichever thread it calls, and nothing is written afterwards.
+// Property: a caller's function that throws stops the operation that called it. The operation waits for its own work
+// and reports what was thrown. No exception passes through the library on any thread, and nothing is written
+// afterwards.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/array_writer.h>
@@ -25,10 +26,10 @@ namespace {
 using testing::FlatArray;
 using testing::Layout;
 
-// Nothing is stored of these chunks. Looking for all of them takes longer than the time between two reports.
+// None of these chunks is stored. Looking for all of them takes longer than the time between two progress calls.
 constexpr std::uint64_t kChunks = 200'000;
 
-class Thrown {};  // no std::exception
+class Thrown {};  // not derived from std::exception
 
 struct Case {
   const char* name;
@@ -55,7 +56,7 @@ class Progress : public ::testing::TestWithParam<const char*> {
   void put(const std::string& key, const std::string& text) {
     ASSERT_TRUE(testing::put_text(*Access::impl(*store_), key, text).ok());
   }
-  // Four elements a chunk, in a grid of either kind.
+  // Four elements per chunk, in a grid of either kind.
   Array absent(bool rectilinear = false) {
     const std::string count = std::to_string(kChunks * 4);
     const std::string grid = rectilinear
@@ -68,7 +69,7 @@ class Progress : public ::testing::TestWithParam<const char*> {
                          R"("codecs":[{"name":"bytes","configuration":{"endian":"little"}}]})");
     return Array::open(*store_).value();
   }
-  // A progress function that throws, and counts its calls.
+  // Options with a progress function that counts its calls and throws.
   ReadOptions options_of(const Case& about) {
     ReadOptions options;
     calls_ = 0;
@@ -111,7 +112,7 @@ TEST_P(Progress, WhatThrowsStopsARead) {
           status = array.read({}, tensor, *device_, options_of(about));
         }
         expect_stopped(status, about);
-        // The memory is the caller's again: whoever still writes is seen here, or by a sanitizer once it is freed.
+        // The caller owns the memory again: a late write is detected here, or by a sanitizer once the memory is freed.
         std::vector<std::byte> before(buffer->size_bytes()), after(before.size());
         ASSERT_TRUE(buffer->copy_to_host(0, before.data(), before.size()).ok());
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -120,7 +121,7 @@ TEST_P(Progress, WhatThrowsStopsARead) {
         buffer.reset();
       }
     }
-    // The next read is as good as any.
+    // The next read is not affected.
     std::vector<std::uint32_t> got(16);
     const auto buffer = Buffer::allocate(*device_, 64).value();
     ASSERT_TRUE(array.read(parse_selection("0:16").value(), {buffer, array.info().dtype, {16}}, *device_).ok());
@@ -130,7 +131,7 @@ TEST_P(Progress, WhatThrowsStopsARead) {
 }
 
 TEST_P(Progress, WhatThrowsStopsAReadOfStrings) {
-  if (std::string_view(GetParam()) != "host") return;  // where strings are read to
+  if (std::string_view(GetParam()) != "host") return;  // strings are read to the host only
   put("zarr.json", R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(kChunks) +
                        R"(],"data_type":"string","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}},)"
                        R"("chunk_key_encoding":{"name":"default"},"fill_value":"x","codecs":[{"name":"vlen-utf8"}]})");

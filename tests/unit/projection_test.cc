@@ -1,5 +1,5 @@
-// Property: for any selection and chunk length, the chunks that a Projection names hold every selected element exactly
-// once, at the place the selection gives it.
+// Property: for any selection and chunk length, the chunks that a Projection names contain every selected element
+// exactly once, at the place that the selection gives it.
 #include "zarr/grid/projection.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(Projection, ChunksBetweenStepsAreEmpty) {
   EXPECT_EQ(projection.intersect(20).count, 1u);
 }
 
-// A list's pieces hold each of its entries once, whatever the order and however often an index comes.
+// The pieces of a list contain each of its entries once, whatever the order and however often an index occurs.
 TEST(Projection, PiecesOfAListCoverItOnce) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 20000; ++round) {

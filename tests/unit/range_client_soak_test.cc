@@ -1,9 +1,9 @@
-// A day of a client against a server that does whatever it likes: each range that was asked for ends exactly once, with
-// the right bytes of one version or an error that fits, nothing is written where or when nobody may, and at the end
-// there is no request, connection, slot or memory more than at the start.
+// A day of a client with a server that misbehaves at random. Each requested range ends exactly once, with the right
+// bytes of one version or a fitting error. Nothing is written outside a buffer or after a range's end. At the end there
+// are no more requests, connections, slots or memory than at the start.
 //
-// Time is virtual and chance is seeded: a failure comes again. HEADRACE_SOAK_REQUESTS and HEADRACE_SOAK_SEED make it
-// longer, and another; a million requests are a day and more, of which the test has a part.
+// Time is virtual and randomness is seeded, so failures are repeatable. HEADRACE_SOAK_REQUESTS makes the test longer,
+// HEADRACE_SOAK_SEED varies it; a million requests are more than a day, of which the test runs a part.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -35,7 +35,7 @@ using testing::VirtualTransport;
 
 constexpr std::uint64_t kDayNs = 86400 * kVirtualSecond;
 constexpr std::uint64_t kDayRequests = 1'000'000;
-constexpr std::uint64_t kMostLife = 1000 * kVirtualSecond;  // of a range: it has 300 s, and may wait to begin
+constexpr std::uint64_t kMostLife = 1000 * kVirtualSecond;  // of a range: it has 300 s, and may wait before it begins
 constexpr std::size_t kSlots = 128, kGuard = 256;
 constexpr std::byte kUntouched{0xa5};
 
@@ -70,7 +70,7 @@ struct SoakSlot {
   bool open = false, cancelled = false;
   std::uint64_t begun_ns = 0, run = 0;
   std::size_t object = 0;
-  std::uint64_t version_then = 0;  // of the object when it was asked for
+  std::uint64_t version_then = 0;  // the object's version when the range was requested
 };
 
 class Soak final : public RangeListener {
@@ -100,7 +100,7 @@ class Soak final : public RangeListener {
   void run() {
     time_.plan(VirtualTime::now() + kVirtualSecond, kChange, 0);
     time_.plan(VirtualTime::now() + 600 * kVirtualSecond, kWeather, 0);
-    for (std::size_t i = 0; i < kSlots; ++i) ask(slots_[i], true);  // as much at a time as there will ever be
+    for (std::size_t i = 0; i < kSlots; ++i) ask(slots_[i], true);  // the maximum number in flight
     start_asked();
     pass(wanted_ / 5);
     const auto bytes = ::mallinfo2().uordblks;
@@ -130,7 +130,7 @@ class Soak final : public RangeListener {
   }
 
  private:
-  // Until so many have been asked for, and all of them have ended.
+  // Runs until `until` ranges have been requested and all of them have ended.
   void pass(std::uint64_t until) {
     until_ = until;
     time_.plan(VirtualTime::now(), kArrive, 0);
@@ -139,7 +139,7 @@ class Soak final : public RangeListener {
       happen(time_.next());
       if (::testing::Test::HasFailure()) return;
     }
-    // What is left of the transport's plans: nothing may come of it.
+    // Processes the transport's remaining events, which must have no effect.
     const std::uint64_t ended = transport_->ended;
     for (int i = 0; i < 20'000 && time_.any(); ++i) {
       happen(time_.next());
@@ -160,7 +160,7 @@ class Soak final : public RangeListener {
         }
         const std::uint64_t some = std::max<std::uint64_t>(asked_.size(), 1);
         start_asked();
-        // A million a day, on the whole.
+        // On average, a million per day.
         time_.plan(now + dice_.below(2 * kDayNs / kDayRequests * some), kArrive, 0);
         return;
       }
@@ -176,7 +176,7 @@ class Soak final : public RangeListener {
                                       Weather::kFair,   Weather::kRough, Weather::kFair,
                                       Weather::kOutage, Weather::kStorm, Weather::kSlow};
         server_.weather = kKinds[dice_.below(std::size(kKinds))];
-        if (service_.ready && dice_.percent(20)) {  // it is not known who asks
+        if (service_.ready && dice_.percent(20)) {  // credentials become unavailable
           service_.ready = false;
           time_.plan(now + dice_.between(1, 30) * kVirtualSecond, kResume, 0);
         }
@@ -276,13 +276,13 @@ class Soak final : public RangeListener {
     read.status = {};
   }
 
-  // Of which version they are the answer says, or, where it does not, any that there was meanwhile.
+  // The answer gives the version of the bytes. If it does not, any version that existed during the request is right.
   void check_bytes(const SoakSlot& slot) {
     const RangeRead& read = slot.read;
     ++good_;
     bytes_ += read.bytes;
     ASSERT_TRUE(SoakObjects::exists(slot.object)) << "bytes of what is not there";
-    // An answer that says "beyond the end" has no version in it.
+    // An answer of "beyond the end" contains no version.
     const bool beyond = read.bytes == 0 && read.found_version.empty();
     EXPECT_TRUE(slot.version.empty() || beyond || read.found_version == slot.version) << read.found_version;
     const std::uint64_t last = objects_.now[slot.object];
@@ -327,7 +327,7 @@ class Soak final : public RangeListener {
       case Code::kPermission:
       case Code::kUnsupported:
         break;
-      case Code::kAgainExhausted:  // also of a server that is busy for too long
+      case Code::kAgainExhausted:  // also if a server is busy for too long
         EXPECT_TRUE(SoakObjects::has_etag(slot.object) ||
                     slot.read.status.message().find("replaced") == std::string::npos)
             << slot.read.status.to_string();

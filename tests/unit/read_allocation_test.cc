@@ -1,4 +1,4 @@
-// Property: what a read allocates does not grow with the number of chunks.
+// Property: the number of allocations of a read does not grow with the number of chunks.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -24,13 +24,13 @@ using testing::Layout;
 
 constexpr std::uint64_t kFew = 128, kMany = 8 * kFew;
 constexpr std::uint64_t kWaveChunks = 32;  // so that both reads reuse their waves
-// Of a read: plan, waves, lanes and their vectors, which reach their full size with the first waves; and the form of
-// its chunks.
+// Per read: plan, waves, lanes and their vectors, which reach their full size with the first waves; and the form of its
+// chunks.
 constexpr std::uint64_t kConstant = 64 + 4;
 constexpr std::uint64_t kPerWave = 4;
-// Of a read that the device decodes: the decoder, and the lists of encoded chunks of each wave and stream.
+// Per read that the device decodes: the decoder, and the lists of encoded chunks of each wave and stream.
 constexpr std::uint64_t kDecoder = 24;
-// Of one that takes bytes out of the page cache: the lists of pieces, files and windows of each wave and worker.
+// Per read from mappings: the lists of pieces, files and windows of each wave and worker.
 constexpr std::uint64_t kMapped = 24;
 
 struct Variant {
@@ -40,7 +40,7 @@ struct Variant {
   unsigned threads;
   Layout layout;
   bool device_decodes = false;
-  bool mapped = false;  // the device takes the bytes out of the page cache
+  bool mapped = false;  // the device reads from the page cache
 };
 
 std::vector<Variant> variants() {
@@ -50,7 +50,7 @@ std::vector<Variant> variants() {
       for (const unsigned threads : {1u, 2u}) {
         for (const Layout layout : testing::kLayouts) {
           out.push_back({store, device, "auto", threads, layout});
-          // Through an engine, as cold data is read.
+          // Through an engine, as for cold data.
           const bool cold = layout == Layout::kRaw || layout == Layout::kShardedZstd;
           if (std::string_view(store) == "file" && cold) out.push_back({store, device, "threads", threads, layout});
           const bool on_device = std::string_view(device) == "host-staged";
@@ -65,7 +65,7 @@ std::vector<Variant> variants() {
       }
     }
   }
-  // Ranges of one file, and objects that have to be unpacked.
+  // Ranges of one file, and objects that must be unpacked.
   for (const char* store : {"zip", "zip_deflated", "reference"}) {
     for (const char* device : {"host", "host-staged"}) {
       for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
@@ -102,7 +102,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     context = std::make_unique<Context>(std::move(*made));
     static int number = 0;
-    // What can only be read is filled from memory.
+    // Read-only stores are filled from the store in memory.
     auto opened = Store::open(*context, in_files() ? files().path() : "memory://allocation" + std::to_string(++number));
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     store = std::make_unique<Store>(std::move(*opened));
@@ -115,7 +115,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
 
   static bool in_files() { return std::string_view(GetParam().store) == "file"; }
 
-  // Of all variants: an array's thousand files are written once.
+  // Shared by all variants: the thousand files of an array are written once.
   static const support::TempDir& files() {
     static const support::TempDir shared;
     return shared;
@@ -130,12 +130,12 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
            kPerWave * figures.waves;
   }
 
-  // The fewest allocations of several reads, after two that warm up. Threads that start or wake at different times make
-  // a read allocate a little more or less, so more reads are made where two were above the limit; what is per chunk, or
-  // in every read, is in all of them.
+  // The fewest allocations of several reads, after two warm-up reads. Threads that start or wake at different times
+  // change the count slightly, so more reads are made if two were above the limit. Allocations per chunk, or in every
+  // read, occur in all of them.
   Figures measure(std::uint64_t chunks) {
     FlatArray array{.layout = GetParam().layout, .chunks = chunks};
-    // A path too long for a string without memory of its own.
+    // A path too long for the small-string optimisation.
     const std::string path = std::string("a-directory-with-a-long-name/") + testing::layout_name(array.layout) +
                              "-array-of-" + std::to_string(chunks);
     static std::set<std::string> written;
@@ -159,7 +159,7 @@ class ReadAllocation : public ::testing::TestWithParam<Variant> {
     ReadOptions read_options;
     read_options.placement = GetParam().device_decodes ? Placement::kGpu : Placement::kCpu;
     const TensorView tensor{got, {array.elements()}};
-    // Mappings are made in the background, of files that have settled.
+    // Mappings are made in the background, once files are old enough.
     for (int i = 0; GetParam().mapped && i < 500; ++i) {
       Stats stats;
       EXPECT_TRUE(opened->read({}, tensor, *device, read_options, &stats).ok());

@@ -1,8 +1,8 @@
-// Property: what a chunk costs on each way through the library is what tests/data/read_costs.txt says: allocations,
-// hits of fault points (the system calls), and what Stats count. A change that makes a chunk dearer shows as a change
-// of that file. After a change that is meant to: HEADRACE_WRITE_READ_COSTS=1 writes it anew.
+// Property: the cost of a chunk on each path through the library is as recorded in tests/data/read_costs.txt:
+// allocations, hits of fault points (system calls), and the counts of Stats. A change that makes chunks more expensive
+// shows as a change of that file. After an intended change, HEADRACE_WRITE_READ_COSTS=1 rewrites it.
 //
-// Files are warm, one thread reads, and a number is the median of several rounds, so that nothing depends on time.
+// Files are warm, one thread reads, and each number is the median of several rounds, so that nothing depends on timing.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/decode_index.h>
@@ -36,15 +36,16 @@ namespace {
 
 using testing::FlatArray;
 using testing::Layout;
-using Costs = std::map<std::string, std::int64_t>;  // what is not in it is 0
+using Costs = std::map<std::string, std::int64_t>;  // costs that are absent are 0
 
-// The file has the difference between reads of many and of few chunks: what a read costs by itself is not in it.
+// The file records the difference between reads of many and of few chunks, which excludes the fixed cost of a read.
 constexpr std::uint64_t kFew = 128, kMany = 512, kChunkElements = 64, kWaveChunks = 32;
 constexpr int kRounds = 5;
-// Threads of an engine, a device or the pool make a few allocations more or less. A wave's would be 12, a chunk's 384.
+// Threads of an engine, a device or the pool make a few allocations more or less. One per wave would make 12 more, one
+// per chunk 384.
 constexpr std::int64_t kAllocationJitter = 6;
 bool is_memory(const std::string& cost) { return cost == "allocations" || cost == "base.page_mmap"; }
-// Too long for a string without memory of its own, as keys are.
+// Too long for the small-string optimisation, as keys are.
 const std::string kPath = "a-directory-with-a-long-name/array";
 
 enum class Does : std::uint8_t { kRead, kStrings, kBatch, kIndex };
@@ -61,11 +62,11 @@ struct Row {
   }
   bool is(const char* one) const { return std::string_view(way) == one; }
   bool maps() const { return is("mapped"); }
-  // Its decoder is the device's.
+  // Whether the device decodes.
   bool decodes() const { return is("decoded") || maps(); }
 };
 
-// Where the file system lets files be read past the page cache.
+// Only where the file system supports O_DIRECT.
 constexpr Row kDirect[] = {{Does::kRead, "direct", "host", "raw"},
                            {Does::kRead, "direct", "host", "sharded_zstd"},
                            {Does::kRead, "direct", "host-staged", "raw"}};
@@ -112,8 +113,7 @@ std::string document(const std::string& shape, const std::string& type, const st
          (type == "string" ? R"("")" : "0") + R"(,"codecs":[)" + codecs + "]}";
 }
 
-// Objects by their keys. Elements of numbers are what FlatArray says; zstd cannot make them smaller, so that bytes do
-// not depend on its version.
+// Objects by key. Numeric elements are FlatArray's; zstd cannot compress them, so sizes do not depend on its version.
 testing::Objects objects_of(const std::string& grid, std::uint64_t chunks) {
   auto memory = store::open_store("memory://read_cost").value();
   const std::string elements = std::to_string(chunks * kChunkElements);
@@ -128,7 +128,7 @@ testing::Objects objects_of(const std::string& grid, std::uint64_t chunks) {
     const std::string chunk = testing::encode_vlen(testing::Strings(kChunkElements, "a string"));
     for (std::uint64_t i = 0; i < chunks; ++i) put("c/" + std::to_string(i), chunk);
   } else if (grid == "rectilinear") {
-    // Half of the chunks have twice as many elements as FlatArray's, and then there are half as many of the others.
+    // Half of the elements are in chunks twice as large as FlatArray's.
     const std::uint64_t half = chunks / 2;
     const std::string runs = "[[" + std::to_string(2 * kChunkElements) + "," + std::to_string(half / 2) + "],[" +
                              std::to_string(kChunkElements) + "," + std::to_string(half) + "]]";
@@ -171,7 +171,7 @@ std::string url_of(const Row& row, std::uint64_t chunks) {
   static std::map<std::string, std::unique_ptr<Filled>> all;
   const char* const store = store_of(row);
   std::unique_ptr<Filled>& filled = all[std::string(store) + row.grid + std::to_string(chunks)];
-  // A store in memory lives no longer than somebody has it open.
+  // A store in memory exists only as long as it is open.
   if (filled == nullptr || row.is("memory")) {
     filled = std::make_unique<Filled>();
     filled->url = fill(store, filled->directory.path(), objects_of(row.grid, chunks));
@@ -204,12 +204,12 @@ void add_stats(const Stats& stats, Costs& costs) {
   }
 }
 
-// One array that is read in one way, again and again.
+// One array that is read in one way, repeatedly.
 class Subject {
  public:
   Subject(const Row& row, const Store& store) : row_(row), array_(Array::open(store, kPath).value()) {}
 
-  // What one round costs.
+  // The costs of one round.
   Costs round() {
     Costs before = hits();
     const support::AllocScope scope;
@@ -223,7 +223,7 @@ class Subject {
     add_stats(stats, costs);
     return costs;
   }
-  // Of each cost the median, of allocations the fewest, after two rounds that warm up.
+  // The median of each cost, but the minimum of allocations, after two warm-up rounds.
   Costs measure() {
     if (row_.maps()) wait_for_mappings();
     std::map<std::string, std::vector<std::int64_t>> all;
@@ -274,7 +274,7 @@ class Subject {
     options.placement = row_.decodes() ? Placement::kGpu : Placement::kCpu;
     return array_.read({}, {buffer_, array_.info().dtype, {elements}}, device_, options, &stats);
   }
-  // They are made in the background, of files that have settled.
+  // Mappings are made in the background, once files are old enough.
   void wait_for_mappings() {
     for (int i = 0; i < 1000; ++i) {
       Stats stats;
@@ -295,7 +295,7 @@ class Subject {
 Context make_context(const Row& row) {
   ContextOptions options;
   options.threads = 1;
-  const bool cold = row.is("engine") || row.is("direct");  // as such bytes are read
+  const bool cold = row.is("engine") || row.is("direct");  // these rows read cold data
   options.engine = cold ? "threads" : "auto";
   options.allow_direct = row.is("direct");
   options.waves = 3;
@@ -319,7 +319,7 @@ Costs difference(const Costs& many, const Costs& few) {
   return out;
 }
 
-// `wrap` puts a store of the test's own before the one that is read.
+// `wrap` puts a store of the test in front of the one that is read.
 template <class Wrap>
 Costs costs_of(const Row& row, const Wrap& wrap) {
   const DeviceDecodes decodes(row.decodes() || row.does == Does::kBatch);
@@ -330,14 +330,14 @@ Costs costs_of(const Row& row, const Wrap& wrap) {
     costs[many] = Subject(row, store).measure();
   }
   Costs out = difference(costs[1], costs[0]);
-  // The pool's thread takes as many of the batches as it comes to.
+  // How many batches the pool's thread takes varies, so the count is rounded.
   if (row.does == Does::kStrings) {
     constexpr std::int64_t kUnit = (kMany - kFew) / 4;
     std::int64_t& allocations = out["allocations"];
     allocations = (allocations + kUnit / 2) / kUnit * kUnit;
     if (allocations == 0) out.erase("allocations");
   }
-  // What is read around a range depends on the disk's blocks.
+  // How much is read around a range depends on the disk's block size.
   if (row.is("direct"))
     std::erase_if(
         out, [](const auto& cost) { return cost.first.starts_with("read_") || cost.first.starts_with("direct_"); });
@@ -353,7 +353,7 @@ std::string costs_file() {
   return std::string(root == nullptr ? "." : root) + "/tests/data/read_costs.txt";
 }
 
-// A row a line: "NAME: COST NUMBER, COST NUMBER".
+// One row per line: "NAME: COST NUMBER, COST NUMBER".
 std::map<std::string, Costs> recorded() {
   std::map<std::string, Costs> out;
   std::ifstream file(costs_file());
@@ -377,12 +377,12 @@ std::string text_of(const std::string& name, const Costs& costs) {
   return out + "\n";
 }
 
-// What this build or file system does not count.
+// Whether this build and file system count this cost.
 bool comparable(const std::string& cost) {
   if (cost == "allocations") return support::kAllocCounterWorks;
   if (cost.find('.') == std::string::npos) return true;
   if (!base::kFaultPointsCompiled) return false;
-  // A file system that cannot say what is cached is asked twice.
+  // A file system that cannot report what is cached needs a second call.
   static const bool says = [] {
     const support::TempDir directory;
     const std::byte one[1] = {};
@@ -400,8 +400,8 @@ bool comparable(const std::string& cost) {
   return says || cost != "base.preadv2";
 }
 
-// A line for each cost that is another than was recorded. Fewer allocations are no difference: compilers and their
-// libraries leave some out.
+// One line for each cost that differs from the recorded one. Fewer allocations are no difference, since some compilers
+// and libraries avoid a few.
 std::vector<std::string> differences(const Costs& before, const Costs& now) {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> both;
   for (const auto& [name, value] : before) both[name].first = value;
@@ -457,7 +457,7 @@ TEST(ReadCost, OfDirectReadsIsAsRecorded) {
   for (const Row& row : kDirect) expect_recorded(row, known);
 }
 
-// A store that does something more for each object that it opens.
+// A store that does additional work for each object that it opens.
 class Planted final : public testing::ForwardingStore {
  public:
   enum class What : std::uint8_t { kNothing, kAllocation, kCall };
@@ -473,7 +473,7 @@ class Planted final : public testing::ForwardingStore {
   std::unique_ptr<std::byte[]> kept_;
 };
 
-// The test can fail.
+// Positive control: additional costs are detected.
 TEST(ReadCost, APlantedCallOrAllocationIsSeen) {
   using What = Planted::What;
   const std::map<std::string, Costs> known = recorded();

@@ -1,5 +1,5 @@
-// Property: a chunk that cannot be read is named with key, place and cause, and changes nothing but itself; what cannot
-// be asked for is refused; a read that is cancelled ends; a Context inherited across fork() says so.
+// Property: a chunk that cannot be read is reported with key, place and cause, and affects nothing else. Impossible
+// requests are refused, a cancelled read ends, and a Context inherited across fork() reports that.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ store::Bytes file_bytes(const std::string& path) {
 struct Damage {
   const char* name;
   Layout layout;
-  // Damages chunk `number` (its own object, or in the shard's object) of the array in `directory`.
+  // Damages chunk `number` of the array in `directory`, in its own object or in the shard's.
   std::function<void(const std::string& directory, const FlatArray& array, std::uint64_t number)> apply;
   std::vector<Code> codes;
   Layer layer;
@@ -157,15 +157,15 @@ struct Reader {
   std::unique_ptr<Device> device;
 };
 
-// Reads on whichever device and gives the elements.
+// Reads to any device and returns the elements.
 Result<Completion> read_all(const Reader& reader, const Array& array, const Buffer& buffer, bool collect) {
   ReadOptions options;
   options.collect_errors = collect;
   return array.read_async({}, {buffer, array.info().dtype, array.info().shape}, *reader.device, options);
 }
 
-// With damage_as_nan, [first, behind) is NaN and all else what it was; in whole and of every third element, backwards
-// in memory, with a second selection beside it.
+// With damage_as_nan, elements [first, behind) are NaN and all others right: for a whole read, and for one of every
+// third element, backwards in memory, with a second selection next to it.
 void check_damage_as_nan(const Reader& reader, const Array& array, const std::vector<std::uint32_t>& expected,
                          std::uint64_t first, std::uint64_t behind, std::uint64_t chunks) {
   ReadOptions options;
@@ -278,7 +278,7 @@ TEST_P(OneBadChunk, IsTheOnlyOne) {
 INSTANTIATE_TEST_SUITE_P(Device, OneBadChunk, ::testing::Values("host", "host-staged"),
                          [](const auto& about) { return std::string(about.param) == "host" ? "host" : "host_staged"; });
 
-// Where a shard's index is broken, nothing of that shard can be believed.
+// If a shard's index is damaged, nothing in that shard can be trusted.
 TEST(ReadErrors, ABadShardIndexNamesTheShard) {
   support::TempDir directory;
   const FlatArray array{.layout = Layout::kShardedRaw, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
@@ -297,7 +297,7 @@ TEST(ReadErrors, ABadShardIndexNamesTheShard) {
   EXPECT_EQ(status.key(), array.key(20));
   EXPECT_TRUE(status.offset().has_value());
 
-  // The other shards are exact, on a device as well.
+  // The other shards are exact, also on a device.
   const auto expected = array.expected();
   for (const char* name : {"host", "host-staged"}) {
     Reader other(directory.path(), name, 2);
@@ -345,7 +345,7 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
   refused({got, {all}, {4, 4}}, Code::kInvalidArgument);
   refused({got, {1}}, Code::kInvalidArgument, Selection(2));
   refused({}, Code::kInvalidArgument);
-  // Memory that does not hold all elements: too short, begun too late, strides that lead out of it at either end.
+  // Memory that cannot hold all elements: too short, an offset too large, or strides that leave it at either end.
   refused({std::span(got).first(all - 1), {all}}, Code::kInvalidArgument);
   refused({got, {all}, {}, 1}, Code::kInvalidArgument);
   refused({got, {all}, {8}}, Code::kInvalidArgument);
@@ -357,7 +357,7 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
   const auto bytes = std::as_writable_bytes(std::span(got));
   refused({bytes.first(4 * all - 1), numeric_type("uint32"), {all}}, Code::kInvalidArgument);
   refused({bytes, numeric_type("uint32"), {all}, {}, 1}, Code::kInvalidArgument);
-  // Elements of another type, of the same size as well.
+  // Elements of another type, even of the same size.
   refused({bytes, numeric_type("int32"), {all}}, Code::kInvalidArgument);
   refused({bytes, numeric_type("float32"), {all}}, Code::kInvalidArgument);
   refused({bytes, numeric_type("no such type"), {all}}, Code::kInvalidArgument);
@@ -366,7 +366,7 @@ TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
   const auto small = Buffer::allocate(*reader.device, 4 * all - 1).value();
   refused({small, opened->info().dtype, {all}}, Code::kInvalidArgument);
   for (const std::uint32_t value : got) ASSERT_EQ(value, kUntouched);
-  // Backwards, from the last element on; and an empty selection goes anywhere.
+  // Backwards from the last element is allowed; an empty selection fits any memory.
   ASSERT_TRUE(opened->read({}, {got, {all}, {-4}, all - 1}, *reader.device).ok());
   const std::vector<std::uint32_t> expected = array.expected();
   EXPECT_TRUE(std::equal(got.rbegin(), got.rend(), expected.begin(), expected.end()));
@@ -424,7 +424,7 @@ TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
     ASSERT_TRUE(opened.ok());
     auto buffer = Buffer::allocate(*reader.device, array.elements() * 4).value();
     int cancelled = 0;
-    // On a busy machine many reads end before this thread has its turn.
+    // On a busy machine, many reads end before this thread runs again.
     for (int race = 0; race < 200 || (cancelled == 0 && race < 5000); ++race) {
       auto completion = read_all(reader, *opened, buffer, false);
       ASSERT_TRUE(completion.ok()) << completion.status().to_string();
@@ -475,7 +475,7 @@ TEST(ReadErrors, AForkedChildIsTold) {
           return Store::open(*reader.context, directory.path()).status().code() == Code::kForked ? 0 : 4;
         }),
         0);
-    // A child that lets go of everything it inherited.
+    // A child destroys everything it inherited.
     EXPECT_EQ(support::in_child([&] {
                 { Array gone = std::move(*opened); }
                 reader.store.reset();

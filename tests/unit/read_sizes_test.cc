@@ -1,4 +1,4 @@
-// How many waves a read has that the device decodes, and how large they are, within the budgets.
+// The number and size of the waves of a read that the device decodes, within the budgets.
 #include "transfer/read/read_sizes.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 constexpr std::uint64_t kPlenty = 64 * kGiB;
 
-// Scratch as zstd's: the decoded bytes and some.
+// Needs scratch like zstd: somewhat more than the decoded bytes.
 class Decoder final : public device::ChunkDecoder {
  public:
   Decoder(std::uint64_t chunk_bytes, bool large) : chunk_bytes_(chunk_bytes), large_(large) {}
@@ -31,7 +31,7 @@ class Decoder final : public device::ChunkDecoder {
 
 struct Read {
   std::uint64_t chunks = 1, chunk_bytes = kMiB;
-  bool large = false;  // the decoder gains by large batches
+  bool large = false;  // the decoder is faster with large batches
   bool parts = false;
   std::uint64_t wave_bytes = 32 * kMiB, host_budget = kPlenty, device_budget = kPlenty;
 };
@@ -81,7 +81,7 @@ TEST(DecodedRead, ThatIsLongHasFewerAndLargerOnes) {
   }
 }
 
-// Parts leave room in every wave.
+// Parts of chunks leave room in every wave.
 TEST(DecodedRead, OfPartsHasLargerOnesAndAsMany) {
   for (const std::uint64_t chunks : {165, 1 << 20}) {
     expect_waves({.chunks = chunks, .chunk_bytes = 4 * kMiB, .parts = true}, 8, 16);
@@ -90,8 +90,8 @@ TEST(DecodedRead, OfPartsHasLargerOnesAndAsMany) {
   expect_waves({.chunks = 1025, .chunk_bytes = 256 * kKiB - 16, .parts = true}, 8, 128);
 }
 
-// Of a store behind a network as much is under way as its connections carry, in waves that are not large, as far as the
-// budgets go.
+// For a store behind a network, as much is in flight as its connections can carry, in waves that are not large, within
+// the budgets.
 TEST(DecodedRead, OfAWindowHasAsManyWavesAsItTakes) {
   const auto expect = [](std::uint64_t window, std::uint64_t host_budget, std::uint64_t waves, std::uint64_t chunks) {
     const Read read{.chunks = 1 << 20, .chunk_bytes = 4 * kMiB, .host_budget = host_budget};
@@ -110,7 +110,7 @@ TEST(DecodedRead, OfAWindowHasAsManyWavesAsItTakes) {
   expect(512 * kMiB, kPlenty, 16, 8);
   expect(kGiB, kPlenty, 24, 8);
   expect(~std::uint64_t{0}, kPlenty, 24, 8);
-  // 672 MiB, and each wave has one place besides: more chunks are under way in fewer waves.
+  // 672 MiB, and each wave has one more place: more chunks are in flight in fewer waves.
   expect(kGiB, 768 * kMiB, 15, 8);
 }
 
@@ -127,7 +127,7 @@ TEST(DecodedRead, ThatIsLongFindsOutByTheUsualOnes) {
 }
 
 TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereTheBudgetsHaveNoRoomForLarger) {
-  // Pinned memory is for the largest chunks that are valid, a quarter more than the decoded bytes here.
+  // Pinned memory must fit the largest valid encoded chunks, here a quarter larger than the decoded ones.
   const Read read{.chunks = 1024, .chunk_bytes = 4 * kMiB, .large = true};
   Read tight = read;
   tight.host_budget = 512 * kMiB;
@@ -144,7 +144,7 @@ TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereChunksAreLarge) {
 
 TEST(DecodedRead, OfAbsurdSizesDoesNotOverflow) {
   expect_waves({.chunks = UINT64_MAX, .chunk_bytes = 4 * kMiB}, 4, 24);
-  const std::uint64_t most = 4096;  // of a wave
+  const std::uint64_t most = 4096;  // limit per wave
   expect_waves({.chunks = 1 << 20, .chunk_bytes = kMiB, .wave_bytes = UINT64_MAX / 3, .device_budget = 4 * kPlenty}, 8,
                most);
 }
@@ -156,7 +156,7 @@ TEST(DecodedRead, OneChunkThatDoesNotFitIsNamed) {
   EXPECT_NE(sizes.status().to_string().find("device 8388608 bytes"), std::string::npos) << sizes.status().to_string();
 }
 
-// Waves of other chunks than the largest, which the slabs are for.
+// Waves of smaller chunks than the largest, which the slabs are made for.
 TEST(WaveSizes, HaveAsManyChunksAsTheSlabsHaveRoomFor) {
   Read read{.chunks = 1024, .chunk_bytes = 4 * kMiB};
   const ReadSizes sizes = sizes_of(read).value();

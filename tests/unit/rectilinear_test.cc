@@ -1,4 +1,4 @@
-// The chunk grid "rectilinear": which grids are accepted, and that every selection of every grid gives its elements.
+// The chunk grid "rectilinear": which grids are accepted, and that every selection of every grid yields its elements.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -43,7 +43,7 @@ std::string edges_of(const RectilinearGrid& grid) {
 }
 
 TEST(RectilinearGrid, ReadsEveryFormOfTheRegistration) {
-  // Its own example.
+  // The specification's own example.
   auto grid = parse("[4, [1, 2, 3], [[4, 2]], [[1, 3], 3], [4, 4, 4]]", {6, 6, 6, 6, 6});
   ASSERT_TRUE(grid.ok()) << grid.status().to_string();
   EXPECT_EQ(edges_of(*grid), " 4 4 | 1 2 3 | 4 4 | 1 1 1 3 | 4 4 4");
@@ -94,7 +94,7 @@ TEST(RectilinearGrid, RunsCostNoMoreThanTheirText) {
   EXPECT_EQ(grid->chunk_count(0), 4611686018427387905u);
 }
 
-// An array whose element i (C order) is i, in chunks of any edges.
+// An array whose element i (C order) is i, in chunks with any edges.
 struct Stored {
   std::vector<std::uint64_t> shape;
   std::vector<std::vector<std::uint64_t>> edges;
@@ -146,7 +146,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
         .dump();
   }
 
-  // Elements of a box, rubbish outside the array.
+  // Elements of a box; garbage outside the array.
   std::vector<std::uint32_t> box(const Stored& about, const std::vector<std::uint64_t>& begin,
                                  const std::vector<std::uint64_t>& extent, bool reversed) {
     testing::RawArray raw;
@@ -176,7 +176,7 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     return out;
   }
 
-  // Writes the array; `expected` is what a reader must find.
+  // Writes the array; `expected` receives what a reader must find.
   void write(const Stored& about, std::vector<std::uint32_t>& expected) {
     make_store();
     ASSERT_TRUE(testing::put_text(*Access::impl(*store_), "zarr.json", document(about)).ok());
@@ -270,12 +270,12 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  // `lists`: the indices along each axis that `selection` means, or of each point.
+  // `lists`: the indexes that `selection` takes along each axis, or those of each point.
   void check_lists(const Array& array, const Stored& about, const Selection& selection, bool points,
                    const std::vector<std::vector<std::uint64_t>>& lists, const std::vector<std::uint32_t>& expected) {
     const auto resolved = array.resolve(selection);
     ASSERT_TRUE(resolved.ok()) << resolved.status().to_string();
-    // In the result's C order: where each element lies, and the chunk that has it.
+    // In the result's C order: the index of each element in the array, and the chunk that contains it.
     std::vector<std::uint64_t> linear{0}, chunk{0};
     if (points) {
       linear.assign(lists[0].size(), 0);
@@ -323,13 +323,13 @@ class RectilinearRead : public ::testing::TestWithParam<const char*> {
         edges.push_back((1 + random() % 4) * (about.sharded ? 2 : 1));
         sum += edges.back();
       }
-      about.shape.push_back(1 + random() % sum);  // overflow chunks
+      about.shape.push_back(1 + random() % sum);  // allows chunks beyond the array
       about.edges.push_back(std::move(edges));
     }
     return about;
   }
 
-  // Any kind of item, and in `list` the indices that it means.
+  // A random item of any kind; `list` receives the indexes it takes.
   template <class Random>
   static SelectionItem make_item(Random& random, const Stored& about, std::size_t axis,
                                  std::vector<std::uint64_t>& list) {
@@ -468,7 +468,7 @@ TEST_P(RectilinearRead, ListsMasksBlocksAndPointsGiveTheirElements) {
   }
 }
 
-// What a selection costs follows from its own length.
+// The cost of a selection depends only on its own length.
 TEST_P(RectilinearRead, HugeGridsAreSelectedFromWithoutAListOfTheirChunks) {
   make_store();
   const std::string edges = "[[[3, 1000000000000], 5, [2, 1000000000000]], [[1, 4000000]]]";

@@ -1,4 +1,4 @@
-// Objects that a server does not have are not asked for again for a while.
+// Objects that a server does not have are not requested again for a while.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -23,7 +23,7 @@ using testing::impatient;
 using testing::ObjectService;
 using testing::RangeReader;
 
-// Counts what each object was asked for.
+// Counts the requests for each object.
 class CountingServer {
  public:
   explicit CountingServer(testing::Objects objects)
@@ -35,7 +35,7 @@ class CountingServer {
           service_.answer(wire, request);
         }) {}
   std::string url() const { return server_.url(); }
-  // Since the last call.
+  // Requests since the last call.
   std::map<std::string, int> asked() {
     std::lock_guard lock(mutex_);
     return std::exchange(asked_, {});
@@ -45,7 +45,7 @@ class CountingServer {
   const ObjectService service_;
   std::mutex mutex_;
   std::map<std::string, int> asked_;  // guarded by mutex_
-  HttpServer server_;                 // last: its threads go first
+  HttpServer server_;                 // last member: its threads end first
 };
 
 using Counts = std::map<std::string, int>;
@@ -71,7 +71,8 @@ TEST(RemoteAbsence, IsRememberedForAWhile) {
   EXPECT_EQ(server.asked(), (Counts{{"gone", 1}}));
 }
 
-// Who opens an array that was not there a moment ago finds it; who has seen an object hears that it is gone.
+// Documents are always requested again, so a new array is found at once. So are objects whose version is known, so that
+// their removal is noticed.
 TEST(RemoteAbsence, IsNotThatOfDocumentsAndVersions) {
   CountingServer server({});
   ClientOptions options = impatient();
@@ -90,7 +91,7 @@ TEST(RemoteAbsence, IsNotThatOfDocumentsAndVersions) {
   EXPECT_EQ(server.asked(), (Counts{{"gone", 1}})) << "of a version, whatever is remembered";
 }
 
-// Errors say nothing of what there is.
+// An error does not mean that an object is absent.
 TEST(RemoteAbsence, IsWhatTheServerSaysAlone) {
   std::atomic<int> asked{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest&) {
@@ -102,7 +103,7 @@ TEST(RemoteAbsence, IsWhatTheServerSaysAlone) {
   EXPECT_EQ(asked, 2);
 }
 
-// Many threads, objects that are there and that are not in one call: each read ends once, with what is so.
+// Many threads, with present and absent objects in one call: each read ends once, with the right result.
 TEST(RemoteAbsence, ManyAtATime) {
   testing::Objects objects;
   for (int i = 0; i < 40; i += 2) objects["c" + std::to_string(i)] = store::Bytes(100, std::byte(i));
@@ -134,7 +135,8 @@ TEST(RemoteAbsence, ManyAtATime) {
   }
 }
 
-// An array of which half is not there: the second read asks for the other half, with `missing_max_age=0` for all.
+// An array of which half is absent: the second read requests only the other half, or everything with
+// `missing_max_age=0`.
 TEST(RemoteAbsence, OfChunksAndShards) {
   using testing::Layout;
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {

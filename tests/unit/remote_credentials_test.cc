@@ -1,5 +1,5 @@
-// Who asks a store, found out over HTTP: roles, containers, instances; fetched anew once for all who wait; and services
-// that do wrong, or say nothing, cost a named error in time and no secret.
+// Credentials of stores, obtained over HTTP: roles, containers, instances. They are renewed once for all waiting
+// requests. Services that misbehave or do not answer cause a named error in time, and reveal no secret.
 #include <gtest/gtest.h>
 #include <headrace/byte_store.h>
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ const ObjectService& objects() {
   return service;
 }
 
-// An instance of EC2 and a bucket, behind one address. Keys are numbered; the bucket takes those from `oldest` on.
+// An EC2 instance and a bucket at one address. Keys are numbered; the bucket accepts those from `oldest` on.
 struct Cloud {
   std::atomic<int> oldest{0}, given{0}, seconds{3600}, fetch_ms{0}, asked{0};
   std::atomic<bool> fails{false};
@@ -104,7 +104,7 @@ class RemoteCredentials : public ::testing::Test {
     EXPECT_EQ(bytes.status().to_string().find("geheim"), std::string::npos) << bytes.status().to_string();
     return bytes.status().to_string();
   }
-  // What opening says, which takes no longer than it may.
+  // Returns the error of opening a store, which must not take longer than allowed.
   static std::string refusal() {
     const auto began = std::chrono::steady_clock::now();
     const auto store = open();
@@ -212,7 +212,7 @@ TEST_F(RemoteCredentials, AStoreGoesWhileItsServiceSaysNothing) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
 }
 
-// Takes note of when reads end.
+// Records when reads end.
 struct Ends final : RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override {
     std::lock_guard lock(mutex);
@@ -248,7 +248,7 @@ TEST_F(RemoteCredentials, AReadThatWaitsForThemIsCancelledAtOnce) {
     all[i] = &reads[i];
   }
   ASSERT_TRUE((*store)->ranges()->start(all).ok());
-  // All were refused, and the service is being asked.
+  // All were refused, and the service is being asked for new credentials.
   for (int i = 0; i < 500 && server.requests().size() < requests + 4; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -393,7 +393,7 @@ TEST_F(RemoteCredentials, OfAContainerAndOfAWebIdentity) {
   EXPECT_TRUE(proved);
 }
 
-// Tokens of Google's machines, and what may not go by plain http.
+// Tokens of Google's machines, and requests that must not use plain http.
 TEST_F(RemoteCredentials, OfGooglesMachines) {
   std::atomic<int> tokens{0}, asked{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {

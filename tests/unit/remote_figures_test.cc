@@ -1,6 +1,6 @@
-// How many requests a read of a distant server takes, and how long, against what somebody would who knows beforehand
-// where everything lies and what the server costs. Counts are held to; times are printed (BENCH lines), and held to
-// loosely, since the machine may be busy.
+// How many requests a read from a distant server makes, and how long it takes, compared with an oracle that knows in
+// advance where everything is and what the server costs. Counts are checked; times are printed (BENCH lines) and only
+// roughly checked, since the machine may be busy.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -38,7 +38,7 @@ double seconds_since(steady_clock::time_point begin) {
   return std::chrono::duration<double>(steady_clock::now() - begin).count();
 }
 
-// The bytes of a part of an object from `first` on, at so many bytes a second.
+// Sends the part of an object from `first` on, at a limited rate.
 void send_paced(HttpWire& wire, const std::string& etag, std::uint64_t first, std::string_view body, std::uint64_t all,
                 double rate) {
   constexpr std::size_t kPiece = 64 << 10;
@@ -55,13 +55,12 @@ void send_paced(HttpWire& wire, const std::string& etag, std::uint64_t first, st
   }
 }
 
-// An array whose shards are made when they are asked for, from far away: each answer takes a time to begin, and comes
-// at a rate.
+// An array whose shards are generated on request by a distant server: each answer has a latency, and a data rate.
 struct DistantArray {
   FlatArray content{.layout = Layout::kShardedRaw, .chunks = 10'000, .chunk_elements = 16'384, .shard_chunks = 100};
   milliseconds latency{100};
-  double rate = 10e6;  // bytes a second, of each connection
-  // One request in so many: 0: none.
+  double rate = 10e6;  // bytes per second and connection
+  // One request in so many; 0: none.
   int fails_every = 0, slow_every = 0;
   std::atomic<int> count{0}, documents{0};
 
@@ -69,7 +68,7 @@ struct DistantArray {
   std::uint64_t index_bytes() const { return content.shard_chunks * 16; }
   std::uint64_t shard_bytes() const { return content.shard_chunks * chunk_bytes() + index_bytes(); }
 
-  // Bytes [first, first + count) of a shard.
+  // Bytes [first, first + size) of a shard.
   std::string bytes_of(std::uint64_t shard, std::uint64_t first, std::uint64_t size) const {
     const std::uint64_t data = content.shard_chunks * chunk_bytes();
     std::string out;
@@ -123,7 +122,7 @@ std::vector<std::uint64_t> random_chunks(std::uint64_t all, std::size_t count, s
   return {chosen.begin(), chosen.end()};
 }
 
-// What somebody asks for who knows: the index of each shard, then chunks with the gaps that are cheaper read.
+// Makes the optimal requests: the index of each shard, then the chunks together with the gaps that are cheaper to read.
 struct Oracle {
   struct Range {
     std::uint64_t shard, first, bytes;
@@ -147,7 +146,7 @@ struct Oracle {
   }
   std::size_t requests() const { return indexes.size() + groups.size(); }
 
-  // How long that takes.
+  // Seconds that its requests take.
   double run(const std::string& url) const {
     http::ClientOptions options;
     options.link.part_bytes = 0;
@@ -183,7 +182,7 @@ class RemoteFigures : public ::testing::Test {
   void SetUp() override {
     if (!http::make_transport({}).ok()) GTEST_SKIP() << "this build has no libcurl";
   }
-  // Reads chunks, each into memory of its own, and looks at their elements.
+  // Reads chunks, each into memory of its own, and checks their elements.
   static double read(const Array& array, const FlatArray& content, const std::vector<std::uint64_t>& chunks) {
     std::vector<std::uint32_t> memory(chunks.size() * content.chunk_elements);
     std::vector<ReadPart> parts;
@@ -207,7 +206,7 @@ class RemoteFigures : public ::testing::Test {
   }
 };
 
-// 10,000 chunks of 64 KiB in 100 shards, 100 ms away, of which 500 at random are read.
+// Reads 500 random chunks of 10,000 chunks of 64 KiB in 100 shards, at a latency of 100 ms.
 TEST_F(RemoteFigures, RandomChunksTakeFewMoreRequestsThanAnOracle) {
   DistantArray distant;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { distant.answer(wire, request); });
@@ -221,8 +220,8 @@ TEST_F(RemoteFigures, RandomChunksTakeFewMoreRequestsThanAnOracle) {
   const int disk_requests = distant.count - distant.documents;
   std::printf("BENCH random_chunks asked as a disk: requests=%d seconds=%.3f\n", disk_requests, disk_seconds);
   const Store store = Store::open(context, server.url()).value();
-  // On a machine that has much else to do bytes cost more time: the client learns that, reads smaller gaps, and is done
-  // sooner than the oracle. One read of several has to be as on a quiet one.
+  // On a busy machine, bytes cost more time. The client learns that, reads smaller gaps, and finishes before the
+  // oracle. One of several reads must behave as on a quiet machine.
   int near = 0;
   for (std::uint64_t seed = 1; seed <= 3 || (near == 0 && seed <= 8); ++seed) {
     const std::vector<std::uint64_t> chunks = random_chunks(distant.content.chunks, 500, seed);
@@ -239,7 +238,7 @@ TEST_F(RemoteFigures, RandomChunksTakeFewMoreRequestsThanAnOracle) {
         "ratio=%.3f open_seconds=%.3f\n",
         static_cast<int>(seed), requests, oracle.requests(), requests / static_cast<double>(oracle.requests()), seconds,
         known, seconds / known, opened);
-    // The first read of a store does not know yet how far the server is.
+    // The first read of a store does not know the server's latency yet.
     const double times = seed == 1 ? 1.4 : 1.1;
     const bool is_near = requests <= static_cast<int>(static_cast<double>(oracle.requests()) * times);
     near += seed > 1 && is_near && requests < disk_requests * 8 / 10 ? 1 : 0;
@@ -251,8 +250,8 @@ TEST_F(RemoteFigures, RandomChunksTakeFewMoreRequestsThanAnOracle) {
   EXPECT_GT(near, 0);
 }
 
-// Ten chunks of one shard, with gaps that are cheaper read than asked for anew: but ten connections are there for them,
-// and nobody waits for one.
+// Ten chunks of one shard, with gaps that are cheaper to read than to skip. But ten connections are free, so each chunk
+// gets its own request.
 TEST_F(RemoteFigures, AFewChunksAreAskedForAtOnce) {
   DistantArray distant;
   distant.latency = milliseconds(5);
@@ -263,17 +262,17 @@ TEST_F(RemoteFigures, AFewChunksAreAskedForAtOnce) {
   const Store store = Store::open(context, server.url(), how).value();
   const Array array = Array::open(store).value();
   ASSERT_GE(Access::impl(store)->read_shape().requests, 64u);
-  (void)read(array, distant.content, {199});  // and the shard's index
+  (void)read(array, distant.content, {199});  // reads the shard's index as well
   std::vector<std::uint64_t> chunks;
   for (std::uint64_t i = 0; i < 10; ++i) chunks.push_back(100 + 10 * i);
   distant.count = 0;
   (void)read(array, distant.content, chunks);
   EXPECT_EQ(distant.count, 10);
-  // Neighbours are still one request.
+  // Adjacent chunks are still one request.
   distant.count = 0;
   (void)read(array, distant.content, {120, 121, 122, 140, 141});
   EXPECT_EQ(distant.count, 2);
-  // With as many shards as connections gaps are read.
+  // If there are as many shards as connections, gaps are read.
   chunks.clear();
   for (std::uint64_t shard = 0; shard < 100; ++shard) {
     chunks.push_back(100 * shard + 1);
@@ -285,7 +284,7 @@ TEST_F(RemoteFigures, AFewChunksAreAskedForAtOnce) {
   EXPECT_EQ(distant.count, 100);
 }
 
-// Whatever the server is like, a read stays within a small budget: fewer bytes are under way, and none is wrong.
+// Whatever the server is like, a read stays within a small budget: fewer bytes are in flight, and none is wrong.
 TEST_F(RemoteFigures, SmallBudgetsAreEnough) {
   DistantArray distant;
   distant.latency = milliseconds(2);
@@ -306,7 +305,7 @@ TEST_F(RemoteFigures, SmallBudgetsAreEnough) {
   }
 }
 
-// Chunks of 8 MiB, each an object of its own whose length nobody knows beforehand, at 20 MB/s a connection.
+// Chunks of 8 MiB, each an object of unknown length, at 20 MB/s per connection.
 TEST_F(RemoteFigures, ALongChunkComesByManyConnections) {
   const FlatArray content{.layout = Layout::kRaw, .chunks = 2, .chunk_elements = 2 << 20};
   const testing::Objects objects = testing::objects_of(content);
@@ -343,7 +342,7 @@ TEST_F(RemoteFigures, ALongChunkComesByManyConnections) {
   }
 }
 
-// With a cache on disk a second pass asks for the same ranges, whatever was learned of the server meanwhile.
+// With a disk cache, a second pass requests the same ranges, whatever was learnt about the server in the meantime.
 TEST_F(RemoteFigures, WhatIsLearnedChangesNothingForACache) {
   DistantArray distant;
   distant.latency = milliseconds(50);
@@ -357,7 +356,7 @@ TEST_F(RemoteFigures, WhatIsLearnedChangesNothingForACache) {
   const base::ReadShape before = Access::impl(store)->read_shape();
   const std::vector<std::uint64_t> chunks = random_chunks(500, 40, 7);
   (void)read(array, distant.content, chunks);
-  // It writes behind everybody's back, and a disk that has much else to do takes a while.
+  // The cache writes in the background, which takes a while on a busy disk.
   for (int passes = 0; passes < 100; ++passes) {
     distant.count = 0;
     (void)read(array, distant.content, chunks);
@@ -366,7 +365,7 @@ TEST_F(RemoteFigures, WhatIsLearnedChangesNothingForACache) {
   }
   EXPECT_EQ(distant.count, 0);
   EXPECT_EQ(Access::impl(store)->read_shape().gap_bytes, before.gap_bytes);
-  // Without one it is learned.
+  // Without a cache, the server's costs are learnt.
   const Store plain = Store::open(context, server.url()).value();
   (void)read(Array::open(plain).value(), distant.content, chunks);
   EXPECT_LT(Access::impl(plain)->read_shape().gap_bytes, before.gap_bytes);
@@ -399,7 +398,7 @@ TEST_F(RemoteFigures, AFewBadAnswersCostLittle) {
     EXPECT_LE(distant.count, static_cast<int>(chunks) * 113 / 100);
     return static_cast<double>(chunks) / seconds;
   };
-  // Who else has work on the machine slows one of the three more than the others: then all are run again.
+  // Other load on the machine may slow one of the three more than the others; then all are repeated.
   double quiet = 0, plain = 0, hedged = 0;
   for (int round = 0; round < 3; ++round) {
     quiet = rate_of(false, false);

@@ -1,5 +1,5 @@
-// Answers that are late are asked for a second time: the first right one counts, and what the other one writes is
-// nowhere once the range has ended, whatever either of them is.
+// Late answers are requested a second time. The first right answer counts, and what the other one writes never reaches
+// the buffer after the range has ended, whatever the two are.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,7 +29,7 @@ using testing::ObjectService;
 using testing::RangeReader;
 
 constexpr std::size_t kBytes = 200'000;
-constexpr int kWarm = 200;  // reads after which it is known what is late: ten second requests are in the budget
+constexpr int kWarm = 200;  // reads after which lateness is known; the budget then allows ten second requests
 
 const store::Bytes& wanted() {
   static const store::Bytes bytes = pattern(kBytes, 5);
@@ -41,7 +41,7 @@ const ObjectService& honest_pair() {
   return service;
 }
 
-// Serves "x" at once, and "late" by what the test has for the first and the second request.
+// Serves "x" at once, and "late" with the test's answers to the first and second request.
 class LateServer {
  public:
   using Answer = std::function<void(HttpWire&, const HttpRequest&)>;
@@ -130,7 +130,7 @@ TEST_F(RemoteHedges, TheSecondRequestHasTheAnswerThatIsLate) {
   }
 }
 
-// The first writes what is wrong, before the second has come and while it comes: that is not what is read.
+// The first answer writes wrong bytes before and while the second arrives; they must not be read.
 TEST_F(RemoteHedges, WhatTheLoserWritesIsNowhere) {
   std::atomic<bool> stop{false};
   LateServer late(
@@ -178,7 +178,8 @@ TEST_F(RemoteHedges, ASecondThatIsWrongIsNoAnswer) {
       {"removed", says("404 Not Found")},
       {"fails", says("500 X")},
       {"busy", says("503 X")},
-      // In the middle: what was idle and has no byte of an answer is asked for on another connection.
+      // Breaks within the head: if there were no byte of an answer, an idle connection's request would be repeated on
+      // another one.
       {"breaks",
        [](HttpWire& wire, const HttpRequest&) {
          wire.send("HTTP/1.1 2");
@@ -292,7 +293,7 @@ TEST_F(RemoteHedges, PartsAreHedgedAsRangesAre) {
   EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(40));
 }
 
-// Every answer is late: no more than one in twenty is asked for twice.
+// Every answer is late: at most one in twenty is requested twice.
 TEST_F(RemoteHedges, HaveABudget) {
   std::atomic<bool> slow{false};
   std::atomic<int> asked{0};
@@ -321,7 +322,7 @@ TEST_F(RemoteHedges, HaveABudget) {
   EXPECT_LE(asked, 100 + 17) << "ten for those before, five for these, and what the second ones add";
 }
 
-// A server that asks for patience is not asked twice.
+// No second request goes to a server that asks clients to slow down.
 TEST_F(RemoteHedges, NotOfAServerThatHasTooMuchToDo) {
   std::atomic<int> asked{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {

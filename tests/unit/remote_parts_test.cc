@@ -1,5 +1,5 @@
-// Long ranges that several requests take: they are of one version, end once and as one, and nobody writes where the
-// range is not, whatever a server does to one of the parts.
+// Long ranges that are read with several requests: all parts are of one version, the range ends once as a whole, and
+// nothing is written outside it, whatever a server does to one of the parts.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -57,7 +57,7 @@ class RemoteParts : public ::testing::Test {
     options.total_ns = 20'000'000'000;
     return options;
   }
-  // A short read, which tells that the server has ETags.
+  // A short read, which shows that the server has ETags.
   static std::string learn(RangeReader& reader) {
     const auto got = reader.read(0, 10);
     EXPECT_TRUE(got.read.status.ok()) << got.read.status.to_string();
@@ -79,7 +79,7 @@ TEST_F(RemoteParts, AreAskedForTogetherAndOfOneVersion) {
     const int here = ++now;
     for (int seen = most; here > seen && !most.compare_exchange_weak(seen, here);) {
     }
-    // Those that are to be asked for together are answered when all are there, or not for a long time.
+    // Holds back the answers to the parts until all requests have arrived, or for a long time.
     for (int i = 0; !request.header("if-match").empty() && most < wanted && i < 2000; ++i) wire.pause(10);
     --now;
     honest_parts().answer(wire, request);
@@ -132,8 +132,7 @@ TEST_F(RemoteParts, EndWhereTheObjectEnds) {
   EXPECT_EQ(reader.read(0, kLong, false, "", "none").read.status.code(), Code::kNotFound);
 }
 
-// Where the part from the third on is answered in a way of its own, the range is an error, and no byte is written
-// beyond it.
+// If the third part is answered wrongly, the range fails, and no byte is written outside it.
 TEST_F(RemoteParts, OneThatLiesIsAnErrorOfAll) {
   using Answer = std::function<void(HttpWire&, const HttpRequest&)>;
   const std::string begin = std::to_string(2 * kPart), end = std::to_string(3 * kPart - 1);
@@ -190,7 +189,7 @@ TEST_F(RemoteParts, OneThatLiesIsAnErrorOfAll) {
       const auto got = reader.read(0, kLong, false, known ? version : "");
       EXPECT_EQ(got.read.status.code(), row.code) << got.read.status.to_string();
       EXPECT_EQ(got.read.bytes, 0u);
-      // The next range is read by the same client as if nothing had been.
+      // The same client reads the next range normally.
       const auto next = reader.read(10, 20);
       EXPECT_TRUE(next.read.status.ok()) << next.read.status.to_string();
     }
@@ -210,7 +209,7 @@ TEST_F(RemoteParts, OneThatFailsForAWhileIsAskedForAgainAlone) {
   EXPECT_EQ(server.requests().size(), 1 + kParts + 2);
 }
 
-// The first breaks after its head: what is asked for again is of the version that the others are of.
+// The first part breaks after its head: the repeated request names the version of the other parts.
 TEST_F(RemoteParts, TheFirstIsAskedForAgainOfItsVersion) {
   std::atomic<int> count{0};
   const std::string etag = ObjectService::etag(long_object());
@@ -279,7 +278,7 @@ TEST_F(RemoteParts, AreNotAskedForWhereNoVersionIsTold) {
   RangeReader reader(server.url(), ServiceKind::kHttp, in_parts());
   learn(reader);
   tells = false;
-  for (const std::size_t requests : {2u, 1u}) {  // the first finds out
+  for (const std::size_t requests : {2u, 1u}) {  // the first read finds out
     const std::size_t before = server.requests().size();
     const auto got = reader.read(0, kLong);
     ASSERT_TRUE(got.read.status.ok()) << got.read.status.to_string();
@@ -337,7 +336,7 @@ TEST_F(RemoteParts, AreCancelledTogether) {
       reader.client().cancel(one);
       reader.wait(1);
       EXPECT_EQ(read.status.code(), Code::kCancelled) << read.status.to_string();
-      // Nobody writes any more.
+      // Nothing is written any more.
       std::fill(memory.begin(), memory.end(), std::byte{0x33});
       std::this_thread::sleep_for(milliseconds(20));
       EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{0x33}), static_cast<std::ptrdiff_t>(kLong));
@@ -345,7 +344,7 @@ TEST_F(RemoteParts, AreCancelledTogether) {
   }
 }
 
-// Of many reads each has its share of the connections: none is split where there are as many reads.
+// Many concurrent reads share the connections: if there are as many reads as connections, none is split.
 TEST_F(RemoteParts, ManyReadsAreNotSplit) {
   HttpServer server(honest_parts());
   RangeReader reader(server.url(), ServiceKind::kHttp, in_parts());
@@ -366,7 +365,7 @@ TEST_F(RemoteParts, ManyReadsAreNotSplit) {
   EXPECT_EQ(server.requests().size(), 1 + reads.size());
 }
 
-// It is not known who asks when the parts are to begin: they wait, and go on or fail together.
+// Credentials are missing when the parts are to begin: the parts wait, and continue or fail together.
 TEST_F(RemoteParts, WaitForWhoAsks) {
   for (const bool good : {true, false}) {
     RangeReader* asks = nullptr;
@@ -393,7 +392,7 @@ TEST_F(RemoteParts, WaitForWhoAsks) {
   }
 }
 
-// A server that is busy for ever: the waits between attempts end with the range's time.
+// A server that is busy for ever: waits between attempts end when the range's time is over.
 TEST_F(RemoteParts, WaitsEndWithTheTimeOfTheRange) {
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (request.header("range") == "bytes=0-9" || first_byte(request) == "0")
@@ -410,7 +409,7 @@ TEST_F(RemoteParts, WaitsEndWithTheTimeOfTheRange) {
   EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(6));
 }
 
-// A child has neither the threads nor the connections: it is told so at once, and the parent's range goes on.
+// A forked child has neither the threads nor the connections: its read fails at once, and the parent's range continues.
 TEST_F(RemoteParts, AForkedChildIsToldSo) {
   std::atomic<int> held{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
@@ -448,8 +447,8 @@ TEST_F(RemoteParts, AForkedChildIsToldSo) {
   EXPECT_EQ(memory, long_object());
 }
 
-// Whatever comes, by chance, of a server that has two versions of an object: each range ends once, and is an error or
-// all of one version, and nobody writes to it afterwards.
+// Random answers of a server with two versions of an object: each range ends once, with an error or with bytes of one
+// version, and nothing is written to it afterwards.
 TEST_F(RemoteParts, WhateverComesIsAnErrorOrOneVersion) {
   const store::Bytes other = pattern(kLong, 12);
   const ObjectService versions[2] = {honest_parts(), ObjectService({{"x", other}})};
@@ -472,7 +471,7 @@ TEST_F(RemoteParts, WhateverComesIsAnErrorOrOneVersion) {
         return wire.reply("503 X", "Retry-After: 0\r\n", "");
       case 3:
         return wire.reply("206 X", "ETag: \"z\"\r\nContent-Range: bytes 999983-999992/999993\r\n", "0123456789");
-      case 4:  // garbage, then nothing
+      case 4:  // garbage, then no more data
         wire.send("HTTP/1.1 206 X\r\nETag: " + ObjectService::etag(long_object()) + "\r\nContent-Range: " +
                   request.header("range").replace(0, 6, "bytes ") + "/1000000\r\n\r\n" + std::string(5000, '\x7e'));
         return wire.close();
@@ -531,7 +530,7 @@ TEST_F(RemoteParts, WhateverComesIsAnErrorOrOneVersion) {
       ASSERT_EQ(read.bytes, std::min<std::uint64_t>(read.out.size(), kLong - read.offset));
       ASSERT_EQ(std::memcmp(read.out.data(), contents[second ? 1 : 0]->data() + read.offset, read.bytes), 0);
     }
-    // Nobody writes any more.
+    // Nothing is written any more.
     for (store::Bytes& bytes : memory) std::fill(bytes.begin(), bytes.end(), std::byte{0x33});
     std::this_thread::sleep_for(milliseconds(roll(4)));
     for (const store::Bytes& bytes : memory) {

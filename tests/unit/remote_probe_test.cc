@@ -1,5 +1,5 @@
-// What the doctor says of a service: of one that does all that reads need, of one that does not, and of each way to
-// fail; in time, and without a secret.
+// The doctor's report on a service: one that supports everything that reads need, one that does not, and each kind of
+// failure; in time, and without a secret.
 #include "system/remote_probe.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class RemoteProbe : public ::testing::Test {
     for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"}) ::unsetenv(name);
   }
 
-  // Also: it is done in time, and nothing of what it says has a secret in it.
+  // Also checks that the probe ends in time and that its report contains no secret.
   static RemoteReport probe(const std::string& url, bool measure = false, std::vector<StorageOption> storage = {}) {
     const auto began = std::chrono::steady_clock::now();
     RemoteReport report = probe_remote(url, {.measure = measure, .storage = storage});
@@ -70,7 +70,7 @@ class RemoteProbe : public ::testing::Test {
     }
     return report;
   }
-  // Of a bucket whose server gives this answer to everything.
+  // Probes a bucket whose server gives this answer to every request.
   static RemoteReport probe_answer(const std::string& status, const std::string& headers, const std::string& body) {
     HttpServer server([&](HttpWire& wire, const HttpRequest&) { wire.reply(status, headers, body); });
     ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
@@ -136,7 +136,7 @@ TEST_F(RemoteProbe, ASlowServerIsNotWaitedForLong) {
   ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
   const auto began = std::chrono::steady_clock::now();
   const RemoteReport report = probe("s3://bucket/a", true);
-  // Waiting for 4 MiB of it would take seven minutes; a sanitizer makes the probe itself take long.
+  // Waiting for all 4 MiB would take seven minutes; the limit allows for slow sanitizer builds.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
   EXPECT_EQ(report.problem, RemoteProblem::kNone) << report.status.to_string();
   EXPECT_EQ(report.bound, RemoteBound::kUnknown);
@@ -247,7 +247,7 @@ TEST_F(RemoteProbe, BadUrlsAndNobodyWhoAsks) {
 
 TEST_F(RemoteProbe, WhatAServerDoesNotDoIsSaid) {
   const ObjectService plain(objects("a/"), ObjectStyle::kPlain);
-  // No ETag; If-Match passed over; ranges ignored.
+  // No ETag; If-Match ignored; ranges ignored.
   for (const std::string lack : {"etag", "match", "range", "suffix"}) {
     HttpServer server([&](HttpWire& wire, HttpRequest request) {
       if (lack == "match") request.headers.erase("if-match");

@@ -1,5 +1,5 @@
-// The report's page stays small and holds no foreign markup, whatever the trace and the names in it; the trace for
-// Perfetto is JSON whose rows nest.
+// The report's page stays small and contains no foreign markup, whatever the trace and the names in it; the trace for
+// Perfetto is JSON with properly nested rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using trace::TrackKind;
 
 constexpr const char* kHostile = "</title><script>alert(1)</script>\"'&<img src=x onerror=y>\x01\xff";
 
-// Two threads that alternate between stages, and reads of which eight at a time are in flight.
+// Two threads that alternate between stages, and reads, eight of which are in flight at a time.
 Trace example(std::size_t spans) {
   Trace trace;
   trace.tracks = {{TrackKind::kIo, "I/O in flight"}, {TrackKind::kThread, "worker 1"}, {TrackKind::kThread, kHostile}};
@@ -82,7 +82,7 @@ TEST(Report, ALongTraceIsDrawnCoarselyAndSaysSo) {
   EXPECT_LT(page.size(), std::size_t{2} << 20);
   EXPECT_GT(page.size(), std::size_t{10} << 10);
   EXPECT_NE(page.find("too many to draw each"), std::string::npos);
-  // Each thread alternates between decode or assemble and waiting: both show in every column.
+  // Each thread alternates between decode or assemble and waiting; every column shows both.
   EXPECT_NE(page.find("<title>decode 15%"), std::string::npos);
   EXPECT_NE(page.find("<title>wait 15%"), std::string::npos);
   EXPECT_NE(page.find("600,000 spans"), std::string::npos);

@@ -21,7 +21,7 @@ std::vector<double> some_numbers(std::size_t count, unsigned seed) {
   return out;
 }
 
-// In pieces of any length, some of them to another part that is merged in the end.
+// Adds the numbers in pieces of any length to several parts, which are merged at the end.
 RunningStatistics in_pieces(const std::vector<double>& numbers, bool quantiles) {
   std::mt19937 random(7);
   std::vector<RunningStatistics> parts(3, RunningStatistics(quantiles));
@@ -54,7 +54,7 @@ TEST(RunningStatistics, AreThoseOfAllNumbers) {
   }
 }
 
-// A sum of squares less the square of the sum would have no digit left.
+// The sum of squares minus the square of the sum would have no correct digit.
 TEST(RunningStatistics, AreRightFarFromZero) {
   std::vector<double> numbers = some_numbers(100'000, 2);
   const double deviation = in_pieces(numbers, false).std();
@@ -92,7 +92,7 @@ TEST(QuantileSketch, RanksAreOffByLittle) {
       std::sort(sorted.begin(), sorted.end());
       double levels = 1;
       for (std::size_t n = count; n > QuantileSketch::kLevel; n /= 2) ++levels;
-      // A rank is a whole number; what has been left out stands beside it.
+      // A rank is an integer; the numbers that the sketch leaves out shift it.
       const double most = (count < QuantileSketch::kLevel ? 0 : levels / (2.0 * QuantileSketch::kLevel)) +
                           1.0 / static_cast<double>(count - 1);
       for (const double share : {0.0, 0.001, 0.01, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0}) {

@@ -1,5 +1,5 @@
-// A sample's place in an epoch, its slices and its crops ask for no memory, and a schema of 10^10 samples for no more
-// than one of 10.
+// A sample's position in an epoch, its slices and its crops need no allocation. A schema of 10^10 samples needs no more
+// memory than one of 10.
 #include <gtest/gtest.h>
 #include <headrace/crops.h>
 #include <headrace/order.h>

@@ -1,4 +1,4 @@
-// A selection means what NumPy's basic indexing means, and hostile text gives an error that names the item.
+// A selection has the meaning of NumPy's basic indexing, and malformed text gives an error that names the item.
 #include <gtest/gtest.h>
 #include <headrace/selection.h>
 
@@ -8,7 +8,7 @@
 namespace headrace {
 namespace {
 
-// "start:count:step" a dimension, "!" where it is dropped; or the failure.
+// "start:count:step" per dimension, "!" for a dropped one; or the error.
 std::string resolve(const std::string& text, const std::vector<std::uint64_t>& shape) {
   auto selection = parse_selection(text);
   if (!selection.ok()) return std::string(code_name(selection.status().code()));
@@ -152,7 +152,7 @@ TEST(Selection, BoundsTheNumberOfItems) {
   EXPECT_EQ(parse_selection(text).status().code(), Code::kInvalidArgument);
 }
 
-// The dims' lists, "|" between dimensions; or the failure.
+// The index lists, "|" between dimensions; or the error.
 std::string lists(const Result<Selection>& selection, const std::vector<std::uint64_t>& shape) {
   if (!selection.ok()) return std::string(code_name(selection.status().code()));
   const auto resolved = resolve_selection(*selection, shape);

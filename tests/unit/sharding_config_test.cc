@@ -1,4 +1,4 @@
-// A sharding configuration is accepted only if every inner chunk and the index can be located from it.
+// A sharding configuration is accepted only if it determines the location of every inner chunk and of the index.
 #include <gtest/gtest.h>
 
 #include <string>

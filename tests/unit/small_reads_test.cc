@@ -1,5 +1,6 @@
-// Small ranges of cold files by the path that FileQueue chooses: one at a time or in sequence they are read through the
-// page cache, which has the neighbours then; many at a time, past it. What large reads need is not made for them.
+// Small ranges of cold files, with the path that FileQueue chooses: single or sequential ones are read through the page
+// cache, which then has the neighbouring pages; many at a time are read with O_DIRECT. Resources for large reads are
+// not set up for them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -54,7 +55,7 @@ class SmallReads : public ::testing::TestWithParam<const char*> {
     options.staging_bytes = std::size_t{8} << 20;
     return FileQueue::create(*context_, *device_, options).value();
   }
-  // What one request adds to the queue's figures.
+  // The changes of the queue's statistics by one request.
   static FileStats read(FileQueue& queue, const File& file, const std::vector<FileRange>& ranges) {
     const FileStats before = queue.stats();
     EXPECT_TRUE(queue.read(file, ranges, 1).ok());
@@ -91,14 +92,14 @@ TEST_P(SmallReads, InSequenceAreReadAhead) {
     for (std::size_t i = 0; i < 40; ++i) {
       const FileStats one = read(queue, file, {{i * bytes, memory.data(), bytes}});
       EXPECT_EQ(one.direct_bytes, 0u) << i;
-      // A window of the page cache may have been mapped meanwhile.
+      // A window may have been registered in the meantime.
       EXPECT_EQ(one.buffered_bytes + one.mapped_bytes, bytes) << i;
       expect_content(memory, 0, i * bytes, bytes);
     }
   }
 }
 
-// With 32 of them under way as well, but for the first ones: they say that the file is read in sequence.
+// Also with 32 of them in flight, except the first ones, which establish that the file is read sequentially.
 TEST_P(SmallReads, SeveralInSequenceAreReadAhead) {
   constexpr std::size_t kDepth = 32, kBytes = std::size_t{4} << 10;
   const File file = File::open(path_).value();
@@ -115,7 +116,7 @@ TEST_P(SmallReads, SeveralInSequenceAreReadAhead) {
   }
 }
 
-// Each once brings its page: the others on it find it there.
+// Each read brings its page into the cache, where others on that page find it.
 TEST_P(SmallReads, OneAtATimeLeaveTheirPages) {
   const File file = File::open(path_).value();
   FileQueue queue = this->queue();
@@ -128,7 +129,7 @@ TEST_P(SmallReads, OneAtATimeLeaveTheirPages) {
   }
 }
 
-// One on each page: the file is read as a whole, though few of its bytes are wanted, and cached the second time.
+// One range on every page: the whole file is read once, although few bytes are wanted, and is cached the second time.
 TEST_P(SmallReads, ManyAtATimeGoPastThePageCacheOnce) {
   const File file = File::open(path_).value();
   FileQueue queue = this->queue();
@@ -136,7 +137,7 @@ TEST_P(SmallReads, ManyAtATimeGoPastThePageCacheOnce) {
   Buffer memory = Buffer::allocate(*device_, kRanges * kBytes).value();
   std::vector<FileRange> ranges;
   for (std::size_t i = 0; i < kRanges; ++i) {
-    const std::size_t page = i * 389 % kRanges;  // every page, none after its neighbour
+    const std::size_t page = i * 389 % kRanges;  // every page, no two neighbours in sequence
     ranges.push_back({page * kPage + 1000, memory.data() + i * kBytes, kBytes});
   }
   EXPECT_GE(read(queue, file, ranges).direct_bytes, kRanges * kBytes);
@@ -144,20 +145,20 @@ TEST_P(SmallReads, ManyAtATimeGoPastThePageCacheOnce) {
     expect_content(memory, i * kBytes, i * 389 % kRanges * kPage + 1000, kBytes);
   const FileStats again = read(queue, file, ranges);
   EXPECT_EQ(again.direct_bytes, 0u);
-  // Some out of a window, where it was registered in time.
+  // Some may come from a window, if it was registered in time.
   EXPECT_EQ(again.buffered_bytes + again.mapped_bytes, kRanges * kBytes);
 }
 
-// A cached page takes a microsecond or two: what the path is chosen by must not cost a call for each.
+// Reading a cached page takes a microsecond or two, so choosing the path must not cost a system call per read.
 TEST_P(SmallReads, CachedOnesOneAtATimeNeedNoQuestions) {
-  if (std::string(GetParam()) != "host") return;  // others ask once a wave which mapped windows may be used
+  if (std::string(GetParam()) != "host") return;  // other devices ask once per wave which mapped windows may be used
   const File file = File::open(path_).value();
   FileQueue queue = this->queue(), filling = this->queue(Path::kBuffered);
   Buffer memory = Buffer::allocate(*device_, kFileBytes).value();
   std::mt19937_64 random(4);
   constexpr std::uint64_t kReads = 2000;
-  // On a machine with other work the kernel takes pages away, and what goes on beside the reads takes its time: one
-  // round of several has to be without both. That pages were missing is remembered for a fifth of a second.
+  // On a busy machine the kernel evicts pages and background work takes time, so one of several rounds must be free of
+  // both. Missing pages are remembered for a fifth of a second.
   std::uint64_t calls = kReads, cached_bytes = 0;
   for (int round = 0; round < 5 && (calls >= kReads / 4 || cached_bytes < kReads * kPage); ++round) {
     if (round > 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
@@ -175,7 +176,7 @@ TEST_P(SmallReads, CachedOnesOneAtATimeNeedNoQuestions) {
   EXPECT_LT(calls, kReads / 4);
 }
 
-// Whoever says direct gets it.
+// The path "direct" is always respected.
 TEST_P(SmallReads, AChosenPathIsKept) {
   const File file = File::open(path_).value();
   FileQueue queue = this->queue(Path::kDirect);
@@ -190,7 +191,7 @@ std::uint64_t registrations() {
   return 0;
 }
 
-// Registering the slab takes longer than the read of a few bytes, and is done once much has been read into it.
+// Registering the slab takes longer than a read of a few bytes, so it is done only after many bytes were read into it.
 TEST_P(SmallReads, TheSlabIsRegisteredOnceMuchHasBeenRead) {
   const std::uint64_t before = registrations();
   const File file = File::open(path_).value();
@@ -218,7 +219,7 @@ TEST(SmallArrays, TheSlabIsRegisteredOnceMuchHasBeenRead) {
     options.engine = row.name;
     options.host_budget_bytes = std::size_t{4} << 20;  // an eighth of it is the slab
     const auto context = Context::create(options);
-    if (!context.ok()) continue;  // the engine is refused here
+    if (!context.ok()) continue;  // the engine is not available here
     const Store store = Store::open(*context, directory.path()).value();
     ASSERT_TRUE(testing::write_raw_array(*Access::impl(store), "a", model).ok());
     const Array array = Array::open(store, "a").value();

@@ -1,4 +1,4 @@
-// The watch of a soak sees what grows with each read, and nothing where caches fill up and stay so.
+// The watch of a soak detects what grows with each read, and ignores caches that fill up and then stay constant.
 #include "support/steady_watch.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Property: Array::stored_chunks names the chunks that have an object, all of them and no others, whatever their keys
-// look like and whatever else lies beside them.
+// Property: Array::stored_chunks lists exactly the chunks that have an object, whatever their keys look like and
+// whatever else is next to them.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 struct Keys {
   const char* name;
-  std::string document;  // of an array of [12, 25, 3] in chunks of [1, 2, 3]
+  std::string document;  // for an array of [12, 25, 3] in chunks of [1, 2, 3]
   std::string prefix, separator;
 };
 
@@ -56,7 +56,7 @@ TEST_P(StoredChunksTest, AreThoseWithAnObject) {
   put("g/a/" + name, document);
   EXPECT_EQ(open("g/a").stored_chunks()->count, 0u);
   for (const auto& [i, j] : {std::pair{10, 0}, {9, 12}, {0, 2}, {0, 10}, {11, 12}}) put("g/a/" + key(i, j));
-  // Beyond the grid, or not as keys are written.
+  // Beyond the grid, or not written like keys.
   for (const auto& [i, j] : {std::pair{12, 0}, {0, 13}}) put("g/a/" + key(i, j));
   const std::string& between = GetParam().separator;
   for (const std::string& other :
@@ -98,7 +98,7 @@ TEST_P(OddStoredChunks, WithoutDimensions) {
   EXPECT_TRUE(stored->indices.empty());
 }
 
-// What a grid walk would call an error is not listed as absent.
+// A chunk whose lookup would fail is not treated as absent.
 TEST_P(OddStoredChunks, LinksThatLeadNowhere) {
   put("zarr.json", v3("default", "/"));
   std::filesystem::create_directories(directory_ / "c/1/1");

@@ -1,6 +1,6 @@
-// Property: what an index says of a chunk's length is compared with what metadata say before a byte is read: a chunk
-// that says more or less is the only one that fails, named with key, offset and length, on every way that bytes take to
-// a tensor. Nothing else of the tensor or around it is written, and its bytes are not asked for.
+// Property: a chunk's length in an index is compared with the metadata before a byte is read. A chunk with a wrong
+// length is the only one that fails, reported with key, offset and length, on every path of bytes to a tensor. Nothing
+// else in the tensor or around it is written, and the chunk's bytes are not requested.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace_bench/decode_batch.h>
@@ -30,14 +30,14 @@ using testing::FlatArray;
 using testing::Layout;
 
 constexpr std::uint32_t kUntouched = 0x55555555;
-constexpr std::uint64_t kFar = 40'000;  // between chunks that are not read together
+constexpr std::uint64_t kFar = 40'000;  // distance beyond which chunks are not read together
 constexpr std::uint64_t kTailBytes = std::uint64_t{5} << 18;
 
 // How bytes get from the store to the tensor.
 struct Way {
   const char* name;
   const char* device;
-  const char* engine;  // "auto": by workers out of the page cache
+  const char* engine;  // "auto": workers read from the page cache
   const char* store;   // "file", "memory", "zip", "deflated"
   Placement placement = Placement::kAuto;
   bool mapped = false;
@@ -59,8 +59,8 @@ constexpr Way kWays[] = {
     {"device_mapped", "host-staged", "auto", "file", Placement::kGpu, true},
 };
 
-// The shards of an array: chunk `bad` says that it has `says` bytes. Behind the chunks of each shard there are enough
-// for that, all 0xBD.
+// The shards of an array in which the index gives chunk `bad` the length `says`. Each shard has enough bytes for that
+// after its chunks, all 0xBD.
 struct Stored {
   FlatArray array;
   std::uint64_t bad = 0, says = 0, gap = 0;
@@ -91,7 +91,7 @@ class StoredLength : public ::testing::TestWithParam<Way> {
   void SetUp() override { device::staged_decode_model().any_codec = true; }
   void TearDown() override { device::staged_decode_model().any_codec = false; }
 
-  // Writes the store and opens what is in it.
+  // Writes the store and opens its array.
   void open(Stored& stored) {
     const Way& way = GetParam();
     ContextOptions options;
@@ -135,7 +135,7 @@ class StoredLength : public ::testing::TestWithParam<Way> {
     std::vector<std::uint32_t> elements;
     bool intact = true;
   };
-  // All elements, between guards where the host has the tensor.
+  // Reads all elements, between guard pages if the tensor is on the host.
   Outcome read(bool collect, test::Flush flush) {
     Outcome out;
     out.elements.assign(static_cast<std::size_t>(array_->info().shape[0]), kUntouched);
@@ -148,7 +148,7 @@ class StoredLength : public ::testing::TestWithParam<Way> {
     } else {
       buffer = Buffer::allocate(*device_, bytes).value();
       data = buffer.data();
-      std::memcpy(data, out.elements.data(), bytes);  // the stand-in's memory
+      std::memcpy(data, out.elements.data(), bytes);  // the simulated device's memory
     }
     ReadOptions options;
     options.collect_errors = collect;
@@ -198,7 +198,7 @@ class StoredLength : public ::testing::TestWithParam<Way> {
       EXPECT_EQ(out.stats.chunks, stored.array.chunks - 1);
       ASSERT_TRUE(out.elements == wanted);
       if (stored.says >= kTailBytes) {
-        EXPECT_LT(out.stats.read_bytes, kTailBytes);  // not asked for
+        EXPECT_LT(out.stats.read_bytes, kTailBytes);  // they are not requested
       }
     }
     const Outcome strict = read(false, test::Flush::kRight);
@@ -216,13 +216,13 @@ class StoredLength : public ::testing::TestWithParam<Way> {
 };
 
 TEST_P(StoredLength, OfARawChunkIsThatOfItsElements) {
-  if (GetParam().placement == Placement::kGpu) return;  // there is nothing to decode
+  if (GetParam().placement == Placement::kGpu) return;  // nothing to decode
   FlatArray array{.layout = Layout::kShardedRaw, .chunks = 40, .chunk_elements = 1000, .shard_chunks = 8};
   constexpr std::uint64_t kBytes = 4000;
   for (const std::uint64_t gap : {std::uint64_t{0}, kFar}) {
     for (const std::uint64_t bad : {13u, 39u}) {
       for (const std::uint64_t says : {kBytes - 1, kBytes + 1, 2 * kBytes, kBytes + 200'000, kTailBytes}) {
-        // Megabytes of gaps are written for each.
+        // Each case writes megabytes of gaps.
         if (support::kAddressSanitizer && gap > 0 && says != kBytes - 1 && says != kTailBytes) continue;
         SCOPED_TRACE("gap " + std::to_string(gap) + ", chunk " + std::to_string(bad) + " of " + std::to_string(says));
         check({array, bad, says, gap}, says < kBytes ? Code::kShort : Code::kCorrupt);

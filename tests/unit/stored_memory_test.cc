@@ -1,5 +1,5 @@
-// Property: a budget never lends more than its limit, gets all of it back, and names what asked for too much; what is
-// only kept for later gives way. Read that way: shard indexes, and chunks that go through them.
+// Property: a budget never lends more than its limit, gets all of it back, and its errors name what requested too much;
+// cached memory gives way. Exercised by shard indexes, and the chunks read through them.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -95,9 +95,9 @@ TEST(MemoryBudget, CachesGiveWay) {
   EXPECT_EQ(cache.asked, 1);
 }
 
-// Arrays whose shard indexes fit the budget one at a time are read one after the other, while all of them stay open.
+// Arrays whose shard indexes fit the budget only one at a time are read in turn, while all of them stay open.
 TEST(StoredMemory, IndexesOfOtherArraysGiveWay) {
-  constexpr std::uint64_t kChunks = 40'000;  // an index takes 0.6 MiB, and twice that more while it is parsed
+  constexpr std::uint64_t kChunks = 40'000;  // an index takes 0.6 MiB, and twice as much again while it is parsed
   ContextOptions options;
   options.threads = 1;
   options.stored_budget_bytes = std::size_t{4} << 20;
@@ -121,7 +121,7 @@ TEST(StoredMemory, IndexesOfOtherArraysGiveWay) {
     EXPECT_LE(budget->used_bytes(), options.stored_budget_bytes);
   }
   EXPECT_GT(budget->used_bytes(), kChunks * 16) << "the last one is kept";
-  // One that does not fit names itself, and leaves nothing behind.
+  // An index that does not fit is named in the error, and leaves nothing allocated.
   testing::RawArray large;
   large.shape = large.chunk = {4 * kChunks};
   large.inner = {1};

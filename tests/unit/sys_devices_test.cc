@@ -1,4 +1,4 @@
-// What /sys and /proc tell of disks, links and drivers is read right, in every form they take.
+// The information of /sys and /proc on disks, links and drivers is read correctly, in all its forms.
 #include "os/sys_devices.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ TEST(SysDevices, NoDiskBehindProc) {
   ASSERT_TRUE(mount);
   EXPECT_FALSE(block_device_of(*mount));
   Mount fake;
-  fake.source = "/dev/null";  // a device, but not of blocks
+  fake.source = "/dev/null";  // a device, but not a block device
   EXPECT_FALSE(block_device_of(fake));
 }
 

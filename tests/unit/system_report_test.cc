@@ -1,4 +1,4 @@
-// The report of this machine is whole and true, also where something is forbidden, and leaves things as they were.
+// The report of this machine is complete and true, even if something is forbidden, and taking it changes nothing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/system.h>
@@ -64,7 +64,7 @@ TEST(SystemReport, DeviceNames) {
   }
   EXPECT_EQ(inspect_system({.device = "abacus"}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(inspect_system({.device = "cuda:x"}).status().code(), Code::kInvalidArgument);
-  // A GPU that is not there is told, not failed for.
+  // A GPU that does not exist is reported, not an error.
   const auto gpu = inspect_system({.device = "cuda:99", .measure = false});
   if (gpu.ok()) {
     EXPECT_FALSE(gpu->devices.at(0).status.ok());
@@ -118,7 +118,7 @@ TEST(SystemReport, MeasuresAndLeavesThePageCacheAsItWas) {
   EXPECT_EQ(path.direct_read_bytes_per_second.has_value(), path.direct_works.value_or(false) && !path.is_memory);
   EXPECT_TRUE(path.advice.at(0).expected_bytes_per_second);
   if (!path.is_memory) {
-    // Pages that are in use at that moment stay, which on a busy machine are some: but not again and again.
+    // Pages in use at that moment stay cached, and a busy machine has some, but not repeatedly.
     const auto left = [fd] { return os::page_cache_share(fd, 0, kLargeBytes).share(); };
     for (int turn = 0; turn < 3 && left() >= 0.1; ++turn) {
       ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
@@ -163,7 +163,7 @@ TEST(SystemReport, IoUringForbidden) {
   EXPECT_NE(path.direct_read_engine, "io_uring");
 }
 
-// The first hits are those of trying direct reads, a later one is in a measurement.
+// The first hits are in the check for direct reads, a later one in a measurement.
 TEST(SystemReport, BufferedReadsThatFailAreTold) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;

@@ -1,5 +1,5 @@
-// The recorder loses nothing without saying so, whatever threads do meanwhile; what a trace says of the bottleneck is
-// right for timelines whose bottleneck is known.
+// The recorder never loses events silently, whatever threads do at the same time. The bottleneck that a trace reports
+// is right for timelines with a known bottleneck.
 #include "base/trace.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(TraceRecorder, AWaitIsRecordedWhenTheThreadComesBackToTheSameOwner) {
   ASSERT_TRUE(start().ok());
   left_waiting(Stage::kRead, 1);
   came_back(2);
-  came_back(1);  // forgotten: the thread was elsewhere in between
+  came_back(1);  // discarded: the thread was elsewhere in between
   left_waiting(Stage::kCopy, 1);
   came_back(1);
   const Trace trace = take().value();
@@ -108,7 +108,7 @@ TEST(TraceRecorder, AFullRingKeepsTheLatestAndCountsTheRest) {
   EXPECT_EQ(trace.begin_ns(), trace.events.front().end_ns) << "the part before is not the whole story";
 }
 
-// Four threads write while a fifth takes: each event is whole, and those of one thread are in order.
+// Four threads record while a fifth takes the events: each event is complete, and those of a thread are in order.
 TEST(TraceRecorder, TakingWhileThreadsWriteGivesWholeEvents) {
   std::atomic<bool> end{false};
   std::vector<std::thread> threads;
@@ -180,7 +180,7 @@ TEST(TraceRecorder, ARangeSinkSeesEachBeginAndEnd) {
   EXPECT_TRUE(take().value().events.empty()) << "a sink alone records nothing";
 }
 
-// Timelines drawn by hand, in milliseconds.
+// Timelines written by hand, in milliseconds.
 class TraceTotals : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -216,7 +216,7 @@ TEST_F(TraceTotals, ANestedSpanIsTakenOutOfTheOneAroundIt) {
   EXPECT_EQ(sentence().substr(0, 28), "The bottleneck is read: thre");
 }
 
-// The engine reads all the time, and so does the device copy; the threads wait for the engine.
+// Both the engine and the device copy are busy all the time; the threads wait for the engine.
 TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
   add(0, Stage::kRead, 0, 100);
   add(1, Stage::kCopy, 0, 100);
@@ -227,7 +227,8 @@ TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
       << sentence();
 }
 
-// The engine's thread registers memory before it reads; waiting for reads that have not begun says nothing.
+// The engine's thread registers memory before it reads. Waiting for reads that have not begun does not count as
+// limiting.
 TEST_F(TraceTotals, WaitingForWhatNobodyIsInDoesNotCount) {
   add(2, Stage::kWait, 0, 100, Stage::kRead);
   add(3, Stage::kRegister, 0, 90);

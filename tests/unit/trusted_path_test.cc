@@ -1,5 +1,5 @@
-// A path is taken only if nobody else can decide what lies there: every folder and link on the way counts, and what is
-// wrong is named.
+// A path is trusted only if nobody else can decide what it refers to: every folder and link on the way is checked, and
+// the error names what is wrong.
 #include "os/trusted_path.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class TrustedPath : public ::testing::Test {
     for (const char* name : {"", "/a", "/a/b"}) ASSERT_EQ(::chmod((root_ + name).c_str(), 0755), 0);
     ASSERT_EQ(::chmod((root_ + "/a/b/file").c_str(), 0644), 0);
   }
-  // What is said of `path`; "" if it may be used.
+  // The error for `path`; "" if it may be used.
   std::string said(const std::string& path, Code code = Code::kPermission) {
     const auto got = resolve_trusted(root_ + path);
     if (got.ok()) return {};
@@ -68,7 +68,7 @@ TEST_F(TrustedPath, EveryFolderAndTheFile) {
   for (const char* writable : {"", "/a", "/a/b", "/a/b/file"}) {
     for (const mode_t extra : {0002, 0020}) {
       const mode_t kept = fs::is_directory(root_ + writable) ? 0755 : 0644;
-      // The group of a user's own, with the user's number, is no other's.
+      // The private group of a user, with the user's id, counts as the user's own.
       struct stat about {};
       ASSERT_EQ(::stat((root_ + writable).c_str(), &about), 0);
       const bool own = extra == 0020 && ::geteuid() != 0 && about.st_gid == ::geteuid() && ::getegid() == ::geteuid();
@@ -107,7 +107,7 @@ TEST_F(TrustedPath, WhatBelongsToAnotherUser) {
   EXPECT_NE(why_others_can_write(about, true).find("user 4000000"), std::string::npos);
   about.st_uid = 0;
   EXPECT_EQ(why_others_can_write(about, false), "");
-  if (::geteuid() != 0) return;  // only root can give files away
+  if (::geteuid() != 0) return;  // only root can change a file's owner
   for (const char* given : {"/a", "/a/b", "/a/b/file"}) {
     ASSERT_EQ(::lchown((root_ + given).c_str(), 65533, 0), 0);
     EXPECT_TRUE(names(said("/a/b/file"), given)) << given;

@@ -1,4 +1,4 @@
-// Zarr v2 metadata is accepted exactly where the specification 2.0 accepts it; everything else is refused by name.
+// Zarr v2 metadata is accepted exactly where specification 2.0 accepts it; everything else is refused by name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ Result<ArrayMetadata> parse_with(const char* key, const Json& value) {
 
 Status refusal(const char* key, const Json& value) { return parse_with(key, value).status(); }
 
-// The code, and that the message holds `part`.
+// Expects the code, and a message that contains `part`.
 void expect(const Status& status, Code code, const std::string& part) {
   EXPECT_EQ(code_name(status.code()), code_name(code)) << status.to_string();
   EXPECT_NE(status.message().find(part), std::string::npos) << status.to_string();
@@ -311,7 +311,7 @@ TEST(V2DataType, RefusesElementsBeyondLimits) {
   expect(dtype_refusal(R"([["a", "<u2", [1099511627776, 1099511627776]]])"), Code::kUnsupported, "elements of more");
   expect(dtype_refusal(R"([["a", "|V16777216"], ["b", "|u1"]])"), Code::kUnsupported, "elements of more");
   expect(dtype_refusal(R"([["a", "<u2", [0]]])"), Code::kUnsupported, "fields without bytes");
-  // A short text must not become a list of millions of runs.
+  // A short text must not expand to a list of millions of runs.
   expect(dtype_refusal(R"([["a", [["x", "<u2"], ["y", "|u1"]], [1000000]]])"), Code::kUnsupported, "runs");
 }
 

@@ -1,4 +1,4 @@
-// Zarr v3 metadata is accepted exactly where the core specification 3.1 accepts it; everything else is refused by name.
+// Zarr v3 metadata is accepted exactly where core specification 3.1 accepts it; everything else is refused by name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -332,7 +332,7 @@ TEST(V3DataType, RefusesExtensionsByName) {
                            "r-8"}) {
     expect(parse_v3_dtype(Json(name)).status(), Code::kUnsupported, std::string("data type '") + name + "'");
   }
-  // A type of variable length is none that an element of fixed size can hold.
+  // A type of variable length cannot be a field of a fixed-size element.
   for (const char* name : {"string", "bytes", "variable_length_bytes", "binary"}) {
     ASSERT_TRUE(parse_v3_dtype(Json(name)).ok()) << name;
     const std::string field =
@@ -413,7 +413,7 @@ TEST(V3DataType, LegacyStructuredHasPairs) {
       Json::parse(R"({"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "float64"]]}})"));
   ASSERT_TRUE(type.ok()) << type.status().to_string();
   EXPECT_EQ(type->item_bytes, 12u);
-  EXPECT_EQ(type->name, "structured");  // kept: the bytes codec takes it without "endian"
+  EXPECT_EQ(type->name, "structured");  // the name is kept, because the bytes codec then accepts it without "endian"
 }
 
 TEST(V3DataType, RefusesMalformedStructs) {

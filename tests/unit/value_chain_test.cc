@@ -1,4 +1,4 @@
-// Codecs that change values in the chains of v3 metadata: types, byte order and axes are followed through them.
+// Codecs that change values, in chains of v3 metadata: types, byte order and axes are tracked through them.
 #include "base/json.h"
 #include "codec/chain.h"
 #include "tests/support/codec_testing.h"
@@ -89,7 +89,7 @@ TEST(ValueChain, AxesMayMoveBeforeAnythingAndAfterElementwiseCodecs) {
   EXPECT_FALSE(same->reorders()) << "axes that stay where they are cost nothing";
 }
 
-// Sums run along the axes as they entered delta, so what is stored has to be put back into that order first.
+// Delta sums along the array's original axis order, so stored elements must first be put back into that order.
 TEST(ValueChain, AxesMoveBehindDeltaByAStageOfTheirOwn) {
   for (const bool big : {false, true}) {
     auto chain = build(list({kDelta, kTranspose, big ? kBig : kLittle}), numeric_type("int16"), {2, 3});
@@ -133,7 +133,7 @@ TEST(ValueChain, TypesMustFit) {
                 .status()
                 .code(),
             Code::kCorrupt);
-  // And the endian of one byte need not be given.
+  // A one-byte type needs no "endian".
   EXPECT_TRUE(build(list({R"({"name":"cast_value","configuration":{"data_type":"uint8"}})", R"({"name":"bytes"})"}),
                     numeric_type("float32"), {4})
                   .ok());
@@ -198,7 +198,7 @@ TEST(ValueChain, CastValueRoundsAndKeepsToTheRange) {
             bytes_of<float>({inf, -inf, 0.1f}));
   EXPECT_EQ((one<std::uint64_t, float>(cast(R"("uint64")"), "float32", {~std::uint64_t{0}, 16777217}).bytes),
             bytes_of<float>({0x1p64f, 16777216.0f}));
-  // Wrapping a decoded value that does not fit is allowed where the stored type is an integer.
+  // A decoded value that does not fit may wrap if the stored type is an integer.
   EXPECT_EQ((one<std::uint64_t, std::int32_t>(cast(R"("uint64","out_of_range":"wrap")"), "int32",
                                               {0xFFFFFFFF, std::uint64_t{1} << 63})
                  .bytes),

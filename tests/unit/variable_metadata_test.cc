@@ -1,4 +1,4 @@
-// Metadata of strings and byte strings of variable length: "data-types/string", "data-types/bytes" of the registered
+// Metadata of strings and byte strings of variable length: "data-types/string" and "data-types/bytes" of the registered
 // extensions, and v2's object arrays with numcodecs' object codecs.
 #include <gtest/gtest.h>
 
@@ -119,7 +119,7 @@ TEST(VariableMetadata, V2FillOfStrings) {
   EXPECT_EQ(fill("x\xc3\xa9"), "x\xc3\xa9");
   EXPECT_EQ(fill(""), "");
   EXPECT_EQ(fill(nullptr), "");
-  EXPECT_EQ(fill(0), "");  // zarr-python 2 wherever it is not told, which numcodecs encodes as ""
+  EXPECT_EQ(fill(0), "");  // zarr-python 2 writes 0 by default, which numcodecs encodes as ""
   expect(parse_v2_array(v2(filter("vlen-utf8"), 5).dump()).status(), Code::kCorrupt, "fill_value");
 }
 

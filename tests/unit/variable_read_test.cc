@@ -1,4 +1,4 @@
-// Property: arrays of strings and byte strings give the elements that a model says, whatever their layout, codecs and
+// Property: arrays of strings and byte strings yield the elements of a model, whatever their layout, codecs and
 // selection.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -162,7 +162,7 @@ TEST_F(VariableRead, EmptyAndFillChunksOfNestedShards) {
   expect_elements(open(store), elements, {16});
 }
 
-// Streams that decode to far more than they are long: the room grows until they fit.
+// Streams that decode to many times their size: the buffer grows until they fit.
 TEST_F(VariableRead, StreamsThatDecodeToManyTimesTheirSize) {
   const Context context = make_context();
   Strings elements(64);
@@ -170,7 +170,7 @@ TEST_F(VariableRead, StreamsThatDecodeToManyTimesTheirSize) {
   for (const Json& codec : {kZstd, kGzip, kBlosc}) {
     expect_elements(write(context, v3_strings({64}, {64}, chain({codec, codec})), elements), elements, {64});
   }
-  // A zstd frame that does not tell its size, behind one that does.
+  // A zstd frame without a content size, after one that has it.
   expect_elements(write(context, v3_strings({64}, {64}, chain({kGzip})), elements), elements, {64});
 }
 
@@ -234,7 +234,7 @@ TEST_F(VariableRead, RandomArraysAgreeWithTheModel) {
   }
 }
 
-// Chunks of several shapes, each with a chain of its own.
+// Chunks of several shapes, each with its own chain.
 TEST_F(VariableRead, GridsWhoseChunksDifferInShape) {
   const Context context = make_context();
   std::mt19937 random(77);
@@ -323,7 +323,7 @@ TEST_F(VariableRead, GridsWhoseChunksDifferInShape) {
       EXPECT_EQ(elements_of(*product_of_lists), wanted) << document;
     }
     ASSERT_FALSE(HasFailure());
-    // A bad chunk ends it, or is one of the errors.
+    // A bad chunk ends the read, or is one of the errors.
     put(store, shape.size() == 1 ? "c/0" : shape.size() == 2 ? "c/0/0" : "c/0/0/0", "rubbish");
     expect_status(read_status(array), Code::kCorrupt, "c/0");
     VariableReadOptions options;
@@ -350,7 +350,7 @@ TEST_F(VariableRead, ArraysOfOtherWriters) {
     ASSERT_TRUE(result.ok()) << result.status().to_string();
     const std::string counted = testing::encode_vlen(elements_of(*result));
     EXPECT_EQ(counted.substr(4), expected);
-    const Stats& stats = result->stats;  // a file that nobody has read yet goes to the engine
+    const Stats& stats = result->stats;  // a file that was never read goes to the engine
     EXPECT_EQ(stats.buffered_bytes + stats.engine_bytes + stats.direct_bytes, stats.read_bytes);
     EXPECT_GT(stats.read_bytes, 0u);
     ++arrays;

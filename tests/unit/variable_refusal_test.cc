@@ -1,5 +1,5 @@
-// A chunk of strings that breaks its format is named and never gives elements, what cannot be is refused, and memory
-// stays within its limits.
+// A chunk of strings that violates its format is named and never yields elements, impossible requests are refused, and
+// memory stays within its limits.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 #include <headrace/device.h>
@@ -99,7 +99,7 @@ TEST_F(VariableRead, BadChunksAreNamedAndTheOthersExact) {
     ASSERT_TRUE(checked.ok());
     EXPECT_EQ(checked->errors.size(), 1u);
     EXPECT_EQ(checked->size(), 0u);
-    // What is not selected is not read.
+    // Chunks that are not selected are not read.
     expect_elements(array, {"p", "q", "r", "", "", "", "x", "y", "z"}, {9}, "6:");
   }
 }
@@ -134,7 +134,7 @@ TEST_F(VariableRead, Json2OfStrings) {
   document["fill_value"] = 0;
   const Store store = make_store(document, context);
   put(store, "0", R"(["a","\u00e9","|O",[2]])");
-  put(store, "2", R"(["z",0,"|O",[2]])");  // the 0 lies beyond the array's edge
+  put(store, "2", R"(["z",0,"|O",[2]])");  // the 0 is beyond the array's edge
   expect_elements(open(store), {"a", "\xc3\xa9", "", "", "z"}, {5});
   put(store, "2", R"([null,0,"|O",[2]])");
   expect_status(read_status(open(store)), Code::kUnsupported, "no strings: element 0");
@@ -165,18 +165,18 @@ TEST_F(VariableRead, HugeArraysAndFillValuesAreRefusedBeforeAllocation) {
   const Array array = open(make_store(v3_strings({huge}, {1000}), context));
   expect_status(read_status(array), Code::kResourceExhausted, "max_bytes");
   expect_elements(array, {"", ""}, {2}, "0:2");
-  // As many as a fill value of a megabyte makes too many.
+  // So many that a fill value of 1 MiB exceeds the limit.
   const Array filled = open(make_store(v3_strings({100000}, {100000}, nullptr, std::string(1 << 20, 'f')), context));
   expect_status(read_status(filled), Code::kResourceExhausted, "max_bytes");
 }
 
 TEST_F(VariableRead, ChunksBeyondTheHostBudgetAreRefused) {
   const Context context = make_context(std::size_t{8} << 20);
-  // The slots alone.
+  // The slots alone exceed the budget.
   const Store slots = make_store(v3_strings({1000000}, {1000000}), context);
   put(slots, "c/0", testing::encode_vlen({"a"}));
   expect_status(read_status(open(slots)), Code::kResourceExhausted, "host_budget_bytes");
-  // A bomb: 24 MiB in some kilobytes.
+  // A bomb: 24 MiB in a few kilobytes.
   for (const Json& codec : {kZstd, kGzip, kBlosc}) {
     const Array bomb = write(context, v3_strings({1}, {1}, chain({codec})), {std::string(std::size_t{24} << 20, 'x')});
     expect_status(read_status(bomb), Code::kResourceExhausted, "host_budget_bytes");
@@ -188,14 +188,14 @@ TEST_F(VariableRead, ChunksBeyondTheHostBudgetAreRefused) {
   }
 }
 
-// Each chunk fits, all workers' together do not: they take turns, and none fails.
+// Each chunk fits, but not one per worker: the workers take turns, and none fails.
 TEST_F(VariableRead, ChunksThatOnlyFitOneAtATimeAreRead) {
   const Context context = make_context(std::size_t{8} << 20);
   const Strings elements(12, std::string(std::size_t{2} << 20, 'y'));
   expect_elements(write(context, v3_strings({12}, {1}, chain({kZstd})), elements), elements, {12});
 }
 
-// An archive of an array of strings, a chunk each, whose chunks are deflated.
+// An archive with an array of strings, one per chunk, whose chunks are deflated.
 Array open_zipped(const Context& context, const std::string& path, const Strings& elements) {
   const Json document = v3_strings({elements.size()}, {1});
   testing::ZipWriter zip;
@@ -208,7 +208,7 @@ Array open_zipped(const Context& context, const std::string& path, const Strings
   return Array::open(Store::open(context, path).value()).value();
 }
 
-// What unpacking a chunk takes is stored memory, and given back.
+// The memory for unpacking a chunk is charged to the stored budget, and released.
 TEST_F(VariableRead, UnpackingStaysWithinTheStoredBudget) {
   ContextOptions options;
   options.threads = 3;
@@ -232,7 +232,7 @@ TEST_F(VariableRead, UnpackingStaysWithinTheStoredBudget) {
   EXPECT_EQ(elements_of(*others), (Strings{"a", "", "b"}));
   EXPECT_EQ(others->errors.size(), 1u);
 
-  // Each chunk fits, those of all workers do not: they take turns, and none fails.
+  // Each chunk fits, but not one per worker: the workers take turns, and none fails.
   Strings elements;
   for (std::size_t i = 0; i < 24; ++i) elements.push_back(std::string((std::size_t{3} << 20) - i, 'y'));
   expect_elements(open_zipped(context, dir / "many.zip", elements), elements, {24});

@@ -1,6 +1,6 @@
-// Arrays of strings are read by every way that stored bytes can take: many ranges of a user's store at a time, cold
-// files by the engine, long objects by workers themselves; and whatever a store answers and however little memory there
-// is, reads end.
+// Arrays of strings are read on every path: many ranges of a user-supplied store at a time, cold files through the
+// engine, long objects by the workers themselves. Whatever a store answers and however little memory there is, reads
+// end.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
@@ -42,7 +42,7 @@ class VariableWays : public testing::VariableRead {
     options.engine = engine;
     return Context::create(options).value();
   }
-  // An array whose chunks a user's store has, and the store.
+  // An array whose chunks are in a user-supplied store, and the store.
   struct OfRanges {
     std::shared_ptr<RangeStoreInMemory> store;
     Array array;
@@ -53,7 +53,7 @@ class VariableWays : public testing::VariableRead {
     testing::store_chunks(*Access::impl(written), document, elements, "");
     auto store = std::make_shared<RangeStoreInMemory>(testing::objects_of(*Access::impl(written)), habits);
     Array array =
-        Array::from_document(Store::open(context, store).value(), "", 3, document.dump()).value();  // asks nothing
+        Array::from_document(Store::open(context, store).value(), "", 3, document.dump()).value();  // makes no request
     return {std::move(store), std::move(array)};
   }
   static Json one_a_chunk(std::size_t count, const Json& codecs = nullptr) { return v3_strings({count}, {1}, codecs); }
@@ -105,7 +105,7 @@ TEST_F(VariableWays, CancellingEndsRangesThatAreUnderWay) {
   }
 }
 
-// An engine asked for by name gets what a cold disk gives it.
+// A named engine reads everything, as if from a cold disk.
 TEST_F(VariableWays, ColdBytesAreCountedAsTheEngines) {
   const support::TempDir dir;
   const Context context = context_of(2, std::size_t{64} << 20, "threads");
@@ -128,7 +128,8 @@ TEST_F(VariableWays, ColdBytesAreCountedAsTheEngines) {
   }
 }
 
-// What the I/O service has no room for is read into the halves of the budget, and refused where it does not fit them.
+// Objects that do not fit into the I/O service's slab are read into the halves of the budget; those that do not fit
+// there are refused.
 TEST_F(VariableWays, LongObjectsAreReadByTheWorkers) {
   const Context context = context_of(3, std::size_t{1} << 20);
   Strings elements;
@@ -169,7 +170,7 @@ TEST_F(VariableWays, LongObjectsAreReadByTheWorkers) {
   }
 }
 
-// A store that lies about how long an object is costs no memory, and no end of requests.
+// A store that lies about an object's length costs no memory, and causes no endless requests.
 TEST_F(VariableWays, LiesAboutLengthsEnd) {
   const Context context = context_of(3, std::size_t{1} << 20);
   const Strings elements(6, std::string(70'000, 'q'));
@@ -177,7 +178,7 @@ TEST_F(VariableWays, LiesAboutLengthsEnd) {
     RangeHabits habits;
     habits.change = [told](RangeRead& read) {
       if (read.key != "c/3") return;
-      read.bytes = read.out.size();  // however much is asked for
+      read.bytes = read.out.size();  // however much is requested
       read.status = {};
       read.object_bytes = told;
     };
@@ -193,7 +194,7 @@ TEST_F(VariableWays, LiesAboutLengthsEnd) {
   }
 }
 
-// Files that say they are as long as no memory is, and have nothing in them.
+// Sparse files that are longer than any memory.
 TEST_F(VariableWays, SparseFilesCostNoMemory) {
   const Context context = context_of(3, std::size_t{1} << 20);
   const support::TempDir dir;
@@ -216,7 +217,7 @@ TEST_F(VariableWays, SparseFilesCostNoMemory) {
   }
 }
 
-// An object that is removed after its first bytes were read is one that is not there.
+// An object that is removed after its first bytes were read counts as absent.
 TEST_F(VariableWays, ObjectsThatGoAwayAreFilled) {
   const Context context = context_of(2, std::size_t{1} << 20);
   RangeHabits habits;
@@ -236,15 +237,15 @@ TEST_F(VariableWays, ObjectsThatGoAwayAreFilled) {
   EXPECT_EQ(result->stats.missing_chunks, 1u);
 }
 
-// Many workers, of two reads at once, whose chunks each need the second half of a tiny budget, while others wait for a
-// place in the service's slab.
+// Many workers of two concurrent reads: their chunks each need the second half of a tiny budget, while others wait for
+// a place in the service's slab.
 TEST_F(VariableWays, ManyWorkersShareATinyBudget) {
   const Context context = context_of(16, std::size_t{1} << 20);
   Strings elements;
-  // A few times as many as there are workers. ThreadSanitizer goes over each byte that is moved.
+  // A few times the number of workers. Fewer under ThreadSanitizer, which checks each byte moved.
   const std::size_t count = support::kThreadSanitizer ? 64 : 150;
   for (std::size_t i = 0; i < count; ++i) elements.push_back(std::string(300'000 - i, static_cast<char>('a' + i % 26)));
-  // Stored short and decoded long; stored long as well.
+  // Short when stored and long when decoded; and long when stored as well.
   const OfRanges packed = of_ranges(context, one_a_chunk(count, chain({kZstd})), elements, {});
   const OfRanges plain = of_ranges(context, one_a_chunk(count), elements, {});
   const Array in_memory = write(context, one_a_chunk(count, chain({kZstd})), elements);
@@ -276,7 +277,7 @@ TEST_F(VariableWays, ManyWorkersShareATinyBudget) {
   EXPECT_EQ(packed.store->in_flight + plain.store->in_flight, 0u);
 }
 
-// The copying at the end has several workers, and is cancelled as well.
+// Several workers do the final copying, which is cancelled as well.
 TEST_F(VariableWays, ManyElementsAreCopiedTogether) {
   const Context context = context_of(4, std::size_t{256} << 20);
   const Strings elements = words(400'000);

@@ -1,5 +1,5 @@
-// Property: runs cover what was added and lie in order, apart from each other, never more than were allowed; of a box
-// they leave out what lies between its slowest steps.
+// Property: runs cover what was added, are in order and separate, and never more than allowed. For a box, they leave
+// out the gaps between its slowest steps.
 #include "transfer/read/wanted_runs.h"
 
 #include <gtest/gtest.h>
@@ -69,12 +69,13 @@ TEST(WantedRunsTest, OfABoxAreThoseOfItsFrames) {
     EXPECT_EQ(runs.all()[i].first, 8'000 + i * 4'000'000);
     EXPECT_EQ(runs.all()[i].bytes, 99u * 4'000 + 50 * 4) << "its rows lie close to each other";
   }
-  // The slowest dimension need not come first.
+  // The slowest dimension need not be the first.
   WantedRuns turned;
   turned.add(box_of({{100, 4'000}, {50, 4}, {3, 4'000'000}}), 8'000, 4);
   ASSERT_EQ(turned.all().size(), 3u);
   EXPECT_EQ(turned.bytes(), runs.bytes());
-  // Of more frames than there may be runs most are one; of very many none is looked at.
+  // If there are more frames than runs allowed, most frames share one run; a very large number of frames is not
+  // examined at all.
   WantedRuns many;
   many.add(box_of({{20, 4'000'000}, {10, 4'000}, {50, 4}}), 0, 4);
   EXPECT_EQ(many.all().size(), WantedRuns::kMost);

@@ -1,5 +1,5 @@
-// Rules of the specifications that only show when an array is opened and read; docs/reference/zarr_rules.md says where
-// each of them is tested, and the last test here that what it names exists.
+// Rules of the specifications that only show when an array is opened and read. docs/reference/zarr_rules.md lists where
+// each of them is tested; the last test here checks that those tests exist.
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 

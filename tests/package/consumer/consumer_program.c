@@ -1,4 +1,4 @@
-/* Prints the sum of a uint8 array: consumer_c STORE [DEVICE]. DEVICE is one whose memory the host can use. */
+/* Prints the sum of a uint8 array: consumer_c STORE [DEVICE]. DEVICE: the host must be able to access its memory. */
 #include <headrace/headrace.h>
 #include <stdio.h>
 #include <stdlib.h>

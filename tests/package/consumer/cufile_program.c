@@ -1,4 +1,4 @@
-/* Linked with the installed libcufile.so.0: which version of the interface it has. */
+/* Linked with the installed libcufile.so.0; prints its interface version. */
 #include <cufile.h>
 #include <stdio.h>
 

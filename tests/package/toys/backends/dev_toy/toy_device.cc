@@ -1,5 +1,5 @@
-// The least that a device is: memory that nobody but the device may touch, and work that is done when its call returns.
-// It decodes nothing, so chunks are decoded on the CPU and copied here.
+// A minimal device: memory that only the device may access, and work that is complete when its call returns. It decodes
+// nothing, so chunks are decoded on the CPU and copied here.
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +19,7 @@ class ToyDevice final : public Device {
   ToyDevice() {
     info_.name = "toy";
     info_.description = "host memory that is copied to";
-    info_.host_addressable = false;  // so that reads go by pinned memory, copy_to_device() and assemble()
+    info_.host_addressable = false;  // so that reads use pinned memory, copy_to_device() and assemble()
   }
   const DeviceInfo& info() const noexcept override { return info_; }
 
@@ -48,7 +48,7 @@ class ToyDevice final : public Device {
     return {};
   }
 
-  // All that was queued before is done.
+  // All work queued earlier is already done.
   Status record(Event& event, Stream&) override {
     static_cast<ToyEvent&>(event).recorded = std::chrono::steady_clock::now();
     return {};
@@ -83,7 +83,7 @@ Result<std::shared_ptr<Device>> open_toy(int index) {
   if (index != 0) return Status(Code::kInvalidArgument, Layer::kDevice, "there is one toy, number 0");
   return std::shared_ptr<Device>(std::make_shared<ToyDevice>());
 }
-// A failure says why no device of this kind can be used here. "auto" takes the first kind that is not the host's.
+// A failure says why no device of this kind can be used here. "auto" takes the first kind other than the host.
 Result<int> count_toy() { return 1; }
 
 }  // namespace headrace::device

@@ -1,4 +1,4 @@
-// The least that an engine is: submit() does the system calls, reap() hands out what came of them.
+// A minimal engine: submit() makes the system calls, reap() returns their results.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace headrace::io {
 namespace {
 
-// One system call: what it moved, or -errno. RequestQueue splits, retries and counts. Each call has a fault point,
-// named io_ENGINE.call: the fault suite makes it fail in every way.
+// Makes one system call and returns the bytes moved, or -errno. RequestQueue splits, retries and counts. Each call has
+// a fault point, named io_ENGINE.call, so that the fault suite can make it fail in every way.
 std::int64_t transfer(const EngineRequest& request) {
   const auto offset = static_cast<off_t>(request.offset_bytes);
   if (request.op == Op::kRead) {
@@ -29,10 +29,10 @@ std::int64_t transfer(const EngineRequest& request) {
 class ToyEngine final : public Engine {
  public:
   explicit ToyEngine(unsigned depth) {
-    info_.name = "toy";  // of the row
+    info_.name = "toy";  // the row's name
     info_.depth = depth;
-    info_.registers_late = true;  // register_buffers() does nothing, so it may come at any time
-    done_.reserve(depth);         // submit() allocates nothing
+    info_.registers_late = true;  // register_buffers() does nothing, so it may be called at any time
+    done_.reserve(depth);         // so that submit() does not allocate
   }
 
   const EngineInfo& info() const noexcept override { return info_; }
@@ -40,7 +40,7 @@ class ToyEngine final : public Engine {
 
   Result<std::size_t> submit(std::span<const EngineRequest> requests) override {
     std::lock_guard lock(mutex_);
-    // No more than `depth` between submit() and reap(): a short count tells the caller to reap first.
+    // At most `depth` requests between submit() and reap(): a short count tells the caller to reap first.
     const std::size_t taken = std::min<std::size_t>(requests.size(), info_.depth - done_.size());
     for (const EngineRequest& request : requests.first(taken)) done_.push_back({request.tag, transfer(request)});
     system_calls_ += taken;
@@ -49,7 +49,7 @@ class ToyEngine final : public Engine {
 
   Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
     std::unique_lock lock(mutex_);
-    // Bounded: a timeout near the clock's end would overflow inside the library.
+    // Bounded: a timeout near the clock's end would overflow in the standard library.
     ready_.wait_for(lock, std::min(timeout, std::chrono::nanoseconds(std::chrono::hours(1))),
                     [this] { return !done_.empty() || woken_; });
     woken_ = false;
@@ -59,7 +59,7 @@ class ToyEngine final : public Engine {
     return count;
   }
 
-  void cancel(std::uint64_t) override {}  // whatever was submitted is done
+  void cancel(std::uint64_t) override {}  // every submitted request is already done
   void wake() noexcept override {
     {
       std::lock_guard lock(mutex_);
@@ -80,7 +80,7 @@ class ToyEngine final : public Engine {
 
 }  // namespace
 
-// An engine that the kernel refuses says so here: kUnsupported or kPermission. "auto" then takes the next in the table.
+// An engine that the kernel refuses returns kUnsupported or kPermission here. "auto" then tries the next in the table.
 Result<std::unique_ptr<Engine>> make_toy_engine(const EngineOptions& options) {
   return std::unique_ptr<Engine>(std::make_unique<ToyEngine>(std::clamp(options.depth, 1u, 65536u)));
 }

@@ -1,5 +1,5 @@
-// "toy:///data/x.toy": one file, read into memory when it is opened. Its objects lie one behind the other, each as
-// "KEY_BYTES OBJECT_BYTES\n", the key, the object. The least that a read-only store is.
+// A minimal read-only store, "toy:///data/x.toy": one file, read into memory when it is opened. It is a sequence of
+// objects, each stored as "KEY_BYTES OBJECT_BYTES\n", the key, the object.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 namespace headrace::store {
 namespace {
 
-// A system call's result or -errno, so that one fault point does for both.
+// Returns a system call's result or -errno, so that one fault point covers both.
 template <class Call>
 std::int64_t result_of(std::int64_t injected, const Call& call) {
   if (injected != 0) return injected;
@@ -39,7 +39,7 @@ class ToyStore final : public Store {
     const std::int64_t bytes =
         result_of(HEADRACE_FAULT("store_toy.seek", 0), [&] { return ::lseek(fd_, 0, SEEK_END); });
     if (bytes < 0) return failed("cannot tell the file's size", static_cast<int>(-bytes));
-    // What stored bytes decide the size of comes from the budget, before it is allocated.
+    // Memory whose size stored bytes decide is charged to the budget before it is allocated.
     charge_ = base::Charge(options.memory);
     HEADRACE_TRY(charge_.take(static_cast<std::uint64_t>(bytes), "a toy file").with_key(path_));
     file_.resize(static_cast<std::size_t>(bytes));
@@ -49,7 +49,7 @@ class ToyStore final : public Store {
 
   std::string url() const override { return "toy://" + path_; }
 
-  // Here, and nowhere else, an object says what it offers. This one lies in memory, for as long as the store lives.
+  // Here, and nowhere else, an object states what it offers. This one is in memory for as long as the store exists.
   Status open(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
@@ -89,7 +89,7 @@ class ToyStore final : public Store {
     return Status(code, Layer::kStore, what).with_errno(error).with_key(path_);
   }
 
-  // Stored bytes may be anything: each length is compared with what is left before it is used.
+  // Stored bytes are untrusted: each length is compared with what is left before it is used.
   Status parse() {
     const std::string_view text(reinterpret_cast<const char*>(file_.data()), file_.size());
     for (std::size_t at = 0; at < text.size();) {
@@ -99,7 +99,7 @@ class ToyStore final : public Store {
         return Status(Code::kCorrupt, Layer::kStore, "this is no toy file, or it is cut").with_key(path_);
       }
       const std::string_view key = text.substr(at, key_bytes);
-      // A name that is no key is nobody's object.
+      // An object whose name is not a valid key is unreachable.
       if (valid_key(key)) objects_[key] = std::span<const std::byte>(file_).subspan(at + key_bytes, bytes);
       at += key_bytes + bytes;
     }
@@ -118,7 +118,7 @@ class ToyStore final : public Store {
   base::Charge charge_;
   Bytes file_;
   std::map<std::string_view, std::span<const std::byte>, std::less<>> objects_;
-  const Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};  // open() allocates nothing
+  const Status not_found_{Code::kNotFound, Layer::kStore, "no such object"};  // open() must not allocate
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How tests make a toy file. With this the store is in every suite that runs over stores.
+// Makes a toy file for tests. With this, the store takes part in every suite that runs over stores.
 #pragma once
 
 #include "support/stores_under_test.h"

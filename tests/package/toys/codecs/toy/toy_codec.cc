@@ -1,4 +1,4 @@
-// toy: every byte exclusive-or a constant, {"key": 90}. The least that a bytes -> bytes codec is.
+// toy: every byte exclusive-or a constant, {"key": 90}. A minimal bytes -> bytes codec.
 #include <algorithm>
 
 #include "codec/config_reader.h"
@@ -11,7 +11,7 @@ void apply(std::byte key, const std::byte* from, std::size_t bytes, std::byte* t
   std::transform(from, from + bytes, to, [key](std::byte byte) { return byte ^ key; });
 }
 
-// Without an encoder arrays are read all the same; tests then have nothing but seeds.
+// Optional: without an encoder, arrays can still be read, and tests only have the seeds.
 class ToyEncoder final : public Encoder {
  public:
   explicit ToyEncoder(std::byte key) : key_(key) {}
@@ -28,15 +28,15 @@ class ToyEncoder final : public Encoder {
 class ToyCodec final : public StreamCodec {
  public:
   explicit ToyCodec(std::byte key) : key_(key) {}
-  std::string_view name() const noexcept override { return "toy"; }  // of the folder
-  // Buffers have this size, and a longer stream is refused before it is read.
+  std::string_view name() const noexcept override { return "toy"; }  // the folder's name
+  // Decides the size of buffers; a longer stream is refused before it is read.
   EncodedSize encoded_size(std::uint64_t decoded_bytes) const override { return {decoded_bytes, true}; }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     return std::unique_ptr<Encoder>(new ToyEncoder(key_));
   }
 
  protected:
-  // What comes is not empty. It may be anything: check before writing, and never write past dst_capacity.
+  // The stream is not empty. Its content is untrusted: check before writing, and never write past dst_capacity.
   Status decode_stream(EncodedStream& stream, Scratch*) const override {
     HEADRACE_TRY(check_size("toy", stream.src_bytes, stream));
     apply(key_, stream.src, stream.src_bytes, stream.dst);
@@ -53,7 +53,7 @@ class ToyCodec final : public StreamCodec {
 Result<Codec> make_toy(const base::Json& config, const CodecArgs& context) {
   ConfigReader reader(config, context);
   const std::int64_t key = reader.integer("key", Need::kRequired, 0, 255);
-  HEADRACE_TRY(reader.finish());  // the first key that is missing, wrong or unknown
+  HEADRACE_TRY(reader.finish());  // fails for the first missing, wrong or unknown key
   return Codec(std::make_unique<ToyCodec>(static_cast<std::byte>(key)));
 }
 
