@@ -557,7 +557,9 @@ class Bench {
                 : row.codec == "zstd" ? encode_zstd(values, row.chunk_bytes, row.filter)
                 : row.codec.starts_with("blosc-")
                     ? encode_blosc(values, row.chunk_bytes, row.filter, row.codec.substr(6))
-                    : encode_deflate(values, row.chunk_bytes, row.filter, row.codec == "gzip", options_.libdeflate);
+                : row.codec == "gzip" || row.codec == "zlib"
+                    ? encode_deflate(values, row.chunk_bytes, row.filter, row.codec == "gzip", options_.libdeflate)
+                    : encode_by_codec(values, row.chunk_bytes, row.filter, row.codec);
       streams_ = {};
       key_ = key;
     }

@@ -15,6 +15,8 @@
 #include <random>
 #include <thread>
 
+#include "base/json.h"
+#include "codec/codec.h"
 #include "gen/field_source.h"
 
 namespace headrace::bench {
@@ -229,6 +231,25 @@ EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filte
   out.plain = std::move(plain);
   out.library = libdeflate ? std::string("libdeflate ") + LIBDEFLATE_VERSION_STRING + ", level 6"
                            : std::string("zlib ") + zlibVersion() + ", level 6";
+  return out;
+}
+
+EncodedChunks encode_by_codec(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& name) {
+  codec::CodecArgs args;
+  args.zarr_format = 2;
+  auto codec = codec::make_codec(name, base::Json::object(), args);
+  if (!codec.ok() || codec->coder() == nullptr) die("there is no codec " + name);
+  const std::size_t count = values.size() / chunk_bytes;
+  Bytes plain = filtered(values, chunk_bytes, filter);
+  EncodedChunks out = pack(count, chunk_bytes + 64, [&](std::size_t i, std::byte* to) {
+    auto encoder = codec->coder()->make_encoder();
+    if (!encoder.ok() || (*encoder)->bound_bytes(chunk_bytes) > chunk_bytes + 64) return std::size_t{0};
+    const auto bytes = (*encoder)->encode({plain.data() + i * chunk_bytes, chunk_bytes}, {to, chunk_bytes + 64});
+    return bytes.ok() ? *bytes : std::size_t{0};
+  });
+  out.chunk_bytes = chunk_bytes;
+  out.plain = std::move(plain);
+  out.library = "headrace";
   return out;
 }
 

@@ -47,6 +47,8 @@ EncodedChunks encode_zstd(const Bytes& values, std::size_t chunk_bytes, Filter f
 // gzip or zlib streams, level 6; kShuffle as above. Written by zlib, as by Python's modules and numcodecs, or, if
 // `libdeflate`, by libdeflate, whose blocks are larger.
 EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filter filter, bool gzip, bool libdeflate);
+// Checksummed chunks (crc32c, crc32, adler32, fletcher32) by the library's own encoder, with kShuffle as above.
+EncodedChunks encode_by_codec(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& name);
 // Blosc1 containers by c-blosc: level 5, elements of 4 bytes, its default block size. `inner`: "lz4" or "zstd".
 EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& inner);
 // The streams inside such containers, each as a chunk of encode_lz4() or encode_zstd(). A stored stream becomes a block

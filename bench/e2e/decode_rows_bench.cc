@@ -45,6 +45,13 @@ std::vector<Row> all_rows(const DecodeOptions& options) {
       }
     }
   }
+  // Checksums alone: a copy of device memory is the most they can reach.
+  for (const char* codec : {"crc32c", "crc32", "adler32", "fletcher32"}) {
+    for (const std::size_t bytes : {16 * kKiB, 64 * kKiB, kMiB, 8 * kMiB, 64 * kMiB}) {
+      if (bytes <= total) rows.push_back({codec, Filter::kNone, "random", bytes, total / bytes});
+    }
+    for (const std::size_t bytes : {kMiB, 64 * kMiB}) rows.push_back({codec, Filter::kNone, "random", bytes, 1});
+  }
   return rows;
 }
 

@@ -10,20 +10,29 @@
 namespace headrace::codec::gpu {
 namespace {
 
-constexpr unsigned kChecksumBlocks = 5;  // per multiprocessor
+constexpr unsigned kChecksumBlocks = 2;  // of a multiprocessor
+// Segments are as long as leaves so many warps of a multiprocessor busy, but no chunk has more than so many.
+constexpr std::uint64_t kBusyWarps = 16, kMostSegments = 8192;
 
-__device__ const CrcTables kTables[2] = {make_crc_tables(0x82F63B78), make_crc_tables(0xEDB88320)};
+__device__ const CrcTables kTables[2] = {make_crc_tables(kCrc32cPolynomial), make_crc_tables(kCrc32Polynomial)};
 
-__global__ void __launch_bounds__(kChecksumThreads, kChecksumBlocks) checksum_segments(ChecksumJob job) {
-  __shared__ ChecksumShared shared;
-  job.tables = job.kind == Checksum::kCrc32c ? &kTables[0] : job.kind == Checksum::kCrc32 ? &kTables[1] : nullptr;
-  checksum_segments_body(job, shared);
+template <Checksum kKind>
+__device__ const CrcTables* tables_of() {
+  return kKind == Checksum::kCrc32c ? &kTables[0] : kKind == Checksum::kCrc32 ? &kTables[1] : nullptr;
 }
 
+template <Checksum kKind>
+__global__ void __launch_bounds__(kChecksumThreads, kChecksumBlocks) checksum_segments(ChecksumJob job) {
+  __shared__ ChecksumShared shared;
+  job.tables = tables_of<kKind>();
+  checksum_segments_body<kKind>(job, shared);
+}
+
+template <Checksum kKind, bool kByBlock>
 __global__ void __launch_bounds__(kChecksumThreads) checksum_verdict(ChecksumJob job) {
   __shared__ ChecksumShared shared;
-  job.tables = job.kind == Checksum::kCrc32c ? &kTables[0] : job.kind == Checksum::kCrc32 ? &kTables[1] : nullptr;
-  checksum_verdict_body(job, shared);
+  job.tables = tables_of<kKind>();
+  checksum_verdict_body<kKind, kByBlock>(job, shared);
 }
 
 class ChecksumStage final : public device::gpu::GpuCodec {
@@ -36,35 +45,66 @@ class ChecksumStage final : public device::gpu::GpuCodec {
   }
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    return limits.chunks * segments(limits) * sizeof(uint2);
+    // A batch within the limits may have shorter segments than one of the limits' size.
+    return limits.chunks * std::min(segments(limits, kFewestSegmentBytes), kMostSegments) * sizeof(uint2);
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
     ChecksumJob job = job_;
     job.chunks = batch.limits.chunks;
-    job.segments = static_cast<std::uint32_t>(segments(batch.limits));
+    job.segment_bytes = segment_bytes(batch.limits, static_cast<std::uint64_t>(std::max(batch.multiprocessors, 1)));
+    job.segments = static_cast<std::uint32_t>(segments(batch.limits, job.segment_bytes));
     job.list = batch.chunks;
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;
     job.partials = reinterpret_cast<uint2*>(batch.scratch);
-    const std::uint64_t blocks =
-        std::min<std::uint64_t>(static_cast<std::uint64_t>(job.chunks) * job.segments,
-                                static_cast<std::uint64_t>(batch.multiprocessors) * kChecksumBlocks);
-    void* arguments[] = {&job};
-    const cudaError_t error =
-        cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_segments), dim3(static_cast<unsigned>(blocks)),
-                         dim3(kChecksumThreads), arguments, 0, stream);
-    if (error != cudaSuccess) return error;
-    return cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_verdict), dim3(job.chunks), dim3(kChecksumThreads),
-                            arguments, 0, stream);
+    switch (job.kind) {
+      case Checksum::kCrc32c:
+        return launch<Checksum::kCrc32c>(job, batch.multiprocessors, stream);
+      case Checksum::kCrc32:
+        return launch<Checksum::kCrc32>(job, batch.multiprocessors, stream);
+      case Checksum::kAdler32:
+        return launch<Checksum::kAdler32>(job, batch.multiprocessors, stream);
+      case Checksum::kFletcher32:
+        return launch<Checksum::kFletcher32>(job, batch.multiprocessors, stream);
+    }
+    return cudaErrorInvalidValue;
   }
 
  private:
-  // Streams longer than the capacity are refused before their bytes are read.
-  std::uint64_t segments(const device::gpu::Limits& limits) const noexcept {
-    const std::uint64_t bytes = std::min(limits.largest_src_bytes, job_.capacity_bytes);
-    return std::max<std::uint64_t>(1, (bytes + kChecksumSegmentBytes - 1) / kChecksumSegmentBytes);
+  template <Checksum kKind>
+  static int launch(ChecksumJob& job, int multiprocessors, device::gpu::NativeStream stream) noexcept {
+    const std::uint64_t items = static_cast<std::uint64_t>(job.chunks) * job.segments;
+    const std::uint64_t blocks = std::min<std::uint64_t>((items + kChecksumWarps - 1) / kChecksumWarps,
+                                                         static_cast<std::uint64_t>(multiprocessors) * kChecksumBlocks);
+    void* arguments[] = {&job};
+    const cudaError_t error =
+        cudaLaunchKernel(reinterpret_cast<const void*>(&checksum_segments<kKind>), dim3(static_cast<unsigned>(blocks)),
+                         dim3(kChecksumThreads), arguments, 0, stream);
+    if (error != cudaSuccess) return error;
+    const bool by_block = job.segments > kSegmentsByWarp;
+    const void* const verdict = by_block ? reinterpret_cast<const void*>(&checksum_verdict<kKind, true>)
+                                         : reinterpret_cast<const void*>(&checksum_verdict<kKind, false>);
+    const std::uint32_t verdict_blocks = by_block ? job.chunks : (job.chunks + kChecksumWarps - 1) / kChecksumWarps;
+    return cudaLaunchKernel(verdict, dim3(verdict_blocks), dim3(kChecksumThreads), arguments, 0, stream);
+  }
+
+  // Of the longest stream: one longer than its capacity is refused before it is read.
+  std::uint64_t longest(const device::gpu::Limits& limits) const noexcept {
+    return std::max<std::uint64_t>(1, std::min(limits.largest_src_bytes, job_.capacity_bytes));
+  }
+  std::uint64_t segments(const device::gpu::Limits& limits, std::uint64_t bytes) const noexcept {
+    return (longest(limits) + bytes - 1) / bytes;
+  }
+  // A power of two.
+  std::uint64_t segment_bytes(const device::gpu::Limits& limits, std::uint64_t multiprocessors) const noexcept {
+    std::uint64_t bytes = kMostSegmentBytes;
+    while (bytes > kFewestSegmentBytes && segments(limits, bytes / 2) <= kMostSegments &&
+           limits.chunks * segments(limits, bytes) < multiprocessors * kBusyWarps) {
+      bytes /= 2;
+    }
+    return bytes;
   }
 
   ChecksumJob job_;
@@ -73,7 +113,7 @@ class ChecksumStage final : public device::gpu::GpuCodec {
 }  // namespace
 
 std::unique_ptr<device::gpu::GpuCodec> make_checksum_stage(const device::DecodeStage& stage) {
-  if (stage.capacity_bytes > std::uint64_t{1} << 39) return nullptr;  // the table of powers of x ends there
+  if (stage.capacity_bytes > std::uint64_t{1} << 39) return nullptr;  // powers of x are tabled up to there
   return std::unique_ptr<device::gpu::GpuCodec>(new (std::nothrow) ChecksumStage(stage));
 }
 

@@ -1,13 +1,12 @@
-// Last steps of the DEFLATE decoder: verify the checksums and sizes at the end of members, CRC-32 or Adler-32. Device
-// code without a CUDA header.
+// Last steps of the DEFLATE decoder: checksums and sizes that members end with, CRC-32 or Adler-32. Device code without
+// a CUDA header.
 //
-// A thread block computes the sums of a piece, and writes its output if its stream consists of stored blocks only. CRCs
-// of pieces are combined as if they extended to the stream's end rather than their member's, since the number of bytes
-// to the stream's end is known. This multiplies a CRC by a power of x, so the expected CRC is multiplied by the same
-// power.
+// A warp sums a piece, and writes its output if all blocks of the stream are stored. Pieces are joined as seen from the
+// stream's end rather than their member's, because the number of bytes up to there is known: a CRC is multiplied with a
+// power of x, and so is the CRC that the member's trailer states.
 #pragma once
 
-#include "codecs/crc32c/checksum_device.cuh"
+#include "codecs/crc32c/checksum_sums_device.cuh"
 #include "deflate_job_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
@@ -19,28 +18,52 @@ __device__ inline std::uint32_t u32_at(const Byte* at) {
          static_cast<std::uint32_t>(at[3]) << 24;
 }
 
-// Of these three launches, only the last changes outcomes, so all threads agree.
+// Nothing in these three launches but the last changes an outcome, so all threads agree.
 
-// REQUIRES: all rounds are done; thread blocks have kChecksumThreads.
-__device__ inline void sums_body(const Job& job, const CrcTables& tables, ChecksumShared& shared) {
-  checksum::load_tables(tables, shared);
+// Sums of a piece; writes its output if the stream has only stored blocks. By a warp, or by a thread block for thread
+// 0.
+template <Checksum kKind, bool kByBlock>
+__device__ inline uint2 sum_piece(const Job& job, const CrcTables& tables, ChecksumShared& shared,
+                                  const OutputRun& piece, const DeflateStream& stream) {
+  Byte* const out = stream.dst + piece.out;
+  const bool copy = job.states[piece.stream].units == 0;
+  const Byte* const from = stream.src + piece.at;
+  if constexpr (kByBlock) {
+    return copy ? checksum::sum_by_block<kKind, true>(&tables, shared, from, piece.bytes, out)
+                : checksum::sum_by_block<kKind, false>(&tables, shared, out, piece.bytes, nullptr);
+  } else {
+    return copy ? checksum::sum_by_warp<kKind, true>(&tables, shared, from, piece.bytes, out)
+                : checksum::sum_by_warp<kKind, false>(&tables, shared, out, piece.bytes, nullptr);
+  }
+}
+
+template <bool kByBlock>
+__device__ inline void sum_pieces(const Job& job, const CrcTables& tables, ChecksumShared& shared) {
   const std::uint32_t count = job.totals->pieces;
-  for (std::uint32_t x = blockIdx.x; x < count; x += gridDim.x) {
+  const std::uint32_t own = kByBlock ? blockIdx.x : blockIdx.x * kChecksumWarps + threadIdx.x / 32;
+  const std::uint32_t all = kByBlock ? gridDim.x : gridDim.x * kChecksumWarps;
+  const unsigned rank = kByBlock ? threadIdx.x : threadIdx.x % 32;
+  for (std::uint32_t x = own; x < count; x += all) {
     const OutputRun& piece = job.pieces[x];
     const DeflateStream& stream = job.streams[piece.stream];
     if (piece.bytes == 0 || !fine(job, stream.chunk)) continue;
-    uint2 partial{0, 0};
-    const Checksum kind = stream.kind == DeflateKind::kGzip ? Checksum::kCrc32 : Checksum::kAdler32;
-    Byte* const out = stream.dst + piece.out;
-    if (job.states[piece.stream].units == 0) {
-      // LEN and NLEN precede it; the next block or the member's trailer follows.
-      checksum::sum_bytes<true>(kind, &tables, stream.src + piece.at, piece.bytes, out, shared, partial, true);
-    } else {
-      checksum::sum_bytes<false>(kind, &tables, out, piece.bytes, nullptr, shared, partial);
-    }
-    if (threadIdx.x != 0) continue;
-    job.sums[x].first = partial.x;
-    job.sums[x].second = partial.y;
+    const uint2 sums = stream.kind == DeflateKind::kGzip
+                           ? sum_piece<Checksum::kCrc32, kByBlock>(job, tables, shared, piece, stream)
+                           : sum_piece<Checksum::kAdler32, kByBlock>(job, tables, shared, piece, stream);
+    if (rank != 0) continue;
+    job.sums[x].first = sums.x;
+    job.sums[x].second = sums.y;
+  }
+}
+
+// A warp a piece, or a thread block where there are too few pieces for all warps. REQUIRES: all rounds are done; blocks
+// of kChecksumThreads.
+__device__ inline void sums_body(const Job& job, const CrcTables& tables, ChecksumShared& shared) {
+  checksum::load_tables(tables, shared);
+  if (job.totals->pieces < gridDim.x * kChecksumWarps) {
+    sum_pieces<true>(job, tables, shared);
+  } else {
+    sum_pieces<false>(job, tables, shared);
   }
 }
 

@@ -23,8 +23,24 @@ using device::DecodeReason;
 constexpr unsigned kStage = 5;
 constexpr std::uint64_t kBad = DecodeOutcome::pack(1, 0, DecodeReason::kHeader);
 
-constexpr codec::gpu::CrcTables kTables[2] = {codec::gpu::make_crc_tables(0x82F63B78),
-                                              codec::gpu::make_crc_tables(0xEDB88320)};
+constexpr codec::gpu::CrcTables kTables[2] = {codec::gpu::make_crc_tables(codec::gpu::kCrc32cPolynomial),
+                                              codec::gpu::make_crc_tables(codec::gpu::kCrc32Polynomial)};
+
+// Calls body.operator()<kind>().
+template <class Body>
+void with_kind(codec::gpu::Checksum kind, const Body& body) {
+  using codec::gpu::Checksum;
+  switch (kind) {
+    case Checksum::kCrc32c:
+      return body.template operator()<Checksum::kCrc32c>();
+    case Checksum::kCrc32:
+      return body.template operator()<Checksum::kCrc32>();
+    case Checksum::kAdler32:
+      return body.template operator()<Checksum::kAdler32>();
+    case Checksum::kFletcher32:
+      return body.template operator()<Checksum::kFletcher32>();
+  }
+}
 
 // One stream of a batch, at any distance from its guard pages.
 struct Item {
@@ -86,13 +102,21 @@ void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chu
     job.tables = job.kind == gpu::Checksum::kCrc32c  ? &kTables[0]
                  : job.kind == gpu::Checksum::kCrc32 ? &kTables[1]
                                                      : nullptr;
-    job.segments =
-        static_cast<std::uint32_t>(tiles_of(std::min(largest, stage.capacity_bytes), gpu::kChecksumSegmentBytes));
+    job.segment_bytes = largest % 2 == 0 ? gpu::kFewestSegmentBytes : gpu::kMostSegmentBytes;
+    job.segments = static_cast<std::uint32_t>(tiles_of(std::min(largest, stage.capacity_bytes), job.segment_bytes));
     std::vector<uint2> partials(chunks.size() * job.segments, make_uint2(0xEEEEEEEE, 0xEEEEEEEE));
     job.partials = partials.data();
-    static gpu::ChecksumShared shared;
-    testing::gpu::launch(3, gpu::kChecksumThreads, [&] { gpu::checksum_segments_body(job, shared); });
-    testing::gpu::launch(job.chunks, gpu::kChecksumThreads, [&] { gpu::checksum_verdict_body(job, shared); });
+    with_kind(job.kind, [&]<gpu::Checksum kKind>() {
+      static gpu::ChecksumShared shared;
+      testing::gpu::launch(3, gpu::kChecksumThreads, [&] { gpu::checksum_segments_body<kKind>(job, shared); });
+      if (largest / 2 % 2 == 0) {
+        testing::gpu::launch(job.chunks, gpu::kChecksumThreads,
+                             [&] { gpu::checksum_verdict_body<kKind, true>(job, shared); });
+      } else {
+        testing::gpu::launch((job.chunks + gpu::kChecksumWarps - 1) / gpu::kChecksumWarps, gpu::kChecksumThreads,
+                             [&] { gpu::checksum_verdict_body<kKind, false>(job, shared); });
+      }
+    });
   } else {
     gpu::ElementJob job;
     fill_in(job, chunks, outcomes, stage);
@@ -279,7 +303,7 @@ TEST(FilterKernels, Checksums) {
   }
 }
 
-// The result of sum_bytes, computed byte by byte.
+// The sums that sum_by_warp() and sum_by_block() must give, computed byte by byte.
 uint2 plain_sums(codec::gpu::Checksum kind, const Bytes& bytes) {
   using codec::gpu::Checksum;
   std::uint64_t first = 0, second = 0;
@@ -310,8 +334,8 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
   static codec::gpu::ChecksumShared shared;
   std::vector<std::size_t> lengths;
   for (std::size_t length = 0; length < 12; ++length) lengths.push_back(length);
-  for (const std::size_t rows : {std::size_t{1}, std::size_t{3}, std::size_t{checksum::kRowsAtOnce},
-                                 std::size_t{checksum::kRowsAtOnce + 2}, 3 * std::size_t{checksum::kRowsAtOnce}}) {
+  // Rows of a warp around its batches of 8 and turns of 32; eight times as many for a thread block's warps.
+  for (const std::size_t rows : {1, 3, 8, 10, 24, 31, 32, 33, 40, 64, 65, 107, 256, 520}) {
     const std::size_t around = rows * codec::gpu::kChecksumRowBytes;
     for (std::size_t length = around - 4; length <= around + 8; ++length) lengths.push_back(length);
   }
@@ -324,7 +348,7 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
                                             : sample(length, Content::kRandom, static_cast<unsigned>(length));
       const uint2 want = plain_sums(kind, content);
       for (unsigned skews = 0; skews < 16; ++skews) {
-        if (length > 30'000 && skews % 5 != 0 && skews % 4 != 3) continue;
+        if (length > 9'000 && skews % 5 != 0 && skews % 4 != 3) continue;
         const Flush flush = (length + skews) % 2 == 0 ? Flush::kLeft : Flush::kRight;
         // Flush left, the bytes begin at `skew`; flush right, they end `skew` bytes before the guard page.
         const std::size_t skew_src = skews % 4, skew_dst = skews / 4;
@@ -333,21 +357,42 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
         std::byte* const dst = out.data() + (flush == Flush::kLeft ? skew_dst : 0);
         std::copy(content.begin(), content.end(), src);
         std::fill_n(out.data(), out.size(), kOld);
-        uint2 copied = make_uint2(1, 1), summed = copied;
-        const bool padded = (length / 2 + skews) % 2 == 0;  // all of a word with one of the bytes may be read
+        Bytes again(length + 1, kOld);
+        uint2 copied = make_uint2(1, 1), summed = copied, copied_by_block = copied, summed_by_block = copied;
         testing::gpu::launch(1, codec::gpu::kChecksumThreads, [&] {
           checksum::load_tables(tables, shared);
           const auto* const from = reinterpret_cast<const unsigned char*>(src);
           const auto bytes = static_cast<std::uint32_t>(length);
-          checksum::sum_bytes<true>(kind, &tables, from, bytes, reinterpret_cast<unsigned char*>(dst), shared, copied,
-                                    padded);
-          checksum::sum_bytes<false>(kind, &tables, from, bytes, nullptr, shared, summed);
+          auto* const to = reinterpret_cast<unsigned char*>(dst);
+          with_kind(kind, [&]<Checksum kKind>() {
+            if (threadIdx.x < 32) {
+              const uint2 by_warp = checksum::sum_by_warp<kKind, true>(&tables, shared, from, bytes, to);
+              const uint2 read_only = checksum::sum_by_warp<kKind, false>(&tables, shared, from, bytes, nullptr);
+              if (threadIdx.x == 0) copied = by_warp;
+              if (threadIdx.x == 0) summed = read_only;
+            }
+            __syncthreads();
+            if (threadIdx.x == 0) std::fill_n(again.data(), length, kOld);
+            __syncthreads();
+            auto* const second_to = reinterpret_cast<unsigned char*>(again.data());
+            if constexpr (kKind != Checksum::kFletcher32) {
+              const uint2 by_block = checksum::sum_by_block<kKind, true>(&tables, shared, from, bytes, second_to);
+              const uint2 read_only = checksum::sum_by_block<kKind, false>(&tables, shared, from, bytes, nullptr);
+              if (threadIdx.x == 0) copied_by_block = by_block;
+              if (threadIdx.x == 0) summed_by_block = read_only;
+            }
+          });
         });
         const auto what = [&] {
           return std::to_string(static_cast<int>(kind)) + ' ' + std::to_string(length) + ' ' + std::to_string(skews);
         };
         ASSERT_TRUE(copied.x == want.x && copied.y == want.y) << what();
         ASSERT_TRUE(summed.x == want.x && summed.y == want.y) << what();
+        if (kind != Checksum::kFletcher32) {
+          ASSERT_TRUE(copied_by_block.x == want.x && copied_by_block.y == want.y) << what();
+          ASSERT_TRUE(summed_by_block.x == want.x && summed_by_block.y == want.y) << what();
+          ASSERT_TRUE(std::equal(content.begin(), content.end(), again.begin()) && again.back() == kOld) << what();
+        }
         ASSERT_TRUE(std::equal(content.begin(), content.end(), dst)) << what();
         ASSERT_TRUE(in.intact() && out.intact()) << what();
         ASSERT_EQ(std::count(out.data(), dst, kOld), dst - out.data()) << what();
