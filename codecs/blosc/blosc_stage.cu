@@ -25,7 +25,7 @@ __global__ void blosc_parse(blosc::Job job) {
   blosc::parse_body(job);
 }
 __global__ void __launch_bounds__(kScanThreads) blosc_scan(blosc::Job job) {
-  __shared__ blosc::Shares shared[kScanThreads];
+  __shared__ blosc::Shares shared[kScanThreads / 32];
   wait_for_earlier();
   blosc::scan_body(job, shared);
 }
@@ -39,7 +39,7 @@ __global__ void blosc_seal(blosc::Job job) {
 }
 // All steps before the inner decoder, for few containers.
 __global__ void __launch_bounds__(kScanThreads) blosc_list(blosc::Job job) {
-  __shared__ blosc::Shares shared[kScanThreads];
+  __shared__ blosc::Shares shared[kScanThreads / 32];
   wait_for_earlier();
   blosc::parse_body(job);
   __syncthreads();

@@ -20,22 +20,22 @@ using device::gpu::Launcher;
 using device::gpu::wait_for_earlier;
 
 constexpr unsigned kScanThreads = 512, kListThreads = 128, kFindThreads = 32 * deflate::kFindWarps, kWarpThreads = 32,
-                   kFindBlocks = 8, kSumsBlocks = 5;
+                   kFindBlocks = 8, kSumsBlocks = 2;
 // Blocks are searched for only if there are at most kSearchedStreams streams per multiprocessor, in streams of at least
 // kSearchedBytes (encoded). The search costs 5 ms per GiB, whatever it finds. A warp takes 60 microseconds per block,
 // and a multiprocessor runs at least 16 warps. With more than a few streams per multiprocessor, decoding without a
 // search is therefore as fast.
 constexpr std::uint32_t kSearchedStreams = 4, kSearchedBytes = 24 << 10;
 
-__device__ const CrcTables kTables = make_crc_tables(0xEDB88320);
+__device__ const CrcTables kTables = make_crc_tables(kCrc32Polynomial);
 
 __global__ void __launch_bounds__(kListThreads) deflate_begin(Job job) {
   wait_for_earlier();
   deflate::begin_body(job);
 }
-__global__ void __launch_bounds__(kScanThreads) deflate_share(Job job) {
+__global__ void __launch_bounds__(lz77::kScanTileThreads) deflate_share(Job job) {
   wait_for_earlier();
-  __shared__ std::uint32_t shared[kScanThreads];
+  __shared__ lz77::ScanShared<deflate::StreamShares> shared;
   deflate::share_body(job, shared);
 }
 __global__ void __launch_bounds__(kFindThreads, kFindBlocks) deflate_find(Job job) {
@@ -57,11 +57,10 @@ __global__ void __launch_bounds__(kWarpThreads) deflate_chain(Job job) {
   __shared__ deflate::ChainSpace space;
   deflate::chain_body(job, space);
 }
-__global__ void __launch_bounds__(kScanThreads) deflate_scan(Job job) {
+__global__ void __launch_bounds__(lz77::kScanTileThreads) deflate_scan(Job job) {
   wait_for_earlier();
-  __shared__ std::uint32_t shared[kScanThreads];
-  __shared__ std::uint64_t long_shared[kScanThreads];
-  deflate::scan_body(job, shared, long_shared);
+  __shared__ lz77::ScanShared<deflate::StreamOutput> shared;
+  deflate::scan_body(job, shared);
 }
 __global__ void __launch_bounds__(kListThreads) deflate_list(Job job) {
   wait_for_earlier();
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kListThreads) deflate_list(Job job) {
 }
 __global__ void __launch_bounds__(kScanThreads) deflate_rounds(Job job) {
   wait_for_earlier();
-  __shared__ std::uint64_t shared[kScanThreads];
+  __shared__ std::uint64_t shared[kScanThreads / 32];
   deflate::rounds_body(job, shared);
 }
 __global__ void __launch_bounds__(kListThreads) deflate_place(Job job) {
@@ -129,7 +128,8 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
          std::max(blocks_for(limits.streams, kListThreads, units * 16),
                   blocks_for(by_warp, kListThreads / 32, units * 16)),
          kListThreads, 0, job);
-  launch(deflate_share, 1, kScanThreads, 0, job);
+  const unsigned scan_blocks = blocks_for(lz77::scan_tiles(limits.streams), 1, units);
+  launch(deflate_share, scan_blocks, lz77::kScanTileThreads, 0, job);
   launch(deflate_find, blocks_for(layout.segment_count * deflate::kFindParts, deflate::kFindWarps, units * kFindBlocks),
          kFindThreads, 0, job);
   from.marks.queued("deflate block search");
@@ -146,7 +146,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   if (maybe_many) trace.operator()<1>();
   from.marks.queued("deflate trace");
   launch(deflate_chain, by_shared(limits.streams, sizeof(deflate::ChainSpace)), kWarpThreads, 0, job);
-  launch(deflate_scan, 1, kScanThreads, 0, job);
+  launch(deflate_scan, scan_blocks, lz77::kScanTileThreads, 0, job);
   launch(deflate_list, blocks_for(layout.segment_count, kListThreads / 32, units * 16), kListThreads, 0, job);
   launch(deflate_rounds, 1, kScanThreads, 0, job);
   launch(deflate_place, by_piece, kListThreads, 0, job);

@@ -40,10 +40,41 @@ __device__ inline RunSum from_lane(const RunSum& sum, unsigned lane) {
           __shfl_sync(kAllLanes, sum.member_bytes, lane), __shfl_sync(kAllLanes, sum.member_pieces, lane)};
 }
 
-// By a warp. Afterwards, every remaining run is connected with the stream's beginning.
-__device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint32_t i, unsigned lane) {
+// All runs of a stream together have to fit its output. By one thread.
+__device__ inline void end_stream(const Job& job, std::uint32_t i, const RunSum& all) {
   StreamState& state = job.states[i];
   DeflateStream& stream = job.streams[i];
+  if (all.out > stream.dst_bytes) {
+    give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kLength);
+  } else if (job.exact && all.out != stream.dst_bytes) {
+    give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kWrongSize);
+  } else {
+    stream.dst_bytes = all.out;
+    state.pieces = all.pieces;
+    state.units = all.units;
+  }
+}
+
+// A stream that was not searched, so that it is one run. By one thread.
+__device__ inline void chain_alone(const Job& job, std::uint32_t i) {
+  const StreamState& state = job.states[i];
+  const DeflateStream& stream = job.streams[i];
+  if (state.segments == 0 || !fine(job, stream.chunk)) return;
+  Run& run = job.runs[state.first_segment + state.start / kSegmentBits];
+  run.out_before = run.pieces_before = run.units_before = run.member_out = run.member_piece = 0;
+  if (run.status == RunStatus::kEnded) {
+    end_stream(job, i, sum_of(run));
+  } else if (run.status == RunStatus::kBad) {
+    give_up(job, stream.chunk, run.bad_at, static_cast<DecodeReason>(run.reason));
+  } else {
+    give_up(job, stream.chunk, 0, DecodeReason::kHostOnly);  // unreachable: there is no run to lead to
+  }
+}
+
+// By a warp. Afterwards, every remaining run is connected with the stream's beginning.
+__device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint32_t i, unsigned lane) {
+  const StreamState& state = job.states[i];
+  const DeflateStream& stream = job.streams[i];
   const std::uint32_t first_segment = state.first_segment, segments = state.segments;
   RunSum before;
   for (std::uint32_t base = 0; base < segments;) {
@@ -129,15 +160,7 @@ __device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint
     if (status != RunStatus::kEnded) continue;
     for (std::uint32_t x = stop + 1 + lane; x < segments; x += 32) job.starts[first_segment + x] = kNone;
     if (lane != 0) return;
-    if (before.out > stream.dst_bytes) {
-      give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kLength);
-    } else if (job.exact && before.out != stream.dst_bytes) {
-      give_up(job, stream.chunk, stream.src_bytes, DecodeReason::kWrongSize);
-    } else {
-      stream.dst_bytes = before.out;
-      state.pieces = before.pieces;
-      state.units = before.units;
-    }
+    end_stream(job, i, before);
     return;
   }
   // Unreachable: the last run ends or is bad.
@@ -147,6 +170,12 @@ __device__ inline void chain_stream(const Job& job, ChainSpace& space, std::uint
 __device__ inline void chain_body(const Job& job, ChainSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t count = job.stream_count();
+  if (!job.any_searched()) {
+    for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) {
+      chain_alone(job, i);
+    }
+    return;
+  }
   for (;;) {
     const std::uint32_t i = take_ticket(job.totals->chain_ticket, lane);
     if (i >= count) return;

@@ -267,7 +267,7 @@ struct Headers {
         reading = false;
         if (state != HeaderReader::State::kGood) continue;
         if (atomicMin(&job.starts[own.segment], own.at) == kNone) {
-          job.run_list[atomicAdd(&job.totals->runs, 1u)] = own.segment;
+          job.run_list[atomicAdd(&job.totals->runs, 1u)] = {own.segment, own.stream};
         }
       }
     }
@@ -320,12 +320,19 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
 __device__ inline void find_body(const Job& job, FindSpace& space) {
   const unsigned lane = lane_id();
   const std::uint32_t streams = job.stream_count(), count = job.totals->searched;
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < streams; i += gridDim.x * blockDim.x) {
-    const StreamState& state = job.states[i];
-    if (state.segments == 0) continue;
+  // Each stream's first run. A warp takes places for all its lanes at once.
+  const std::uint32_t threads = gridDim.x * blockDim.x;
+  for (std::uint32_t x = blockIdx.x * blockDim.x + threadIdx.x; x - lane < streams; x += threads) {
+    const bool any = x < streams && job.states[x].segments != 0;
+    const unsigned votes = __ballot_sync(kAllLanes, any);
+    std::uint32_t place = 0;
+    if (lane == 0 && votes != 0) place = atomicAdd(&job.totals->runs, static_cast<std::uint32_t>(__popc(votes)));
+    place = __shfl_sync(kAllLanes, place, 0) + static_cast<std::uint32_t>(__popc(votes & lanes_below(lane)));
+    if (!any) continue;
+    const StreamState& state = job.states[x];
     const std::uint32_t segment = state.first_segment + state.start / kSegmentBits;
     job.starts[segment] = state.start;
-    job.run_list[atomicAdd(&job.totals->runs, 1u)] = segment;
+    job.run_list[place] = {segment, x};
   }
   // The blocks before this one have enough warps for all parts.
   if (std::uint64_t{blockIdx.x} * kFindWarps >= std::uint64_t{count} * kFindParts) return;
@@ -336,7 +343,7 @@ __device__ inline void find_body(const Job& job, FindSpace& space) {
     const std::uint32_t ticket = take_ticket(job.totals->find_ticket, lane);
     if (ticket / kFindParts >= count) break;
     const std::uint32_t x = ticket / kFindParts, part = ticket % kFindParts;
-    const std::uint32_t i = stream_of_segment<&StreamState::first_searched>(job, x);
+    const std::uint32_t i = stream_of_searched(job, x);
     const StreamState& state = job.states[i];
     const DeflateStream& stream = job.streams[i];
     const std::uint32_t own = state.segments - state.searched + (x - state.first_searched);

@@ -134,31 +134,50 @@ __device__ inline void begin_body(const Job& job) {
 
 // ---- share, scan ----
 
-__device__ inline void share_body(const Job& job, std::uint32_t* shared) {
-  const auto all = lz77::scan_streams<&StreamState::segments, &StreamState::first_segment>(job, shared);
-  if (threadIdx.x == 0) job.totals->segments = all;
-  if (job.any_searched()) {
-    const auto searched = lz77::scan_streams<&StreamState::searched, &StreamState::first_searched>(job, shared);
-    if (threadIdx.x == 0) job.totals->searched = searched;
-  }
-  lz77::scan_streams<&StreamState::blocks, &StreamState::first_block>(job, shared);
-  lz77::scan_streams<&StreamState::cells, &StreamState::first_cell>(job, shared);
+// REQUIRES: blocks of lz77::kScanTileThreads.
+__device__ inline void share_body(const Job& job, lz77::ScanShared<StreamShares>& shared) {
+  lz77::scan_by_blocks(
+      job.stream_count(), job.share_scan, shared,
+      [&job](std::uint32_t i) {
+        const StreamState& state = job.states[i];
+        return StreamShares{state.segments, state.searched, state.blocks, state.cells};
+      },
+      [&job](std::uint32_t i, const StreamShares& before) {
+        StreamState& state = job.states[i];
+        state.first_segment = before.segments;
+        state.first_searched = before.searched;
+        state.first_block = before.blocks;
+        state.first_cell = before.cells;
+      },
+      [&job](const StreamShares& all) {
+        job.totals->segments = all.segments;
+        job.totals->searched = all.searched;
+      });
 }
 
-__device__ inline void scan_body(const Job& job, std::uint32_t* shared, std::uint64_t* long_shared) {
-  const auto all = lz77::scan_streams<&StreamState::pieces, &StreamState::first_piece>(job, shared);
-  if (threadIdx.x == 0) job.totals->pieces = all;
-  lz77::scan_streams<&StreamState::units, &StreamState::units_before>(job, long_shared);
+// REQUIRES: blocks of lz77::kScanTileThreads.
+__device__ inline void scan_body(const Job& job, lz77::ScanShared<StreamOutput>& shared) {
+  lz77::scan_by_blocks(
+      job.stream_count(), job.output_scan, shared,
+      [&job](std::uint32_t i) {
+        const StreamState& state = job.states[i];
+        return StreamOutput{state.units, state.pieces};
+      },
+      [&job](std::uint32_t i, const StreamOutput& before) {
+        StreamState& state = job.states[i];
+        state.units_before = before.units;
+        state.first_piece = before.pieces;
+      },
+      [&job](const StreamOutput& all) { job.totals->pieces = all.pieces; });
 }
 
-// The stream that contains a segment of the list. `kBefore`: the member that counts segments before a stream.
-template <auto kBefore = &StreamState::first_segment>
-__device__ inline std::uint32_t stream_of_segment(const Job& job, std::uint32_t segment) {
+// The stream that contains a searched segment.
+__device__ inline std::uint32_t stream_of_searched(const Job& job, std::uint32_t segment) {
   // The last stream that begins at or before it; streams without segments begin where the next one does.
   std::uint32_t low = 0, high = job.stream_count();
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (job.states[middle].*kBefore <= segment) {
+    if (job.states[middle].first_searched <= segment) {
       low = middle;
     } else {
       high = middle;

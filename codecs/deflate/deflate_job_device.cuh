@@ -37,6 +37,7 @@
 #include "codecs/lz77/lz77_device.cuh"
 #include "codecs/lz77/lz77_outcome_device.cuh"
 #include "codecs/lz77/lz77_rounds_device.cuh"
+#include "codecs/lz77/lz77_scan_device.cuh"
 #include "deflate_device.cuh"
 #include "deflate_layout.h"
 
@@ -53,6 +54,36 @@ using device::DecodeReason;
 using lz77::fine, lz77::fine_for_warp, lz77::give_up;
 using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
 
+// Entries of the lists of segments, searched segments, blocks and cells that a stream gets.
+struct StreamShares {
+  std::uint32_t segments = 0, searched = 0, blocks = 0, cells = 0;
+
+  __device__ StreamShares& operator+=(const StreamShares& more) {
+    segments += more.segments;
+    searched += more.searched;
+    blocks += more.blocks;
+    cells += more.cells;
+    return *this;
+  }
+};
+
+// What a stream adds to the lists of pieces and of units.
+struct StreamOutput {
+  std::uint64_t units = 0;
+  std::uint32_t pieces = 0, unused = 0;
+
+  __device__ StreamOutput& operator+=(const StreamOutput& more) {
+    units += more.units;
+    pieces += more.pieces;
+    return *this;
+  }
+};
+
+// Where a run begins: its segment among those of all streams, and its stream.
+struct RunPlace {
+  std::uint32_t segment, stream;
+};
+
 struct Job {
   DeflateStream* streams = nullptr;
   const std::uint32_t* count = nullptr;
@@ -67,12 +98,14 @@ struct Job {
   std::uint32_t most_pass_turns = ~0u;     // per stream: see pass_stored()
   lz77::TileJob tiles;
   // The following are in scratch.
-  Totals* totals = nullptr;  // zeroed before the launches
-  Round* round = nullptr;    // zeroed before the launches
+  Totals* totals = nullptr;                             // zeroed before the launches
+  Round* round = nullptr;                               // zeroed before the launches
+  lz77::ScanTile<StreamShares>* share_scan = nullptr;   // zeroed before the launches
+  lz77::ScanTile<StreamOutput>* output_scan = nullptr;  // zeroed before the launches
   StreamState* states = nullptr;
-  std::uint32_t* starts = nullptr;    // by segment: the bit of its stream at which a run begins; kNone initially
-  std::uint32_t* run_list = nullptr;  // segments with runs
-  Run* runs = nullptr;                // by segment
+  std::uint32_t* starts = nullptr;  // by segment: the bit of its stream at which a run begins; kNone initially
+  RunPlace* run_list = nullptr;     // of all runs
+  Run* runs = nullptr;              // by segment
   Block* blocks = nullptr;
   Cell* cells = nullptr;
   OutputRun* pieces = nullptr;
@@ -232,9 +265,9 @@ class Bits {
 // Offsets of the arrays in scratch, derived from the limits alone.
 struct Layout {
   std::uint64_t segment_count = 0, block_count = 0, cell_count = 0, piece_count = 0;  // upper bounds
-  std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, starts = 0, run_list = 0, runs = 0, blocks = 0,
-                cells = 0, pieces = 0, sums = 0, round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0,
-                end = 0;
+  std::uint64_t totals = 0, round = 0, share_scan = 0, output_scan = 0, zeroed_bytes = 0, states = 0, starts = 0,
+                run_list = 0, runs = 0, blocks = 0, cells = 0, pieces = 0, sums = 0, round_totals = 0, parts = 0,
+                shares = 0, places = 0, tiles = 0, end = 0;
   lz77::RoundSizes rounds{0, 0, kMaxPieceUnits};
   lz77::TileLayout tile_layout;
 
@@ -259,10 +292,12 @@ struct Layout {
     };
     totals = take(sizeof(Totals));
     round = take(rounds.count * sizeof(Round));
+    share_scan = take(lz77::scan_tiles(limits.streams) * sizeof(lz77::ScanTile<StreamShares>));
+    output_scan = take(lz77::scan_tiles(limits.streams) * sizeof(lz77::ScanTile<StreamOutput>));
     zeroed_bytes = end;
     states = take(limits.streams * sizeof(StreamState));
     starts = take(segment_count * sizeof(std::uint32_t));
-    run_list = take(segment_count * sizeof(std::uint32_t));
+    run_list = take(segment_count * sizeof(RunPlace));
     runs = take(segment_count * sizeof(Run));
     blocks = take(block_count * sizeof(Block));
     cells = take(cell_count * sizeof(Cell));
@@ -278,9 +313,11 @@ struct Layout {
     job.rounds = rounds.rounds(scratch + round_totals, scratch + parts, scratch + shares);
     job.totals = reinterpret_cast<Totals*>(scratch + totals);
     job.round = reinterpret_cast<Round*>(scratch + round);
+    job.share_scan = reinterpret_cast<lz77::ScanTile<StreamShares>*>(scratch + share_scan);
+    job.output_scan = reinterpret_cast<lz77::ScanTile<StreamOutput>*>(scratch + output_scan);
     job.states = reinterpret_cast<StreamState*>(scratch + states);
     job.starts = reinterpret_cast<std::uint32_t*>(scratch + starts);
-    job.run_list = reinterpret_cast<std::uint32_t*>(scratch + run_list);
+    job.run_list = reinterpret_cast<RunPlace*>(scratch + run_list);
     job.runs = reinterpret_cast<Run*>(scratch + runs);
     job.blocks = reinterpret_cast<Block*>(scratch + blocks);
     job.cells = reinterpret_cast<Cell*>(scratch + cells);

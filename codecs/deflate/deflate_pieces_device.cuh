@@ -121,11 +121,10 @@ __device__ inline void list_body(const Job& job) {
   const std::uint32_t count = job.totals->runs;
   const unsigned lane = lane_id(), warps = blockDim.x / 32;
   for (std::uint32_t x = blockIdx.x * warps + threadIdx.x / 32; x < count; x += gridDim.x * warps) {
-    const std::uint32_t segment = job.run_list[x];
-    if (job.starts[segment] == kNone) continue;
-    const std::uint32_t i = stream_of_segment(job, segment);
+    const RunPlace run = job.run_list[x];
+    if (job.starts[run.segment] == kNone) continue;
     // Even if another stream of the chunk has been found bad since, because the pieces have been counted.
-    if (job.states[i].pieces != 0) list_run(job, i, segment, lane);
+    if (job.states[run.stream].pieces != 0) list_run(job, run.stream, run.segment, lane);
     __syncwarp();
   }
 }

@@ -416,9 +416,8 @@ __device__ inline void trace_body(const Job& job, TraceSpace<kWarps>& space) {
   for (;;) {
     const std::uint32_t ticket = take_ticket_for<kWarps>(job.totals->trace_ticket, space.ticket, thread);
     if (ticket >= count) return;
-    const std::uint32_t segment = job.run_list[ticket];
-    const std::uint32_t i = stream_of_segment(job, segment);
-    Tracer<kWarps>(job, space, i, segment, thread).follow(false);
+    const RunPlace run = job.run_list[ticket];
+    Tracer<kWarps>(job, space, run.stream, run.segment, thread).follow(false);
   }
 }
 

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kChainThreads) zstd_chains(Job job, unsigned p
 }
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_blocks(Job job) {
   wait_for_earlier();
-  __shared__ std::uint32_t shared[kScanThreads];
+  __shared__ std::uint32_t shared[kScanThreads / 32];
   zstd::scan_blocks_body(job, shared);
 }
 __global__ void __launch_bounds__(kListThreads) zstd_parse(Job job) {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kListThreads) zstd_sources(Job job) {
 // The four steps between `parse` and the rounds, for batches that one thread block can handle.
 __global__ void __launch_bounds__(kScanThreads) zstd_order(Job job) {
   wait_for_earlier();
-  __shared__ std::uint64_t shared[kScanThreads];
+  __shared__ std::uint64_t shared[kScanThreads / 32];
   zstd::sources_body(job);
   __syncthreads();
   zstd::scan_units_body(job, shared);
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kScanThreads) zstd_order(Job job) {
 }
 __global__ void __launch_bounds__(kScanThreads) zstd_scan_units(Job job) {
   wait_for_earlier();
-  __shared__ std::uint64_t shared[kScanThreads];
+  __shared__ std::uint64_t shared[kScanThreads / 32];
   zstd::scan_units_body(job, shared);
 }
 __global__ void __launch_bounds__(kListThreads) zstd_place(Job job) {

@@ -59,7 +59,7 @@ class BloscOnCpu {
 
     std::memset(job.totals, 0, blosc::Layout::kTotalsBytes);
     launch([&] { blosc::parse_body(job); });
-    static blosc::Shares scan_shared[kThreads];
+    static blosc::Shares scan_shared[kThreads / 32];
     testing::gpu::launch(1, kThreads, [&] { blosc::scan_body(job, scan_shared); });
     launch([&] { blosc::streams_body(job); });
     launch([&] { blosc::seal_body(job); });

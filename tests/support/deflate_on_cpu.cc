@@ -24,8 +24,9 @@ void launch(unsigned blocks, const Body& body) {
 }  // namespace
 
 void DeflateOnCpu::run(const deflate::Job& job) {
-  static std::uint32_t words[kThreads];
-  static std::uint64_t long_words[kThreads];
+  static codec::gpu::lz77::ScanShared<deflate::StreamShares> shares;
+  static codec::gpu::lz77::ScanShared<deflate::StreamOutput> outputs;
+  static std::uint64_t sums[kThreads / 32];
   static deflate::FindSpace find;
   static deflate::TraceSpace<1> spaces[kThreads / 32];
   static deflate::TraceSpace<deflate::kWidth> wide_space;
@@ -33,17 +34,17 @@ void DeflateOnCpu::run(const deflate::Job& job) {
   static deflate::DecodeSpace<1> decode_spaces[kThreads / 32];
   static deflate::DecodeSpace<deflate::kWidth> wide_decode_space;
   const auto wide = [&](const auto& body) { testing::gpu::launch(blocks, 32 * deflate::kWidth, body); };
-  static const codec::gpu::CrcTables tables = codec::gpu::make_crc_tables(0xEDB88320);
+  static const codec::gpu::CrcTables tables = codec::gpu::make_crc_tables(codec::gpu::kCrc32Polynomial);
   static codec::gpu::ChecksumShared checksum;
   launch(blocks, [&] { deflate::begin_body(job); });
-  launch(1, [&] { deflate::share_body(job, words); });
+  testing::gpu::launch(blocks, codec::gpu::lz77::kScanTileThreads, [&] { deflate::share_body(job, shares); });
   launch(blocks, [&] { deflate::find_body(job, find); });
   wide([&] { deflate::trace_body<deflate::kWidth>(job, wide_space); });
   launch(blocks, [&] { deflate::trace_body<1>(job, spaces[threadIdx.x / 32]); });
   launch(blocks, [&] { deflate::chain_body(job, chain_spaces[threadIdx.x / 32]); });
-  launch(1, [&] { deflate::scan_body(job, words, long_words); });
+  testing::gpu::launch(blocks, codec::gpu::lz77::kScanTileThreads, [&] { deflate::scan_body(job, outputs); });
   launch(blocks, [&] { deflate::list_body(job); });
-  launch(1, [&] { deflate::rounds_body(job, long_words); });
+  launch(1, [&] { deflate::rounds_body(job, sums); });
   launch(blocks, [&] { deflate::place_body(job); });
   for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
     wide([&] { deflate::decode_body<deflate::kWidth>(job, r, wide_decode_space); });

@@ -37,8 +37,8 @@ void walk(const zstd::Job& job, std::uint32_t r, unsigned blocks) {
 }  // namespace
 
 void ZstdOnCpu::run(const zstd::Job& job) {
-  static std::uint32_t words[kThreads];
-  static std::uint64_t long_words[kThreads];
+  static std::uint32_t words[kThreads / 32];
+  static std::uint64_t long_words[kThreads / 32];
   static zstd::EntropySpace entropy;
   static zstd::ExtractSpace<kThreads> extract;
   static std::uint32_t ticket;

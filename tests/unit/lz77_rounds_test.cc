@@ -54,7 +54,7 @@ struct Placed {
     const auto per_round = static_cast<std::uint32_t>(list.units() / rounds + 1);
     list.rounds = {rounds, per_round, &totals, parts.data(), shares.data()};
     constexpr unsigned kThreads = 64;
-    std::uint64_t shared[kThreads];
+    std::uint64_t shared[kThreads / 32];
     testing::gpu::launch(1, kThreads, [&] { lz77::scan_rounds(list, shared); });
     for (std::uint32_t x = 0; x < list.need.size(); ++x) places[x] = lz77::find_place(list, list.stream_of[x], x);
     check(list, rounds, per_round);
