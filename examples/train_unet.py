@@ -65,7 +65,7 @@ def block(inputs, outputs):
 
 
 def pair_of(batch):
-    """x and y as [batch, channel, latitude, longitude]: merges the time axis, of length 1, with the channel axis beside it."""
+    """x and y as [batch, channel, latitude, longitude]: merges the time axis, of length 1, with the adjacent channel axis."""
     return tuple(batch[name].torch().flatten(1, 2) for name in ("x", "y"))
 
 

@@ -56,7 +56,7 @@ CUcontext primary_context(int ordinal) noexcept {
 }  // namespace
 
 Current::Current(int ordinal) noexcept {
-  // Initialises the driver if nobody has: the runtime does so to count devices.
+  // Initialises the driver if necessary: the runtime does so to count devices.
   static const bool started = [] {
     int devices = 0;
     return cudaGetDeviceCount(&devices) == cudaSuccess;

@@ -2,7 +2,7 @@
 //
 // Threads: one at a time.
 // REQUIRES: exchanges that have a target.
-// Fails:   std::bad_alloc, with nothing begun.
+// Fails:   std::bad_alloc, before anything is started.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class PlainConnections {
   // `most`: maximum number of busy connections, and of idle ones.
   explicit PlainConnections(std::size_t most);
 
-  // Begins on an idle connection to the same server; false: there is none.
+  // Starts the exchange on an idle connection to the same server; false: there is none.
   bool begin_on_idle(const CarriedExchange& carried);
   // Begins on a socket newly connected to the server.
   void begin_on(os::OwnedDescriptor socket, const CarriedExchange& carried);

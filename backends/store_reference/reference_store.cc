@@ -54,7 +54,7 @@ Result<std::string> real_directory(const std::string& path) {
   char* resolved = ::realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return system_failure(errno, path, "cannot resolve the directory");
   std::string out = resolved;
-  ::free(resolved);  // NOLINT: realpath's own
+  ::free(resolved);  // NOLINT: allocated by realpath()
   return out;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads random crops of large Blosc chunks into host memory, page cache warm: headrace beside tensorstore and zarrs.
+"""Reads random crops of large Blosc chunks into host memory, page cache warm: headrace compared with tensorstore and zarrs.
 
   crops_compare.py SCRATCHDIR [--frames 512] [--crops 64] [--rounds 15] [--readers a,b] [--json FILE]
 
@@ -97,7 +97,7 @@ def open_tensorstore(path: pathlib.Path, cached: bool) -> Read:
     once = opened()
 
     def read(boxes: Boxes) -> list[Any]:
-        array = opened() if cached else once  # opened anew, so that nothing is cached from earlier rounds
+        array = opened() if cached else once  # reopened, so that nothing is cached from earlier rounds
         return [each.result() for each in [array[box].read() for box in boxes]]
 
     return read

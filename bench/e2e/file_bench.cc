@@ -1,5 +1,5 @@
-// Measures transfers between files and device memory: headrace beside the hardware limits and other methods, in one
-// run.
+// Measures transfers between files and device memory: headrace compared with the hardware limits and other methods, in
+// one run.
 //
 //   file_bench DIRECTORY [--device auto] [--gib 4] [--only NAME] [--repeat 5] [--threads N] [--cufile PATH]
 //

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads whole arrays to GPU memory, warm and cold: headrace beside tensorstore with a copy, in one run.
+"""Reads whole arrays to GPU memory, warm and cold: headrace compared with tensorstore with a copy, in one run.
 
   gpu_compare.py DIR --bench build/cuda/bench/device_read_bench [--repeat 5] [--copies 1] [--json FILE]
 

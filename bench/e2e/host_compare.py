@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads whole arrays into host memory, page cache warm: headrace beside the limit of the bare libraries, tensorstore and zarrs.
+"""Reads whole arrays into host memory, page cache warm: headrace compared with the limit of the bare libraries, tensorstore and zarrs.
 
   host_compare.py DATADIR --bench build/bench/bench/read_bench [--rounds 3] [--n 5] [--layouts NAME,...] [--json FILE]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Delivers training batches, page cache warm: headrace.Loader beside loaders written over zarr and tensorstore, torch's and xbatcher.
+"""Delivers training batches, page cache warm: headrace.Loader compared with loaders written over zarr and tensorstore, torch's and xbatcher.
 
   loader_compare.py SCRATCHDIR [--device host] [--frames 128] [--rounds 5] [--loaders a,b] [--json FILE]
 

@@ -122,7 +122,7 @@ def main():
                 row = {"reader": reader, "layout": layout, "destination": destination}
                 try:
                     walls, cpus, others = measure(reader, args.data / layout, truth, destination, args.n, args.threads)
-                except Exception as error:  # noqa: BLE001 - a reader that cannot is a result too
+                except Exception as error:  # noqa: BLE001 - a reader's failure is a result, too
                     failed += 1
                     row["error"] = f"{type(error).__name__}: {error}"[:200]
                     print(f"{reader:6s} {layout:20s} {destination:8s} {row['error'][:120]}", flush=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads whole arrays to GPU memory from Python: headrace alone, in zarr and in xarray, beside common alternatives, in one run.
+"""Reads whole arrays to GPU memory from Python: headrace alone, in zarr and in xarray, compared with common alternatives, in one run.
 
   python_gpu.py DIR [--repeat 5] [--warmup 3] [--layouts v2_raw,...] [--device cuda] [--json FILE]
 

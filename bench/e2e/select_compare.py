@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads 1,000 random inner chunks of 64 KiB of one shard as one selection, page cache warm, into host memory: headrace beside tensorstore,
+"""Reads 1,000 random inner chunks of 64 KiB of one shard as one selection, page cache warm, into host memory: headrace compared with tensorstore,
 zarr-python with zarrs, and (zstd) the bare library decoding the same chunks from memory on as many threads.
 
   select_compare.py SCRATCHDIR --bench build/dev/bench/select_bench [--rounds 5] [--n 5] [--threads 2] [--json FILE]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads whole arrays into NumPy through zarr-python, page cache warm: headrace's codec pipeline beside zarr's own (batched and
+"""Reads whole arrays into NumPy through zarr-python, page cache warm: headrace's codec pipeline compared with zarr's own (batched and
 fused) and zarrs', and tensorstore for comparison.
 
   zarr_compare.py SCRATCHDIR [--layouts a,b] [--readers a,b] [--rounds 9] [--json FILE]
@@ -35,7 +35,7 @@ import zarr
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import register_pipeline
 
-import headrace.zarr  # noqa: F401 - makes the pipeline known
+import headrace.zarr  # noqa: F401 - registers the pipeline
 
 SHAPE, FIELD, TILE, SHARD = (64, 721, 1440), (1, 721, 1440), (1, 91, 180), (8, 728, 1440)
 PIPELINES = {

@@ -1,6 +1,6 @@
-// Measures how random the orders of <headrace/order.h> are, and how many chunk reads they cause, beside a shuffle
-// buffer as in DALI and tf.data: samples are read in order into a buffer, and a random one is returned and replaced by
-// the next.
+// Measures how random the orders of <headrace/order.h> are, and how many chunk reads they cause, compared with a
+// shuffle buffer as in DALI and tf.data: samples are read in order into a buffer, and a random one is returned and
+// replaced by the next.
 //
 //   order_bench [SEEDS]    131,072 samples of 4,096 chunks, batches of 64; prints JSON, means over SEEDS (10) seeds
 //

@@ -1,4 +1,4 @@
-// Measures un-shuffling on a GPU, beside a copy of the same bytes within device memory.
+// Measures un-shuffling on a GPU, compared with a copy of the same bytes within device memory.
 //
 //   unshuffle_gpu_bench [TOTAL_MIB=1024] [BLOCK_KIB=512]
 //

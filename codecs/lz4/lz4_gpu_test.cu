@@ -1,5 +1,5 @@
-// lz4 chunks decoded by the GPU through Device::make_decoder: good chunks decode exactly beside bad ones at any
-// position, in batch sizes that exercise every decoder.
+// lz4 chunks decoded by the GPU through Device::make_decoder: good chunks decode exactly in batches with bad ones at
+// any position, in batch sizes that exercise every decoder.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 #include <lz4.h>

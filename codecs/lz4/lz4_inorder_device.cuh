@@ -27,7 +27,7 @@ __device__ __forceinline__ void run_copies(Walk& walk, unsigned wanted, unsigned
 }
 
 // Adds units to a group's ring until the lookahead is complete, and prefetches the next unit. A unit overwrites the one
-// a ring's length before it, which lies behind `at`, because less than the lookahead remains in front.
+// a ring's length before it, which has been consumed: less than the lookahead remains after `at`.
 template <unsigned kLanes>
 __device__ __forceinline__ void fill(const Input& in, std::uint32_t at, Byte* ring, unsigned group_lane,
                                      std::uint32_t& filled, Words<Shape<kLanes>::kLaneWords>& ahead) {

@@ -13,10 +13,10 @@ using U64 = std::uint64_t;
 inline constexpr U32 kSegment = 32;
 // Bytes past a window: a token with one byte of each length, and its literals.
 inline constexpr U32 kHalo = 320;
-// Codes for a walk that reaches no other segment; kFar: it reaches further than `leave` can encode, or its end is known
-// only after walking it.
+// Codes for a walk that reaches no other segment; kFar: its end is too far away for `leave` to encode, or known only
+// after walking it.
 inline constexpr U32 kEnd = 0xffff, kBad = 0xfffe, kFar = 0xfffd;
-// The same for positions.
+// The same codes, as positions.
 inline constexpr U32 kAtEnd = 0xffffffff, kAtBad = 0xfffffffe, kAtFar = 0xfffffffd;
 // A segment in which no token begins.
 inline constexpr U32 kNoEntry = kSegment;

@@ -1,8 +1,8 @@
-// What the two ways of decoding LZ4 in order share: bounded input, copies by a warp, and one half of a token with every
-// check. Device code without a CUDA header, run on the CPU by tests.
+// Shared by the two in-order LZ4 decoders (token by token and by steps): bounded input, copies by a warp, and a fully
+// checked step for half a token. Device code without a CUDA header, run on the CPU by tests.
 //
-// What is accepted is what LZ4_decompress_safe accepts (liblz4 1.9 and 1.10), with the output exactly filled. Near the
-// end of a block that is a little less and a little more than the format's text: see slow_step().
+// Accepts exactly what LZ4_decompress_safe accepts (liblz4 1.9 and 1.10), with the output exactly filled. Near the end
+// of a block, this differs from the format's text in both directions: see slow_step().
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ using Byte = unsigned char;
 
 // Literals and matches up to this many bytes are copied by the stream's own lanes.
 inline constexpr std::uint32_t kShort = 32;
-// A token with short literals needs at most 37 bytes, its length bytes and offset included. As many are in the ring, or
-// all that are left.
+// A token with short literals takes at most 37 bytes, including its length bytes and offset. The ring always holds this
+// many bytes of input, or all that remain.
 inline constexpr std::uint32_t kLookahead = 48;
-// Output that is left to slow_step(), so that the format's rules for the last bytes need no test elsewhere.
+// slow_step() writes the last bytes of the output, so no other code has to check the format's rules for them.
 inline constexpr std::uint32_t kLastOutput = 12;
 
 template <unsigned kLanes>
@@ -49,7 +49,7 @@ struct Shape {
   static constexpr unsigned kLaneWords = kUnitBytes / kLanes / 4;
   static constexpr unsigned kRingBytes = 2 * kUnitBytes;
   static_assert(kRingBytes >= kUnitBytes + kLookahead);
-  // The ring's first unit is repeated behind it, so that what is looked ahead at is in one piece.
+  // The ring's first unit is repeated after its end, so that the lookahead is contiguous.
   static constexpr unsigned kRingRoom = kRingBytes + kUnitBytes;
   static_assert(kUnitBytes >= kLookahead);
 };
@@ -60,8 +60,8 @@ struct Words {
   std::uint32_t w[kWords];
 };
 
-// place % period, for places up to a thousand. The quotient's fraction is half a place from the next whole number at
-// least, so that an approximate one does.
+// place % period, for places up to a thousand. The exact quotient is at least 0.5 / period away from the nearest whole
+// number, so an approximate division suffices.
 __device__ __forceinline__ std::uint32_t repeated_near(std::uint32_t place, std::uint32_t period) {
   const float quotient = __fdividef(static_cast<float>(place) + 0.5f, static_cast<float>(period));
   return place - period * static_cast<std::uint32_t>(quotient);
@@ -75,10 +75,10 @@ __device__ __forceinline__ unsigned lane_id() { return threadIdx.x & 31; }
 // The input as seen by one group: position 0 is the address before `src` that is aligned to a unit.
 struct Input {
   const Byte* base;
-  std::uint32_t begin, end;  // what may be read
+  std::uint32_t begin, end;  // readable positions: [begin, end)
 };
 
-// The words of [at, at + 4 * kWords); bytes outside the input are not read and come as zeros.
+// The words of [at, at + 4 * kWords). Bytes outside the input are not read; they are returned as zeros.
 template <unsigned kWords>
 __device__ __forceinline__ Words<kWords> load_unit(const Input& in, std::uint32_t at) {
   Words<kWords> out;
@@ -106,7 +106,7 @@ __device__ __forceinline__ Words<kWords> load_unit(const Input& in, std::uint32_
   return out;
 }
 
-// 16 bytes from any of the first 16 positions of 32.
+// The 16 bytes that begin at byte `first` (below 16) of 32.
 __device__ __forceinline__ uint4 bytes_from(const uint4& low, const uint4& high, unsigned first) {
   std::uint32_t a = low.x, b = low.y, c = low.z, d = low.w, e = high.x;
   if ((first & 8) != 0) a = low.z, b = low.w, c = high.x, d = high.y, e = high.z;
@@ -116,15 +116,15 @@ __device__ __forceinline__ uint4 bytes_from(const uint4& low, const uint4& high,
                     __funnelshift_r(d, e, shift));
 }
 
-// By all lanes of a warp; the ranges do not overlap. Stores are aligned words of 16 bytes but for both ends; loads are
-// aligned too and stay inside [from, from + bytes).
+// By all lanes of a warp. REQUIRES: the ranges do not overlap. Except at both ends, stores are aligned words of 16
+// bytes; loads are aligned too and stay inside [from, from + bytes).
 __device__ __forceinline__ void copy_plain(Byte* to, const Byte* from, std::uint32_t bytes, unsigned lane) {
   if (bytes < 256) {
     HEADRACE_UNROLL(2)
     for (std::uint32_t i = lane; i < bytes; i += 32) to[i] = from[i];
     return;
   }
-  // At least 16 bytes before and behind the words, where the aligned loads reach.
+  // Leaves at least 16 bytes before and after the words, because the aligned loads reach there.
   const std::uint32_t head = 16 + (-static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(to)) & 15);
   const std::uint32_t words = (bytes - head - 16) / 16;
   if (lane < head) to[lane] = from[lane];
@@ -144,10 +144,10 @@ __device__ __forceinline__ void copy_plain(Byte* to, const Byte* from, std::uint
   if (done + lane < bytes) to[done + lane] = from[done + lane];
 }
 
-// In place of an offset: the copy is not a match.
+// Used instead of an offset if the copy is not a match.
 inline constexpr std::uint32_t kPlain = 0xFFFFFFFF;
 
-// Zeros, or a pattern of 1, 2 or 4 bytes repeated.
+// Writes zeros (offset 0), or repeats the `offset` (1, 2 or 4) bytes before `to`.
 __device__ __forceinline__ void fill_pattern(Byte* to, std::uint32_t offset, std::uint32_t bytes, unsigned lane) {
   std::uint32_t pattern = 0;
   if (offset != 0) {
@@ -166,7 +166,8 @@ __device__ __forceinline__ void fill_pattern(Byte* to, std::uint32_t offset, std
   if (done + lane < bytes) to[done + lane] = static_cast<Byte>(turned >> (8 * (lane & 3)));
 }
 
-// By all lanes of a warp: a match, `offset` bytes before `to`, or other memory if that is kPlain. 0 gives zeros.
+// By all lanes of a warp: copies a match from `offset` bytes before `to`, or from other memory if `offset` is kPlain.
+// Offset 0 gives zeros.
 __device__ __forceinline__ void copy_by_warp(Byte* to, const Byte* from, std::uint32_t bytes, std::uint32_t offset,
                                              unsigned lane) {
   if (offset >= bytes) return copy_plain(to, from, bytes, lane);
@@ -175,7 +176,7 @@ __device__ __forceinline__ void copy_by_warp(Byte* to, const Byte* from, std::ui
     if (lane < bytes) to[lane] = 0;
     return;
   }
-  // A few periods byte by byte, then twice as many each time.
+  // Copies a few periods byte by byte, then doubles the copied part repeatedly.
   std::uint32_t done = offset >= 128 ? offset : offset * ((127 + offset) / offset);
   if (done > bytes) done = bytes;
   HEADRACE_UNROLL(1)
@@ -195,19 +196,21 @@ __device__ __forceinline__ const Byte* pointer_from_lane(const Byte* value, unsi
   return reinterpret_cast<const Byte*>(static_cast<std::uintptr_t>(high) << 32 | low);
 }
 
-// Between tokens, or a token's match half with what its first half has shown about the end of the block, or at the end.
+// Values of Walk::pending: kNoToken between tokens, kEnded at the end of the block. Otherwise the low 4 bits of a token
+// whose match is next, with flags that record where its literals lie relative to the end of the block.
 inline constexpr std::uint32_t kNoToken = 0x80, kFarFromEnd = 0x10, kShortToken = 0x20, kEnded = 0x100;
 
-// Where one stream is. All lanes of its group have the same.
+// The state of one stream. The same in all lanes of its group.
 struct Walk {
   Input in;
   std::uint32_t at;  // next byte of input
   Byte* dst;
-  std::uint32_t done, end;  // output written or about to be, and to be written
-  std::uint32_t pending;    // kNoToken, kEnded, or what is left of the token whose literals are done: see slow_step()
+  std::uint32_t done, end;  // output written or being written; size of the output
+  std::uint32_t pending;    // kNoToken, kEnded, or the second half of a token whose literals are done: see slow_step()
   __device__ __forceinline__ bool live() const { return pending != kEnded; }
 
-  // What a whole warp is still to copy: literals that end at `at`, or a match; either ends at `done`.
+  // The copy that a whole warp has to make next: literals, whose input ends at `at`, or a match. Its output ends at
+  // `done`.
   std::uint32_t copy_bytes, copy_offset;
   __device__ __forceinline__ Byte* copy_to() const { return dst + (done - copy_bytes); }
   __device__ __forceinline__ const Byte* copy_from() const {
@@ -215,11 +218,11 @@ struct Walk {
   }
 };
 
-// One half of a token with every check: its literals, of any length, or its match.
+// Processes one half of a token with every check: its literals, of any length, or its match.
 //
-// liblz4 refuses a match that begins in the last 12 bytes of the output or ends in the last 5, and literals that are
-// not the last ones in the last 8 bytes of the input; but a token that fits in 18 + 14 bytes of output, and 17 of
-// input, takes a short way there that does not look, if its offset is 8 or more. An offset of 0 gives zeros.
+// liblz4 refuses a match that begins in the last 12 bytes of the output or ends in the last 5, and literals, other than
+// the last ones, that end in the last 8 bytes of the input. But its fast path, for a token that fits in 18 + 14 bytes
+// of output and 17 of input and has an offset of at least 8, skips these checks. An offset of 0 gives zeros.
 __device__ __forceinline__ device::DecodeReason slow_step(Walk& walk) {
   using device::DecodeReason;
   const Byte* const in = walk.in.base;
@@ -256,7 +259,7 @@ __device__ __forceinline__ device::DecodeReason slow_step(Walk& walk) {
     walk.pending = (token & 15) | (far_from_end ? kFarFromEnd : 0) | (short_token ? kShortToken : 0);
     return DecodeReason::kNone;
   }
-  // Either flag promises three bytes.
+  // Each flag guarantees that three bytes of input follow.
   const std::uint32_t offset = in[at] | static_cast<std::uint32_t>(in[at + 1]) << 8;
   at += 2;
   std::uint32_t length = walk.pending & 15;
@@ -284,10 +287,10 @@ __device__ __forceinline__ device::DecodeReason slow_step(Walk& walk) {
   return DecodeReason::kNone;
 }
 
-// Sets up one stream's walk; what can be done or refused at once is.
+// Initialises one stream's walk. Stored and empty streams are handled here; invalid sizes are refused.
 __device__ __forceinline__ device::DecodeReason begin(const Lz4Stream& stream, unsigned unit_bytes, Walk& walk) {
   using device::DecodeReason;
-  constexpr std::uint32_t kMostBytes = 0x7FFFFFFF;  // liblz4 counts in int
+  constexpr std::uint32_t kMostBytes = 0x7FFFFFFF;  // liblz4's sizes are int
   if (stream.kind == Lz4Kind::kStored) {
     if (stream.src_bytes != stream.dst_bytes) return DecodeReason::kWrongSize;
     walk.in.base = stream.src;

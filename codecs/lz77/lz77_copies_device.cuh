@@ -1,7 +1,7 @@
-// Runs of bytes that a warp writes by itself: copies, and matches that may repeat themselves. Device code without a
-// CUDA header.
+// Runs of bytes that one warp writes: copies, and matches that may overlap themselves. Device code without a CUDA
+// header.
 //
-// All of them write aligned words, and read none that is not wholly inside of what they may read.
+// All functions write aligned words where they can, and read only words that lie wholly inside readable memory.
 #pragma once
 
 #include "lz77_device.cuh"
@@ -9,7 +9,7 @@
 namespace headrace::codec::gpu::lz77 {
 
 inline constexpr std::uint32_t kWordBytes = 4;
-// Words that a lane copies at a time, so that their loads overlap; and what a warp then copies.
+// Words that a lane copies per turn, so that their loads overlap; and bytes that a warp copies per turn.
 inline constexpr unsigned kWordsAtOnce = 4;
 inline constexpr std::uint32_t kTurnBytes = 32 * kWordsAtOnce * kWordBytes;
 
@@ -17,8 +17,9 @@ __device__ inline unsigned misaligned(const void* at) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at) & (kWordBytes - 1));
 }
 
-// `words` words at the aligned address `to`. REQUIRES: of `from`, four bytes before and behind may be read. With
-// kInTurns, `from` may lie kTurnBytes and 8 before `to`, or more, and what is written be read again.
+// Copies `words` words to the aligned address `to`. REQUIRES: four bytes before and after the source are readable. With
+// kInTurns the source may overlap the destination if it begins at least kTurnBytes + 8 before it: later turns then read
+// what earlier turns have written.
 template <bool kInTurns>
 __device__ inline void copy_words(Byte* to, const Byte* from, std::uint32_t words, unsigned lane) {
   const unsigned shift = 8 * misaligned(from);
@@ -38,7 +39,7 @@ __device__ inline void copy_words(Byte* to, const Byte* from, std::uint32_t word
   }
 }
 
-// By a warp. Neither overlaps the other.
+// By a warp. REQUIRES: the ranges do not overlap.
 __device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t bytes, unsigned lane) {
   if (((reinterpret_cast<std::uintptr_t>(to) ^ reinterpret_cast<std::uintptr_t>(from)) & 15) == 0 && bytes >= 64) {
     const auto head = static_cast<std::uint32_t>(-reinterpret_cast<std::uintptr_t>(to) & 15);
@@ -50,7 +51,7 @@ __device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t by
     for (std::uint32_t i = head + words * 16 + lane; i < bytes; i += 32) to[i] = from[i];
     return;
   }
-  // The first four bytes, and up to an aligned one; the last four.
+  // Byte by byte: the first four bytes and those up to the next aligned address, and the last four or more.
   const std::uint32_t head = kWordBytes + (kWordBytes - misaligned(to)) % kWordBytes;
   const std::uint32_t words = bytes > head + kWordBytes ? (bytes - head - kWordBytes) / kWordBytes : 0;
   if (words == 0) {
@@ -63,14 +64,14 @@ __device__ inline void copy_by_warp(Byte* to, const Byte* from, std::uint32_t by
   if (rest + lane < bytes) to[rest + lane] = from[rest + lane];
 }
 
-// `bytes` bytes at `to`, of which byte i is byte i % period of `pattern`. By a warp; `period` is 1, 2, 4, 8 or 16.
+// Writes `bytes` bytes to `to`: byte i is byte i % period of `pattern`. By a warp; `period` is 1, 2, 4, 8 or 16.
 __device__ inline void fill_by_warp(Byte* to, const Byte* pattern, std::uint32_t period, std::uint32_t bytes,
                                     unsigned lane) {
   const auto at = [=](std::uint32_t i) { return pattern[i & (period - 1)]; };
   const std::uint32_t to_aligned = (kWordBytes - misaligned(to)) % kWordBytes,
                       head = to_aligned < bytes ? to_aligned : bytes;
   if (lane < head) to[lane] = at(lane);
-  // A lane's words are all alike, as 32 words are whole periods.
+  // All words of a lane are equal, because 32 words are a whole number of periods.
   std::uint32_t word = 0;
   for (unsigned k = 0; k < kWordBytes; ++k) {
     word |= static_cast<std::uint32_t>(at(head + kWordBytes * lane + k)) << (8 * k);
@@ -81,14 +82,14 @@ __device__ inline void fill_by_warp(Byte* to, const Byte* pattern, std::uint32_t
   if (rest + lane < bytes) to[rest + lane] = at(rest + lane);
 }
 
-// A match: what is `offset` bytes before is there. By a warp.
+// Writes a match: copies from `offset` bytes before `to`. By a warp.
 __device__ inline void match_by_warp(Byte* to, std::uint32_t offset, std::uint32_t bytes, unsigned lane) {
   const Byte* const source = to - offset;
   if (offset <= 16 && (offset & (offset - 1)) == 0) {
     fill_by_warp(to, source, offset, bytes, lane);
     return;
   }
-  // Copied from a multiple of the offset before, so that a turn reads nothing that it writes.
+  // Copies from a larger multiple of the offset before, so that no turn reads bytes that it writes.
   constexpr std::uint32_t kLeast = kTurnBytes + 2 * kWordBytes;
   const std::uint32_t distance = offset >= kLeast ? offset : (kLeast + offset - 1) / offset * offset;
   std::uint32_t head = distance - offset + kWordBytes;

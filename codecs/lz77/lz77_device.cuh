@@ -1,9 +1,9 @@
 // Shared by all ways of writing the output of sequences. Device code without a CUDA header.
 //
-// Sequences are processed 32 at a time, as a group. In order, each lane produces a byte, not a sequence: the begins of
-// the 32 sequences say which one a byte belongs to. One vote over all of them finds the sequence in which a step of 32
-// bytes begins, another finds those that begin inside it. Where bytes become cells of a window, which may be made in
-// any order, each lane makes its own sequence, except for long ones.
+// Sequences are processed 32 at a time, as a group. In order, each lane produces a byte, not a sequence: the start
+// positions of the 32 sequences tell which one a byte belongs to. One vote over all of them finds the sequence in which
+// a step of 32 bytes begins, another finds those that begin inside it. Where bytes become cells of a window, which may
+// be made in any order, each lane makes its own sequence, except for long ones.
 //
 // The decoder provides a type `Job` with
 //   std::uint32_t stream_count() const    of the batch

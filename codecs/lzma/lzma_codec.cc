@@ -29,7 +29,7 @@ class LzmaCodec final : public StreamCodec {
     do {
       HEADRACE_TRY(decode_one(stream, at, own));
     } while (at < stream.src_bytes && config_->format != LzmaFormat::kRaw);
-    // A second raw stream cannot be told from damage: LZMA2 accepts any zero byte as a stream.
+    // A second raw stream cannot be distinguished from damage: LZMA2 accepts any zero byte as a stream.
     if (at < stream.src_bytes) return corrupt("lzma: %zu bytes follow the raw stream", stream.src_bytes - at);
     return {};
   }

@@ -1,7 +1,7 @@
 // Two independent steps of the zstd decoder in one launch: walk and literals. Device code without a CUDA header.
 //
 // A walk takes as long as its longest block, however much of the device is idle. With few blocks, literals are
-// therefore decoded beside it.
+// therefore decoded concurrently.
 #pragma once
 
 #include "zstd_literals_device.cuh"

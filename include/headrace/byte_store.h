@@ -60,7 +60,7 @@ struct RangeRead {
   // The result. Set before done().
   Status status;
   std::uint64_t bytes = 0;  // bytes in `out`, from its start; fewer than its size only at the end of the object
-  std::uint64_t object_bytes = kUnknown;  // size of the whole object, if the answer tells it
+  std::uint64_t object_bytes = kUnknown;  // size of the whole object, if the answer states it
   // Identifies this content of the object (an ETag); empty: unknown. With a version, headrace keeps the index of a
   // shard from one read to the next; without one, each read fetches the index before and after the chunks. With a
   // version, large chunks of which only a little is selected are read in two steps, if their codec can decode parts.
@@ -74,8 +74,8 @@ struct ListedName {
   bool is_directory = false;
 };
 
-// Tuning hints for reads of a store. A request to a distant store takes as long as transferring megabytes, so it pays
-// to read across gaps. Set gap_bytes to about latency times the bandwidth of one connection, and group_bytes to a few
+// Tuning hints for reads of a store. In the latency of one request a distant store could transfer megabytes, so reading
+// across gaps pays off. Set gap_bytes to about latency times the bandwidth of one connection, and group_bytes to a few
 // times that. The defaults suit files on a local disk. Values above the useful maximum are clamped.
 struct RangeAdvice {
   std::uint64_t gap_bytes = std::uint64_t{16} << 10;   // wanted ranges at most this far apart become one read
@@ -95,7 +95,7 @@ class HEADRACE_API ByteStore {
   virtual Status start(std::span<RangeRead* const> reads) = 0;
 
   // These reads are not needed any more. Each still ends with done(), ideally soon, with kCancelled. Ignore reads that
-  // have ended already or are named twice. The pointers stay valid until this call returns.
+  // have already ended or occur twice. The pointers stay valid until this call returns.
   virtual void cancel(std::span<RangeRead* const> reads) noexcept;
 
   // Names directly below `prefix` ("" is the root), in any order; kNotFound if it is not a directory. Names that no

@@ -30,10 +30,10 @@ struct ContextOptions {
   bool cache_reread = true;             // read ranges that are read again through the page cache, if it has room
   bool allow_mapped = true;             // let devices read the page cache themselves
   std::size_t mapped_budget_bytes = 0;  // page cache held for mapped reads; 0: at most a quarter of the memory
-  // Memory for decode indices: notes from the first decode of a chunk on a GPU that make later decodes faster. They
-  // take about 0.2 % of the decoded bytes of zstd chunks, at most 0.53 %. 0: none are collected.
+  // Memory for decode indices: data recorded by the first decode of a chunk on a GPU, which makes later decodes faster.
+  // They take about 0.2 % of the decoded bytes of zstd chunks, at most 0.53 %. 0: none are collected.
   std::size_t index_budget_bytes = 0;
-  // Memory for what is sized by stored bytes: metadata and listings, directories of ZIP files, references, shard
+  // Memory whose size stored bytes determine: metadata and listings, directories of ZIP files, references, shard
   // indexes, saved decode indices, the excess of chunks longer than their decoded size suggests, and what a batch
   // (decode.h) needs beyond its result. Beyond the budget, calls fail with kResourceExhausted and name the item. Raise
   // it for very large trusted stores.

@@ -3,7 +3,7 @@
 // never written to.
 //
 // The decode that uses an index verifies it. An index of other bytes, or a forged one, costs time but never changes an
-// element. So index files need neither trust nor synchronisation: an index that does not match is collected anew.
+// element. So index files need neither trust nor synchronisation: an index that does not match is replaced.
 #pragma once
 
 #include <headrace/array.h>
@@ -40,7 +40,7 @@ struct DecodeIndexOptions {
 
 // Builds the indices of all chunks on the CPU, with the Context's number of threads, and saves them in `directory`,
 // which is created if needed. kUnsupported if no GPU decoder of the array's codecs has indices that the CPU can build:
-// Zstandard has; those of Blosc are collected by GPUs only.
+// Zstandard's has; indices for Blosc are built only by GPUs.
 HEADRACE_API Result<DecodeIndexReport> build_decode_index(const Array& array, const std::string& directory,
                                                           const DecodeIndexOptions& options = {});
 // Rebuilds the indices and compares them with the saved ones. kNotFound, kCorrupt: there is no usable file.

@@ -64,7 +64,7 @@ typedef struct hr_context_options {
   uint32_t reserved;
   uint64_t host_budget_bytes; /* 0: default */
   uint64_t device_budget_bytes;
-  uint64_t stored_budget_bytes; /* memory for what is sized by stored bytes, such as metadata and shard indexes */
+  uint64_t stored_budget_bytes; /* memory whose size stored bytes determine: metadata, shard indexes ... */
 } hr_context_options;
 #define HR_CONTEXT_OPTIONS_INIT \
   { sizeof(hr_context_options), NULL, 0, 0, 0, 0, 0 }

@@ -1,4 +1,4 @@
-"""The command ``headrace``: runs the command line tool, a separate program installed beside this module."""
+"""The command ``headrace``: runs the command line tool, a separate program installed next to this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coordinates along a dimension: stored beside an array, decoded by the CF conventions if they are times, in a comparable form."""
+"""Coordinates along a dimension: stored next to an array, decoded by the CF conventions if they are times, in a comparable form."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class RetriesExhaustedError(StorageError):
     """A transient error persisted through all retries."""
 
 
-class TimeoutError(HeadraceError, builtins.TimeoutError):  # noqa: A001 - the standard one, and ours
+class TimeoutError(HeadraceError, builtins.TimeoutError):  # noqa: A001 - derives from the built-in of that name
     """The storage did not answer in time."""
 
     __str__ = HeadraceError.__str__

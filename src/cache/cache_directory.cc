@@ -160,7 +160,7 @@ Status CacheDirectory::list(std::vector<NamedSegment>& out) const {
     return failed(error, path_, "cannot be listed");
   }
   const std::unique_ptr<DIR, int (*)(DIR*)> names(opened, &::closedir);
-  while (const dirent* const entry = ::readdir(names.get())) {  // NOLINT(concurrency-mt-unsafe): a stream of its own
+  while (const dirent* const entry = ::readdir(names.get())) {  // NOLINT(concurrency-mt-unsafe): the stream is local
     if (!std::string_view(entry->d_name).ends_with(kSuffix)) continue;
     struct stat about {};
     if (::fstatat(directory_.get(), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0) continue;

@@ -73,11 +73,11 @@ class CachedRanges final : private RangeListener {
 
  private:
   enum class Next : std::uint8_t {
-    kDocument,  // read from the store behind, and do not cache
-    kOrigin,    // read from the store behind
-    kVersion,   // ask the store behind for the current version; the disk has one
+    kDocument,  // read from the underlying store, and do not cache
+    kOrigin,    // read from the underlying store
+    kVersion,   // ask the underlying store for the current version; the disk has one
     kDisk,      // read from the disk
-    kAbsent,    // the store behind has said that the object does not exist
+    kAbsent,    // the underlying store has said that the object does not exist
   };
 
   // A read from start() to done(). In `active_` all that time.
@@ -86,7 +86,7 @@ class CachedRanges final : private RangeListener {
     void run() noexcept override { owner.run(*this); }
 
     CachedRanges& owner;
-    RangeRead inner;  // the request to the store behind; its `user` is this job
+    RangeRead inner;  // the request to the underlying store; its `user` is this job
     RangeRead* outer = nullptr;
     Next next = Next::kOrigin;
     CacheKey object, id;
@@ -123,10 +123,10 @@ class CachedRanges final : private RangeListener {
   std::condition_variable returned_;
   // Guarded by mutex_:
   ObjectVersions versions_;
-  bool has_answered_ = false;  // the store behind, since this object was created
+  bool has_answered_ = false;  // the underlying store, since this object was created
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<Job*> active_, free_;
-  std::vector<Job*> resting_;  // ended while cancel() may still name them to the store behind: not reused yet
+  std::vector<Job*> resting_;  // ended while cancel() may still name them to the underlying store: not reused yet
   std::uint64_t serials_ = 0;
   std::size_t calls_ = 0, cancels_ = 0;
 
@@ -184,7 +184,7 @@ void CachedRanges::choose(Job& job, std::uint64_t now) {
     if (read.version.empty()) job.next = Next::kAbsent;
     return;
   }
-  // A reader of another version than the current one gets its error from the store behind.
+  // A reader of another version than the current one gets its error from the underlying store.
   if (told != nullptr && !read.version.empty() && read.version != told->text) return;
   const auto place = disk_->find(job.id);
   if (!place) return;
@@ -212,7 +212,7 @@ bool CachedRanges::find_local(std::string_view key, std::string_view version, st
   return disk_->find_checked(id, told->text, told->object_bytes, out);
 }
 
-// Fills in the request to the store behind.
+// Fills in the request to the underlying store.
 void CachedRanges::ask(Job& job) noexcept {
   const RangeRead& read = *job.outer;
   RangeRead& inner = job.inner;
@@ -252,8 +252,8 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
       job->behind = true;
       behind.push_back(&job->inner);
     }
-    // Jobs for the disk come first in `jobs`. Once the store behind is called, its listener may end the others at any
-    // time.
+    // Jobs for the disk come first in `jobs`. Once the underlying store is called, its listener may end the others at
+    // any time.
     own = static_cast<std::size_t>(
         std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->behind; }) - jobs.begin());
   } catch (const std::bad_alloc&) {
@@ -373,7 +373,7 @@ void CachedRanges::start_behind(Job& job) noexcept {
     job.outer->status = std::move(status);
     finish(job);
   } else {
-    // Cancelled before the store behind had the request.
+    // Cancelled before the underlying store had the request.
     bool again = false;
     {
       std::lock_guard lock(mutex_);
@@ -388,7 +388,7 @@ void CachedRanges::start_behind(Job& job) noexcept {
 
 void CachedRanges::done(std::span<RangeRead* const> reads) noexcept {
   for (RangeRead* const read : reads) {
-    Job& job = *reinterpret_cast<Job*>(read->user);  // NOLINT(performance-no-int-to-ptr): ask() put it there
+    Job& job = *reinterpret_cast<Job*>(read->user);  // NOLINT(performance-no-int-to-ptr): stored by ask()
     if (job.next == Next::kVersion) {
       told_version(job);
     } else {
@@ -397,7 +397,7 @@ void CachedRanges::done(std::span<RangeRead* const> reads) noexcept {
   }
 }
 
-// The store behind has returned the first byte, and with it the version.
+// The underlying store has returned the first byte, and with it the version.
 void CachedRanges::told_version(Job& job) noexcept {
   const RangeRead& inner = job.inner;
   RangeRead& read = *job.outer;

@@ -1,11 +1,11 @@
 // CachedRanges: a ByteStore that caches the ranges of another store on a local disk.
 //
-// A cached range is served only for the version of the object that the store behind has named since this store was
-// created (or as CacheTrust allows). So the store behind still decides who may read what, and which bytes are current.
-// Objects without a version, and Zarr's own documents, are always read from the store behind.
+// A cached range is served only for the version of the object that the underlying store has reported since this store
+// was created (or as CacheTrust allows). So the underlying store still decides who may read what, and which bytes are
+// current. Objects without a version, and Zarr's own documents, are always read from the underlying store.
 //
 // Threads: as in ByteStore; RangeListener::done() may also be called on threads of the DiskCache.
-// Owns:    the store behind, and a share of the DiskCache.
+// Owns:    the underlying store, and a share of the DiskCache.
 #pragma once
 
 #include <headrace/byte_store.h>

@@ -55,7 +55,7 @@ class DiskCache {
 
   std::optional<RecordPlace> find(const CacheKey& id) const noexcept { return segments_.find(id); }
   // Reads the record into `out`, and its head. False: the record has another version or size (an empty `version`
-  // matches any), or is damaged or gone; it is then forgotten.
+  // matches any), or is damaged or missing; its entry is then dropped.
   bool read(const CacheKey& id, const RecordPlace& place, std::string_view version, std::uint64_t object_bytes,
             std::span<std::byte> out, RecordHead& head) noexcept;
   // A record of that version as a range of a file, if read() has verified it and the file is unchanged since. Never for

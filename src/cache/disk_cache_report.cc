@@ -105,8 +105,8 @@ Result<std::uint64_t> clear_disk_cache(const std::string& directory) {
   try {
     if (directory.empty()) return none_there();
     HEADRACE_TRY_ASSIGN(const CacheDirectory open, CacheDirectory::open(absolute(directory), false));
-    // Keeps others from starting a segment meanwhile. If the lock cannot be had in time, the existing files are removed
-    // all the same.
+    // Keeps others from starting a segment meanwhile. If the lock cannot be taken in time, the existing files are
+    // removed anyway.
     const CacheDirectory::Lock held = open.lock(kPatience);
     std::vector<CacheDirectory::NamedSegment> names;
     HEADRACE_TRY(open.list(names));

@@ -25,8 +25,9 @@ struct LocalRange {
 class LocalRanges {
  public:
   // Finds bytes [offset, offset + length) of an object in a local file. True only if the cache has them, their version
-  // is the one that the store behind has named (and `version` is empty or equal), their checksum was verified, and the
-  // file is unchanged since. False: read through the store, which serves or fetches and caches them. Allocates nothing.
+  // is the one that the underlying store has reported (and `version` is empty or equal), their checksum was verified,
+  // and the file is unchanged since. False: read through the store, which serves or fetches and caches them. Allocates
+  // nothing.
   virtual bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
                           LocalRange& out) noexcept = 0;
   // Whether such a range of a versioned object is cached, or would be after it is fetched.

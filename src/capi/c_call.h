@@ -130,7 +130,7 @@ Status give_struct(const Filled& made, std::span<const std::size_t> ends, Filled
 
 template <class T>
 constexpr std::size_t field_end(std::size_t offset) {
-  return offset + sizeof(T);  // NOLINT(bugprone-sizeof-expression): fields are pointers, too
+  return offset + sizeof(T);  // NOLINT(bugprone-sizeof-expression): T may be a pointer type
 }
 
 }  // namespace headrace::capi

@@ -94,7 +94,7 @@ Status take_array(const hr_loader_array* given, std::size_t number, std::vector<
   HEADRACE_TRY(require(from.name, (where + "name").c_str()));
   HEADRACE_TRY(require(from.array, (where + "array").c_str()));
   HEADRACE_TRY(require(from.samples, (where + "samples").c_str()));
-  // NOLINTNEXTLINE(clang-analyzer-cplusplus.StringChecker): the name is there, or require() has failed
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.StringChecker): require() has ensured a name
   LoaderArray array{.name = from.name, .array = from.array->value, .samples = from.samples->value};
   HEADRACE_TRY(take_read(from, where, array.read));
   HEADRACE_TRY(take_bytes(from.padding, from.padding_bytes, where + "padding", array.padding));

@@ -19,7 +19,7 @@ Result<Credentials> of_token(const std::string& token, const char* source) {
 Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
   std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});
   meant = meant || !host.empty();
-  // Elsewhere the host name may not resolve, and finding that out can take longer than the request itself.
+  // Elsewhere the host name may not resolve, and a failing lookup can take longer than the request itself.
   const bool named = meant || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
   if (host.empty()) host = named ? "metadata.google.internal" : "169.254.169.254";
   const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");

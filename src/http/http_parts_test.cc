@@ -282,7 +282,7 @@ TEST(Verdicts, WhatEachAnswerMeans) {
   const RangeAsked asked{5, 10, false, {}};
   const auto xml = [](const char* code) { return std::string("<Error><Code>") + code + "</Code></Error>"; };
   using Next = Verdict::Next;
-  const struct {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of a sentence
+  const struct {  // NOLINT(clang-analyzer-optin.performance.Padding): field order aids reading
     int status;
     ServiceKind kind;
     std::string body;

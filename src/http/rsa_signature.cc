@@ -70,7 +70,7 @@ Result<const CryptoLibrary*> crypto_library() {
 int no_password(char*, int, int, void*) { return -1; }  // otherwise libcrypto would prompt on the terminal
 
 Result<std::string> sign_with(const CryptoLibrary& crypto, std::string_view pem, std::string_view text) {
-  // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_crypto() fails where a function is missing
+  // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_crypto() fails if a function is missing
   const std::unique_ptr<void, int (*)(void*)> memory(crypto.read_memory(pem.data(), static_cast<int>(pem.size())),
                                                      crypto.close_memory);
   if (memory == nullptr) return Status::out_of_memory();

@@ -15,7 +15,7 @@ enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount, kBytes, kAge };
 constexpr unsigned kH = 1, kS = 2, kG = 4, kA = 8, kAll = 15;
 constexpr std::size_t kMostOptionBytes = 32 << 10;
 
-struct NameRow {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of a row
+struct NameRow {  // NOLINT(clang-analyzer-optin.performance.Padding): fields in table order
   const char* name;
   StorageName means;
   unsigned services;

@@ -50,7 +50,7 @@ Status check_version(const AnswerHead& head, const RangeAsked& asked) {
   return Status(Code::kAgainExhausted, Layer::kStore, "the object was replaced while it was read: read it again");
 }
 
-// A body is rejected if its end cannot be told from a broken connection.
+// A body is rejected if its end cannot be distinguished from a broken connection.
 bool tells_end(const AnswerHead& head) {
   return !head.content_length.empty() || !head.transfer_encoding.empty() || head.http2;
 }

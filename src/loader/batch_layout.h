@@ -23,7 +23,7 @@ struct ScaledBox {
 class PartList {
  public:
   void clear() noexcept { used_ = 0; }
-  ReadPart& add() {  // contains what an earlier read left in it
+  ReadPart& add() {  // contains values of an earlier read
     if (used_ == parts_.size()) parts_.emplace_back();
     return parts_[used_++];
   }
@@ -34,12 +34,12 @@ class PartList {
   std::size_t used_ = 0;
 };
 
-// The work of batches that are read together: the parts to read per array, and what is filled before.
+// The work of batches that are read together: the parts to read per array, and the padding to fill first.
 struct BatchReads {
   std::vector<PartList> parts;  // by array
   // Boxes of padding, by array, since each array has its own padding element.
   std::vector<std::vector<device::Box>> padding;
-  std::vector<std::vector<ScaledBox>> scaled;  // by array; applied once it is read
+  std::vector<std::vector<ScaledBox>> scaled;  // by array; applied after the read
 
   void begin(std::size_t arrays) {
     parts.resize(arrays);

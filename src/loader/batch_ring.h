@@ -48,14 +48,13 @@ struct Ring {
     if (mutex.inherited()) static_cast<void>(gate.release());  // its driver state belongs to the parent
   }
 
-  // How many slots to allocate so that `count` are free beside those handed out. 0: enough exist, or memory_bytes
-  // forbids it.
+  // How many slots to allocate so that `count` are free in addition to those handed out. 0: enough exist, or
+  // memory_bytes forbids it.
   std::size_t to_grow_locked(std::size_t count) const noexcept {
     const std::size_t all = count_locked(Slot::Use::kOut) + count;
     return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
   }
-  // Whether the planner has what it waits for. Waking it is half of the cost of taking a batch, so it is never woken in
-  // vain.
+  // Whether the planner's condition holds. Waking it is half of the cost of taking a batch, so it is woken only then.
   bool has_wanted_locked() const noexcept {
     return wanted > 0 && (count_locked(Slot::Use::kFree) >= wanted || to_grow_locked(wanted) > 0);
   }

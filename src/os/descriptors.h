@@ -5,7 +5,7 @@
 // limit as far as the process may, then closes idle files in least-recently-used order, and then makes callers wait
 // until a file is closed.
 //
-// Nobody waits forever: a file in use is closed as soon as its bytes are read, and reading them needs no further
+// No wait is unbounded: a file in use is closed as soon as its bytes are read, and reading them needs no further
 // descriptor. Files that cannot promise this (open until a device has copied from their mappings) take at most a
 // quarter of the library's share; beyond that, reads use other paths.
 //

@@ -14,8 +14,8 @@ constexpr bool nearly_cached(std::uint64_t resident_pages, std::uint64_t pages) 
   return resident_pages + (pages >> 4) >= pages;
 }
 
-// Who answered. cachestat serves owners and those who may write the file. For others mincore(2) claims that everything
-// is cached, so it is not used and pages are sampled instead.
+// Which system call answered. cachestat serves owners and those who may write the file. For others mincore(2) claims
+// that everything is cached, so it is not used and pages are sampled instead.
 enum class CacheWitness : std::uint8_t { kNone, kCachestat, kMincore, kSampled };
 
 struct PageCacheShare {

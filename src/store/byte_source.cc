@@ -84,7 +84,7 @@ void ByteSource::offer_ranges(const Ranges& ranges, std::uint64_t size_bytes) no
 }
 
 void ByteSource::replace_descriptor(int other) noexcept {
-  os::Descriptors::of_process().opened();  // counted first, so that nobody takes the slot
+  os::Descriptors::of_process().opened();  // counted first, so that no other thread takes the slot
   close_own();
   offer_ = Offer::kFile;
   file_.fd = other;

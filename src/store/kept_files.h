@@ -61,8 +61,8 @@ class KeptFiles final : public os::DescriptorKeeper {
   // Takes ownership of a descriptor; in use until give_back(). Null: it is not kept and stays the caller's.
   File* keep(std::uint64_t tag, int fd, const os::FileIdentity& identity) noexcept;
   void give_back(File& file) noexcept;
-  // For a file that has changed, or whose name leads elsewhere: it is no longer found, and is closed once nobody uses
-  // it. REQUIRES: the caller uses it.
+  // For a file that has changed, or whose name leads elsewhere: it is no longer found, and is closed once no reader
+  // uses it. REQUIRES: the caller uses it.
   void drop(File& file) noexcept;
 
   std::uint64_t oldest_ns() noexcept override;

@@ -82,7 +82,7 @@ class ArrayWriter::Worker::Impl {
     return encoder_.encode(arranged_);
   }
 
-  // Gathers the shard's chunks in C order, without those beyond the array, and the index before or behind them.
+  // Gathers the shard's chunks in C order, without those beyond the array, and the index before or after them.
   Status gather_shard(const FillChunk& fill) {
     const Array::Impl& array = owner_->array;
     const zarr::LevelGrid& grid = array.sharding->grids.front();

@@ -100,7 +100,7 @@ def unpacked(archive, target, kept):
 
 
 def folder_of_zip(path):
-    """Unpacks a ZIP file into a folder beside it; None if Python cannot read the file."""
+    """Unpacks a ZIP file into a folder next to it; None if Python cannot read the file."""
     whole = path + ".unpacked"
     if os.path.exists(whole):
         return whole

@@ -166,7 +166,7 @@ def zip_cases():
 
 
 def reference_cases():
-    """kerchunk's JSON, version 1: documents and small chunks inline, other chunks as ranges of a file beside it."""
+    """kerchunk's JSON, version 1: documents and small chunks inline, other chunks as ranges of a file in the same folder."""
     def referred(name, case):
         _, _, _, write, data = case
 

@@ -126,7 +126,7 @@ def answer(reader, path, queue):
         data = read(reader, path)
         raw = canonical(data)
         queue.put(("ok", hashlib.sha256(raw).hexdigest(), len(raw)))
-    except BaseException as error:  # noqa: BLE001 - whatever a reader raises is its answer
+    except BaseException as error:  # noqa: BLE001 - any exception of a reader is its answer
         queue.put(("error", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160], 0))
 
 

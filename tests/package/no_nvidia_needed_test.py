@@ -14,7 +14,7 @@ NVIDIA = re.compile(r"^lib(cuda|cudart|cufile|nv\w*|cublas\w*|cufft\w*|curand|cu
 
 
 def needed(path):
-    """The libraries that a binary names, and the folders in which it tells the loader to look for them."""
+    """The libraries that a binary requires, and the folders that its RPATH or RUNPATH tells the loader to search."""
     text = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True, check=True).stdout
     folders = [folder for found in re.findall(r"\(R(?:UN)?PATH\).*?\[(.*)\]", text) for folder in found.split(":")]
     return re.findall(r"\(NEEDED\).*\[(.*)\]", text), folders

@@ -82,7 +82,7 @@ class Checker:
         for name in names:
             try:
                 values = self.io.read(name, spec, path)
-            except Exception as error:  # noqa: BLE001 - it lacks a codec or a type
+            except Exception as error:  # noqa: BLE001 - the reader lacks a codec or a type
                 last = error
                 continue
             judge = name if name != spec["writer"] else "the writer alone"
@@ -107,7 +107,7 @@ class Checker:
         shutil.rmtree(path, ignore_errors=True)
         try:
             source = self.io.write(spec, path)
-        except Exception as error:  # noqa: BLE001 - whatever a writer raises means that there is no such array
+        except Exception as error:  # noqa: BLE001 - any exception means that the writer cannot write this array
             counts["not written"] += 1
             counts[f"  {spec['writer']}: {type(error).__name__} {re.sub(r'[^a-z ]+', '#', str(error)[:90].lower())}"] += 1
             return False
@@ -141,7 +141,7 @@ class Checker:
             self.check(spec, collections.Counter())
         except Failure as failure:
             return str(failure)
-        except Exception:  # noqa: BLE001 - a shrunk case that makes no sense
+        except Exception:  # noqa: BLE001 - the shrunk case is invalid
             pass
         return None
 
@@ -235,7 +235,7 @@ def run(reader, seeds, deadline=None, plant=0):
                 counts["arrays"] += 1
                 small, message = (spec, str(failure)) if plant or len(failures) >= 5 else shrink(checker, spec, str(failure))
                 failures.append({"seed": seed, "message": str(failure), "spec": spec, "small": small, "small message": message})
-            except Exception as error:  # noqa: BLE001 - a fault of this script is a failure as well
+            except Exception as error:  # noqa: BLE001 - a bug in this script is a failure, too
                 failures.append({"seed": seed, "message": f"the test itself: {type(error).__name__}: {error}", "spec": spec, "small": spec,
                                  "small message": ""})
         checker.headrace.close()

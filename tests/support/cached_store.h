@@ -51,7 +51,7 @@ inline CachedStoreInMemory cached_store(const std::string& directory, Objects ob
     asked->bytes += read.out.size();
     if (also) also(read);
   };
-  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): a shared pointer
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): owned by a shared_ptr
   out.origin = std::make_shared<RangeStoreInMemory>(std::move(objects), habits);
   out.reopen();
   return out;

@@ -193,7 +193,7 @@ void HttpServer::accept_all() {
       break;
     }
     open_.push_back(fd);
-    // Nobody joins the threads of a server that is never destroyed.
+    // No code joins the threads of a server that is never destroyed.
     std::thread([this, fd] { serve(fd); }).detach();
   }
 }

@@ -35,8 +35,8 @@ std::string own_directory() {
   return program.substr(0, program.rfind('/'));
 }
 
-// Looks in the folder cufile below this program's folder, then beside it. This covers the installed tree, the build
-// tree and the Python package.
+// Looks in the subfolder cufile of this program's folder, then in that folder itself. This covers the installed tree,
+// the build tree and the Python package.
 Result<std::string> find_own(const std::string& name) {
   auto found = trusted_path(own_directory() + "/cufile/" + name);
   if (!found.ok() && found.status().code() == Code::kNotFound) found = trusted_path(own_directory() + "/" + name);

@@ -1,4 +1,4 @@
-// headrace index: builds the decode indices of an array and writes them beside its store.
+// headrace index: builds the decode indices of an array and writes them next to its store.
 #include <headrace/decode_index.h>
 
 #include <CLI/CLI.hpp>

@@ -19,7 +19,7 @@ class DeviceVariable(xr.Variable):
 
     def chunk(  # type: ignore[override]
         self,
-        chunks: Any = {},  # noqa: B006 - as xarray's own
+        chunks: Any = {},  # noqa: B006 - xarray's own default
         name: str | None = None,
         lock: bool | None = None,
         inline_array: bool | None = None,

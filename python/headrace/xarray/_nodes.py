@@ -288,7 +288,7 @@ def _dims_and_attrs(
         return dims, dict(attributes)
     found = attributes.get(DIMENSIONS_ATTRIBUTE)
     if found is None:
-        # NCZarr stores dimension names beside the shape, as full paths.
+        # NCZarr stores dimension names together with the shape, as full paths.
         references = metadata.get("_NCZARR_ARRAY", {}).get("dimrefs")
         if references is None:
             raise KeyError(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 cupy = pytest.importorskip("cupy")
-zarr = pytest.importorskip("zarr", minversion="3.1")  # the package, not the folder of tests beside this one
+zarr = pytest.importorskip("zarr", minversion="3.1")  # the package, not the sibling folder of tests
 
 import headrace  # noqa: E402
 import headrace.zarr as plug_in  # noqa: E402

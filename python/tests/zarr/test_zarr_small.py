@@ -253,7 +253,7 @@ def test_many_threads(tmp_path: Path) -> None:
                 i, j = (int(n) for n in random.integers((4, 3)))
                 here = np.s_[10 * i : 10 * i + 10, 10 * j : 10 * j + 10]
                 same(array[here], DATA[here])
-        except BaseException as error:  # noqa: BLE001 - told by the thread that started it
+        except BaseException as error:  # noqa: BLE001 - reported by the thread that started this one
             failed.append(error)
 
     threads = [threading.Thread(target=read, args=(n,)) for n in range(8)]

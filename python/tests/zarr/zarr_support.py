@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-import headrace.zarr  # noqa: F401 - makes the pipeline known
+import headrace.zarr  # noqa: F401 - registers the pipeline
 
 OWN = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 OURS = "headrace.zarr.HeadracePipeline"

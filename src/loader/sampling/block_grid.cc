@@ -36,7 +36,7 @@ Result<BlockGrid> BlockGrid::create(const BlockShuffle& options) {
 
 BlockGrid::Place BlockGrid::shuffled_place(std::uint64_t position, std::uint64_t short_rank,
                                            const RoundKeys& buffer_keys) const noexcept {
-  // Ranks behind the short group begin earlier by the samples that it lacks.
+  // Ranks after the short group begin earlier by the samples that it lacks.
   const std::uint64_t lacking = groups_ * group_size_ - samples_;
   const auto begin_of = [&](std::uint64_t rank) { return rank * group_size_ - (rank > short_rank ? lacking : 0); };
   std::uint64_t buffer = position / (group_size_ * groups_in_buffer_);

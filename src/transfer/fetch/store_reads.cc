@@ -13,7 +13,7 @@ namespace headrace::transfer {
 namespace {
 
 StoreRead& of(RangeRead& range) noexcept {
-  return *reinterpret_cast<StoreRead*>(range.user);  // NOLINT(performance-no-int-to-ptr): start() put it there
+  return *reinterpret_cast<StoreRead*>(range.user);  // NOLINT(performance-no-int-to-ptr): stored by start()
 }
 
 Status cancelled() noexcept {

@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kSplitBytes = std::uint64_t{128} << 10;  // partly cached ranges are split down to this size
-// Sequential ranges with no more than this in flight do not keep a disk busy; the kernel's read-ahead does.
+// Sequential ranges with at most this in flight do not keep a disk busy; the kernel's read-ahead does.
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{512} << 10;
-// With no more than kSlowBytes in flight, reading through the page cache is slower by half than from a registered
+// With at most kSlowBytes in flight, reading through the page cache is slower by half than from a registered
 // window. Up to kMeasuredBytes it depends on the machine, so the speed is measured over some bytes.
 constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20, kMeasuredBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kPaceBytes = std::uint64_t{8} << 20;
@@ -195,7 +195,8 @@ const MappedWindow* Router::window(RoutedFile& file, std::size_t index, const Wa
 
 // Whether a range should be read through the page cache even if it is not there. A direct read reads whole blocks,
 // caches nothing for the neighbours of a small range, and has no read-ahead. Many reads at a time are direct all the
-// same, since more of them can be in flight than there are threads. `beside`: ranges in flight or about to be.
+// same, since more of them can be in flight than there are threads. `beside`: number of ranges in flight or about to
+// be.
 bool Router::small_read(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const {
   if (policy_.path != Path::kAuto || bytes > kReadAheadBytes) return false;
   const bool continues = offset - file.sequential_end < kPageBytes;

@@ -125,8 +125,8 @@ class Router {
     std::uint64_t wave;
     std::vector<std::shared_ptr<MappedWindow>>* held;
   };
-  // Chooses the path for the first bytes of the range, or all. `beside`: ranges in flight or about to be. `windows`:
-  // null: nothing is taken from mappings. Throws std::bad_alloc.
+  // Chooses the path for the first bytes of the range, or all. `beside`: number of ranges in flight or about to be.
+  // `windows`: null: nothing is taken from mappings. Throws std::bad_alloc.
   Route choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside,
                const WaveWindows* windows);
   // The opposite of goes_direct(). `bring`: the range goes through the cache for the first time.

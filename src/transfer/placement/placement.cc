@@ -20,7 +20,7 @@ constexpr double kFallen = 0.7;         // of the rate it once had: below that, 
 constexpr double kFallenShare = 0.1;
 constexpr double kHysteresis = 1.03;  // the CPU must be faster by this factor
 constexpr double kLost = 0.7;         // of the other's rate: a trial that is slower than this ends
-// Of the device's rate: if the bound from the CPU's first wave is below this, no second one is needed.
+// As a share of the device's rate: if the bound from the CPU's first wave is below it, no second wave is needed.
 constexpr double kHopeless = 0.5;
 constexpr double kAlike = 0.7;            // a prior is trusted if the array's own rate is within this factor of it
 constexpr std::uint64_t kFirstTurns = 4;  // of a device that maps files, before it loses to the CPU

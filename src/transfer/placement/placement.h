@@ -7,9 +7,9 @@
 // other is tried again occasionally, for a small share of the time, since page cache, disk and neighbours change.
 //
 // A CPU turn may take up all of a short read at a fraction of the device's speed, so a probe comes first: a wave of a
-// few chunks beside the device's waves. Its duration is not a measurement, but each thread's decoding time is: the
-// rate of one thread times the number of threads bounds the CPU's rate. If that bound is below the device's rate, the
-// CPU gets no turn; and a CPU turn ends as soon as its waves show the same.
+// few chunks while the device decodes its waves. Its duration is not a measurement, but each thread's decoding time is:
+// the rate of one thread times the number of threads bounds the CPU's rate. If that bound is below the device's rate,
+// the CPU gets no turn; and a CPU turn ends as soon as its waves show the same.
 //
 // Ends may be noticed late and many at once, so a turn's rate is capped at the waves in flight divided by the latency
 // of each. A kind's rate is that of the best of its last few turns: a turn can be slow for transient reasons, such as
@@ -72,8 +72,8 @@ class PlacementPolicy {
  public:
   explicit PlacementPolicy(std::shared_ptr<PlacementPrior> prior = nullptr) : prior_(std::move(prior)) {}
 
-  // What the next wave is to be. Each begin() needs one end(). mapped_bytes: file bytes that the device can currently
-  // copy from the page cache itself.
+  // Decides the kind of the next wave. Each begin() needs one end(). mapped_bytes: file bytes that the device can
+  // currently copy from the page cache itself.
   WaveChoice begin(std::uint64_t now_ns, std::uint64_t mapped_bytes = 0);
   // begun_ns: the time given to begin(). bytes: decoded; 0: the wave was given up and is not measured. work: for kCpu.
   void end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns, CpuWork work = {});

@@ -39,7 +39,7 @@ class ReadReport {
   // Reports a failed chunk of the object `key`: it is listed if errors are collected, else the read stops. Loss of the
   // device always stops the read. Throws std::bad_alloc.
   void fail(const TaskGroup& group, const Task& task, const std::string& key, Status status);
-  // Reports a failed chunk without which the read goes on: it is listed if errors are collected.
+  // Reports a failed chunk after which the read continues: it is listed if errors are collected.
   void note_failure(const TaskGroup& group, const Task& task, const std::string& key, Status status);
   // Records elements to be overwritten with `element` when the read ends; it must be the same in every call. Throws
   // std::bad_alloc.

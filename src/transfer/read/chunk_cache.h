@@ -58,9 +58,9 @@ class ChunkCache {
     std::span<const std::byte> head;
     std::uint32_t entry = 0;
   };
-  // `bytes`: size of the chunk in this form; kUnknown: a chunk that is to be kept gets its memory from take_room().
+  // `bytes`: size of the chunk in this form; kUnknown: a chunk in state kToKeep gets its memory from take_room().
   Found find(const Key& key, std::uint64_t bytes) noexcept;
-  // Memory for an entry that is to be kept; empty: none left, or the entry has memory of another size.
+  // Memory for an entry in state kToKeep; empty: none left, or the entry has memory of another size.
   std::span<std::byte> take_room(std::uint32_t entry, std::uint64_t bytes) noexcept;
   // Changes nothing: returns kKept or kNothing.
   Found look_up(const Key& key) const noexcept;

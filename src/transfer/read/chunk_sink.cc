@@ -68,7 +68,7 @@ Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t tas
   const Task& task = wave.tasks.tasks[task_index];
   const codec::Chain& chain = wave.tasks.chain();
   const bool whole_object = task.length == kWholeObject;
-  // A raw chunk that was read by itself may be a part only.
+  // A raw chunk that was read alone may be only a part.
   const bool raw_part = chain.raw() && (whole_object || group.task_count == 1);
   const auto bytes = whole_object || raw_part ? data : base::part(data, task.offset - data_offset, task.length);
   if (!bytes) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");

@@ -92,7 +92,7 @@ class ChunkSink {
                          std::uint64_t object_bytes, Worker& worker) {
     return (void)wave, (void)group, (void)version, (void)object_bytes, (void)worker, false;
   }
-  // The chunk's store has answered with `bytes` stored bytes, which will be taken. versioned: the store named their
+  // The chunk's store has answered with `bytes` stored bytes, which will be taken. versioned: the store reported their
   // version; without one the chunk is not cached.
   virtual void note_answer(Wave& wave, std::uint32_t task_index, std::uint64_t bytes, bool versioned) noexcept {
     (void)wave, (void)task_index, (void)bytes, (void)versioned;
@@ -134,7 +134,7 @@ class ChunkSink {
   // the tasks that the device handed back, for take_again().
   virtual std::span<const std::uint32_t> settle(Wave& wave, Worker& worker);
   // Decodes on the CPU a task that the device handed back; the CPU's verdict counts. `data`: the task's stored bytes if
-  // they had stayed in a mapping, else empty.
+  // they stayed in a mapping, else empty.
   virtual Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker);
   virtual Status finish_again(Wave& wave, Worker& worker);
 

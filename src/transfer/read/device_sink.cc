@@ -302,7 +302,7 @@ Status DeviceSink::add_apart(Wave& wave) const {
   return {};
 }
 
-// Adds the used part of the pinned slab as one piece, and mapped bytes with their places behind it.
+// Adds the used part of the pinned slab as one piece, and mapped bytes with their places after it.
 Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   StagingSlot& slot = *wave.stage.slot;
   wave.stage.pieces.clear();

@@ -377,7 +377,7 @@ bool GroupReads::parks(const Wave& wave, std::uint64_t length) const noexcept {
   return !wave.sink->own_rooms() || length <= resources_.most_parked_bytes();
 }
 
-// Reads on the worker's thread: objects that must be unpacked, all of which is needed, and chunks too long to park.
+// Reads on the worker's thread: objects that must be unpacked whole, and chunks too long to park.
 void GroupReads::read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker) {
   const std::optional<std::span<std::byte>> target = wave.sink->room(wave, group, range.length, worker);
   if (!target) return;

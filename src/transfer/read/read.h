@@ -111,7 +111,8 @@ class Read final : public WaveWork, private LookupListener {
   std::unique_ptr<Plan> plan_;
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
-  const bool cache_reads_;  // workers read the page cache; false where an engine was named, which then makes all reads
+  const bool cache_reads_;  // workers read the page cache; false if an engine was requested by name, which then makes
+                            // all reads
   std::unique_ptr<ReadReport> made_report_;  // moved to the Scheduler once that exists
   ReadReport& report_;
   const ReadTasks tasks_;

@@ -12,7 +12,7 @@ constexpr std::uint64_t kMaxTasksPerWave = 4096;
 constexpr std::uint64_t kDeviceAlignment = 256;
 constexpr std::uint64_t kIoShare = 8;  // the I/O service gets one part in this many of the host budget
 
-// For a device that decodes. docs/lab/transfer.md tells how the numbers were found.
+// For a device that decodes. docs/lab/transfer.md explains how the numbers were found.
 struct WaveAim {
   unsigned waves;
   std::uint64_t times;  // multiple of the bytes asked for

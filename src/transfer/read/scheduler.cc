@@ -31,7 +31,7 @@ void Scheduler::start() {
 }
 
 Status Scheduler::run() {
-  // This thread does a read of one chunk alone and wakes nobody.
+  // A read of one chunk runs on this thread only; no worker is woken.
   if (setup_.workers.size() > 1 && setup_.chunks > 1) {
     try {
       start();
@@ -168,7 +168,7 @@ Scheduler::Claim Scheduler::claim_locked() {
   return {ClaimKind::kNone, 0, 0, 0, waits_for_locked()};
 }
 
-// Keeps one wave filled ahead, so that nobody waits for the plan.
+// Keeps one wave filled ahead, so that no worker waits for the plan.
 Scheduler::Claim Scheduler::claim_fill_locked() {
   if (waiting_fill_ && work_->lookups_came()) {
     const Claim claim{ClaimKind::kFill, *waiting_fill_};

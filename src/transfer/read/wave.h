@@ -31,7 +31,7 @@ struct ColdPart {
   static constexpr std::size_t kHeadBytes = 1024;  // limit of a part's own head, enough for 250 blocks
 
   enum class Asks : std::uint8_t { kAll, kTable, kPart } asks = Asks::kAll;
-  std::uint64_t offset = 0, length = 0;  // the whole chunk, as its job had it; kUnknown until the table has arrived
+  std::uint64_t offset = 0, length = 0;  // the whole chunk, as in its job; kUnknown until the table has arrived
   codec::StreamPart part;                // set for kPart
 };
 

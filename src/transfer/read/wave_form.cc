@@ -79,7 +79,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   return request;
 }
 
-// For a store behind a network: enough waves to keep in flight what its connections carry during one round trip, and
+// For a remote store: enough waves to keep in flight what its connections carry during one round trip, and
 // for each connection the answer that is arriving and the next one.
 void WaveForms::add_window(SizeRequest& request, const codec::Chain& chain) const {
   // Encoded chunks are stored in about half of their decoded size.

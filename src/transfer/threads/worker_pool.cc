@@ -21,7 +21,7 @@ struct WorkerPool::State {
   bool one_per_cpu = false;
 
   unsigned bound_cpus() const noexcept { return near != nullptr ? near->bound_cpus() : 0; }
-  // With no workload, workers stay asleep: work that a caller does alone wakes nobody.
+  // With no workload, workers stay asleep: work that a caller does alone wakes no worker.
   void notify() noexcept {
     {
       std::lock_guard lock(mutex);

@@ -73,7 +73,7 @@ ChunkOrder::EdgeClasses ChunkOrder::of_list(std::size_t axis, const IndexRuns& l
         last = number;
       }
       if (indices.step == 0) break;
-      // Skip to the first index behind this chunk.
+      // Skip to the first index after this chunk.
       i = std::max(i + 1, base::ceil_div(begin + run.edge - indices.begin, indices.step));
     }
   }

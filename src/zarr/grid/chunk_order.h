@@ -68,7 +68,7 @@ class ChunkOrder {
   struct Axis {
     std::vector<EdgeClass> classes;  // the longest edge first
     std::uint64_t chunks = 0;
-    std::uint64_t behind = 1;  // product of the chunk counts of the axes behind this one
+    std::uint64_t behind = 1;  // product of the chunk counts of the axes after this one
   };
 
   using EdgeClasses = std::map<std::uint64_t, EdgeClass, std::greater<>>;  // by edge

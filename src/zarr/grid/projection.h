@@ -126,7 +126,7 @@ class Projection {
         const std::uint64_t chunk = (run.begin + i * run.step) / chunk_;
         if (chunks_.empty() || chunks_.back() != chunk) chunks_.push_back(chunk);
         if (run.step == 0) break;
-        // Skip to the first element behind this chunk.
+        // Skip to the first element after this chunk.
         i = std::max(i + 1, base::ceil_div((chunk + 1) * chunk_ - run.begin, run.step));
       }
     }

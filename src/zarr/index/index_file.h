@@ -1,7 +1,7 @@
 // The file format of saved decode indices of an array's chunks.
 //
 // All numbers are little-endian. The file has three parts:
-// - a header of 64 bytes: "hrindex" and a zero, version, number of records, bytes behind the records, the codec's name,
+// - a header of 64 bytes: "hrindex" and a zero, version, number of records, bytes after the records, the codec's name,
 //   and a checksum of the rest of the file;
 // - a record of 32 bytes per chunk: number of the stored object in the array's grid, the chunk's offset in it, its
 //   encoded bytes, and the bytes of its index;

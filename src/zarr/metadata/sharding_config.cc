@@ -102,7 +102,7 @@ Result<ShardingConfig> parse_level(const Json& config, const std::vector<std::ui
   HEADRACE_TRY_ASSIGN(sharding.index_codecs, parse_codec_list(config, "index_codecs"));
   HEADRACE_TRY(check_index_codecs(sharding.index_codecs));
   HEADRACE_TRY_ASSIGN(sharding.codecs, parse_codec_list(config, "codecs"));
-  // An inner shard behind a codec that changes the shape is checked when the chain is built.
+  // An inner shard after a codec that changes the shape is checked when the chain is built.
   if (sharding.codecs[0].name == "sharding_indexed") {
     auto inner = parse_level(sharding.codecs[0].config, sharding.inner_shape, depth + 1);
     if (!inner.ok()) return std::move(inner).status();

@@ -303,7 +303,7 @@ class ShardPlan final : public ArrayPlan {
           continue;
         }
         if (open.cursor % kIndexesAhead == 0) prefetch_indexes(level + 1, open);
-        // A failure is reported once; the next call continues behind it.
+        // A failure is reported once; the next call continues after it.
         const auto index = open_inner(level + 1, task, lookups, listener);
         waits_ = !index.has_value();
         if (waits_) return {};
@@ -424,7 +424,7 @@ class ShardPlan final : public ArrayPlan {
     return requests < 2 ? pending_.size() : static_cast<std::size_t>(base::ceil_div(pending_.size(), requests));
   }
   // Whether a chunk is fetched together with the group, which ends at `end`. Once the group has its share, only small
-  // gaps are bridged: a request that nobody waits for costs no more than such a gap.
+  // gaps are bridged: a request that no worker waits for costs no more than such a gap.
   bool joins(const Task& task, const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape,
              std::size_t share) const {
     const std::uint64_t task_end = std::max(end, task.offset + task.length);

@@ -121,7 +121,7 @@ std::size_t closing(std::string_view text) {
   return std::string_view::npos;
 }
 
-// The text up to the comma behind the item. Commas inside brackets belong to the item.
+// The text up to the comma after the item. Commas inside brackets belong to the item.
 Result<std::string_view> take_item(std::string_view text, std::size_t number) {
   if (text.front() != '[') return text.substr(0, text.find(','));
   const std::size_t close = closing(text);

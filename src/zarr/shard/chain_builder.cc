@@ -13,7 +13,7 @@ namespace headrace::zarr {
 namespace {
 
 // sharding_indexed as an ordinary array -> bytes codec that decodes a whole shard at once. Used if a shard cannot be
-// read in parts: there are codecs behind the sharding, or codecs before it that do more than move axes. Other shards
+// read in parts: there are codecs after the sharding, or codecs before it that do more than move axes. Other shards
 // are a ShardTree.
 class WholeShardCodec final : public codec::ArrayToBytes, public codec::StreamCoder {
  public:
@@ -220,7 +220,7 @@ Result<ShardParts> build_parts(const base::Json& config, const std::vector<std::
                     ShardIndexFormat(std::move(index_chain), count, parsed.index_at_end)};
 }
 
-// Whether each inner chunk can be found and decoded by itself.
+// Whether each inner chunk can be found and decoded separately.
 bool can_read_parts(const std::vector<CodecSpec>& specs) {
   return !specs.empty() && specs.back().name == "sharding_indexed" &&
          std::all_of(specs.begin(), specs.end() - 1, [](const CodecSpec& spec) { return spec.name == "transpose"; });

@@ -38,7 +38,7 @@ struct Sharding {
 };
 
 // Shards of which only the selected parts are read, at every level. The chain has array -> array codecs that only move
-// axes, then sharding_indexed and nothing behind it; the inner chunks may be sharded the same way.
+// axes, then sharding_indexed and nothing after it; the inner chunks may be sharded the same way.
 struct ShardTree {
   // By level, outermost first: the inner chunks by the array's own axes, and the index that leads to them.
   std::vector<LevelGrid> grids;

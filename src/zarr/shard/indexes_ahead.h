@@ -105,7 +105,7 @@ class IndexesAhead final : private RangeListener {
   std::condition_variable came_;
   std::vector<RangeRead*> started_;  // guarded by mutex_: reads in flight
   std::size_t cancelling_ = 0;       // guarded by mutex_
-  // guarded by mutex_: called when awaited_ has arrived; null: nobody waits
+  // guarded by mutex_: called when awaited_ has arrived; null: there is no waiter
   transfer::LookupListener* listener_ = nullptr;
   const Slot* awaited_ = nullptr;
   bool cancelled_ = false;  // guarded by mutex_

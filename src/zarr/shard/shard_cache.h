@@ -51,7 +51,7 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
     void insert(Key key, Value value, std::size_t bytes, std::size_t most_items, std::size_t most_bytes);
     void erase(const Key& key);
     void clear() noexcept;
-    // The least recently used entry that nobody else holds; null: none.
+    // The least recently used entry that has no other holder; null: none.
     struct Item {
       Key key;
       Value value;

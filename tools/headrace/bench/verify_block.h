@@ -22,7 +22,8 @@ constexpr std::size_t kVerifyHeaderBytes = 40;
 
 // Properties shared by all blocks of a job.
 struct VerifyFormat {
-  VerifyFormat(std::uint64_t of_seed) : seed(of_seed) {}  // NOLINT(google-explicit-constructor): a seed says it all
+  VerifyFormat(std::uint64_t of_seed)
+      : seed(of_seed) {}  // NOLINT(google-explicit-constructor): a seed defines the format
   VerifyFormat(std::uint64_t of_seed, VerifySum of_sum, BlockPattern of_pattern)
       : seed(of_seed), sum(of_sum), pattern(std::move(of_pattern)) {}
   std::uint64_t seed;
