@@ -552,14 +552,8 @@ class Bench {
   const EncodedChunks& encoded(const Row& row) {
     const std::string key = row.codec + filter_text(row.filter) + row.values + std::to_string(row.chunk_bytes);
     if (key != key_) {
-      const Bytes& values = values_.at(row.values);
-      chunks_ = row.codec == "lz4"    ? encode_lz4(values, row.chunk_bytes, row.filter, options_.streaming)
-                : row.codec == "zstd" ? encode_zstd(values, row.chunk_bytes, row.filter)
-                : row.codec.starts_with("blosc-")
-                    ? encode_blosc(values, row.chunk_bytes, row.filter, row.codec.substr(6))
-                : row.codec == "gzip" || row.codec == "zlib"
-                    ? encode_deflate(values, row.chunk_bytes, row.filter, row.codec == "gzip", options_.libdeflate)
-                    : encode_by_codec(values, row.chunk_bytes, row.filter, row.codec);
+      chunks_ = encode(row.codec, values_.at(row.values), row.chunk_bytes, row.filter, options_.streaming,
+                       options_.libdeflate);
       streams_ = {};
       key_ = key;
     }

@@ -269,6 +269,16 @@ EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter 
   return out;
 }
 
+EncodedChunks encode(const std::string& codec, const Bytes& values, std::size_t chunk_bytes, Filter filter,
+                     bool streaming, bool libdeflate) {
+  if (codec == "lz4") return encode_lz4(values, chunk_bytes, filter, streaming);
+  if (codec == "zstd") return encode_zstd(values, chunk_bytes, filter);
+  if (codec.starts_with("blosc-")) return encode_blosc(values, chunk_bytes, filter, codec.substr(6));
+  if (codec == "gzip" || codec == "zlib")
+    return encode_deflate(values, chunk_bytes, filter, codec == "gzip", libdeflate);
+  return encode_by_codec(values, chunk_bytes, filter, codec);
+}
+
 EncodedChunks bare_streams(const EncodedChunks& containers, const std::string& inner) {
   struct Found {
     const std::byte* data;

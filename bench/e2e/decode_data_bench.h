@@ -51,8 +51,11 @@ EncodedChunks encode_deflate(const Bytes& values, std::size_t chunk_bytes, Filte
 EncodedChunks encode_by_codec(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& name);
 // Blosc1 containers by c-blosc: level 5, elements of 4 bytes, its default block size. `inner`: "lz4" or "zstd".
 EncodedChunks encode_blosc(const Bytes& values, std::size_t chunk_bytes, Filter filter, const std::string& inner);
-// The streams inside such containers, each as a chunk of encode_lz4() or encode_zstd(). A stored stream becomes a block
-// of literals, or a zstd frame. Only streams of the most common size are used: all but those of the last blocks.
+// Whichever of these `codec` names. `streaming`: see encode_lz4(). `libdeflate`: see encode_deflate().
+EncodedChunks encode(const std::string& codec, const Bytes& values, std::size_t chunk_bytes, Filter filter,
+                     bool streaming, bool libdeflate);
+// The streams inside Blosc containers, each as a chunk of encode_lz4() or encode_zstd(). A stored stream becomes a
+// block of literals, or a zstd frame. Only streams of the most common size are used: all but those of the last blocks.
 EncodedChunks bare_streams(const EncodedChunks& containers, const std::string& inner);
 
 }  // namespace headrace::bench

@@ -58,7 +58,7 @@ LAYERS = {  # folder: its purpose, and the parts of src/ whose headers it may in
 # A codec that nests others may include their device code; on the CPU it looks them up in the table. Codecs' kernel
 # launches are part of the CUDA plug-in.
 EXCEPTIONS = {("codecs/blosc", r"codecs/\w+/\w+_device\.cuh"), (r"codecs/\w+", r"backends/dev_cuda/gpu_launch\.cuh"),
-              (r"codecs/\w+", r"codecs/lz77/\w+\.(h|cuh)"), ("codecs/deflate", r"codecs/crc32c/checksum_device\.cuh")}
+              (r"codecs/\w+", r"codecs/lz77/\w+\.(h|cuh)"), ("codecs/deflate", r"codecs/crc32c/checksum_sums_device\.cuh")}
 CUDA_HEADER = re.compile(r"(cuda|cuda_\w+|cooperative_groups|device_launch_parameters|nvtx3/.*|cub/.*|thrust/.*)(\.h|\.cuh|\.hpp)?$")
 # Headers that only one folder may include.
 OWNED = {r"liburing\.h|linux/io_uring\.h": "backends/io_uring", r"libaio\.h": "backends/io_aio",
