@@ -1,22 +1,21 @@
 // The DEFLATE decoder's steps, in launch order, and what they share. Device code without a CUDA header.
 //
 // Once per batch:
-//   begin      one thread per stream: the first header; a warp per stream if streams are searched: stored blocks after
-//              it, too
-//   share      one thread block: where each stream's segments begin
-//   find       one warp per part of a segment: bits at which dynamic blocks may begin deflate_find_device.cuh
-//   trace      one or several warps per run: its blocks, and where cells' words begin deflate_trace_device.cuh
-//   chain      one warp per stream: runs connected with its beginning; gaps          deflate_chain_device.cuh
-//   scan       one thread block: where each stream's pieces begin
-//   list       one warp per run: its pieces                                          deflate_pieces_device.cuh
+//   begin      one thread per stream: the first header; a warp per stream if streams are searched, to skip stored
+//   blocks share      all thread blocks: where each stream's segments begin find       one warp per part of a segment:
+//   bits at which dynamic blocks may begin (deflate_find_device.cuh) trace      one or several warps per run: its
+//   blocks, and where cells' words begin (deflate_trace_device.cuh) chain      one warp per stream: runs connected with
+//   its beginning, gaps filled; one thread per stream if none was
+//              searched, since each is one run then (deflate_chain_device.cuh)
+//   scan       all thread blocks: where each stream's pieces begin
+//   list       one warp per run: its pieces (deflate_pieces_device.cuh)
 //   rounds     one thread block: sums of what pieces need, by shares of streams
 //   place      one thread per piece: its region and round
 // For each round:
 //   decode     one or several warps per piece: literals and sequences, distances checked
-//   and the output, in one of the three ways of codecs/lz77                          deflate_output_device.cuh
-// At the end:
-//   sums       one thread block per piece: its checksum, and the output of stored ones
-//                                                                                    deflate_checksum_device.cuh
+//   and the output, in one of the three ways of codecs/lz77 (deflate_output_device.cuh)
+// At the end (deflate_checksum_device.cuh):
+//   sums       one warp per piece, or one thread block if pieces are few: its checksum, and the output of stored ones
 //   join       one thread per piece: sums of members
 //   verdict    one thread per member
 //
