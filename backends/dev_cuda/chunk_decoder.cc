@@ -196,7 +196,7 @@ class CudaDecoder final : public ChunkDecoder {
                       gpu::IndexMemory& index) const {
     if (indices.pinned == nullptr || index_stride_ == 0) return {};
     if (indices.items != count || indices.stride != index_stride_) {
-      return Status(Code::kInternal, Layer::kDevice, "the indices are of another batch");
+      return Status(Code::kInternal, Layer::kDevice, "the indices belong to another batch");
     }
     std::uint64_t end = indices.entries_at();
     bool collects = false;
@@ -204,7 +204,8 @@ class CudaDecoder final : public ChunkDecoder {
       const std::uint32_t word = indices.given(i);
       collects = collects || word == kIndexCollect;
       if (word == kIndexNone || word == kIndexCollect) continue;
-      if (word > index_stride_) return Status(Code::kInternal, Layer::kDevice, "an index is longer than any may be");
+      if (word > index_stride_)
+        return Status(Code::kInternal, Layer::kDevice, "a decode index exceeds the maximum length");
       index.any_given = true;
       end = indices.entries_at() + i * index_stride_ + word;
     }

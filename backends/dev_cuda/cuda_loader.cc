@@ -26,7 +26,7 @@ struct Loaded {
 Status refuse(Code code, std::string message) { return Status(code, Layer::kDevice, std::move(message)); }
 
 Status check(const CudaPlugin* plugin, const std::string& file) {
-  if (plugin == nullptr) return refuse(Code::kInternal, "the CUDA plug-in " + file + " gave no table");
+  if (plugin == nullptr) return refuse(Code::kInternal, "the CUDA plug-in " + file + " returned no table");
   if (plugin->abi != kCudaPluginAbi || plugin->table_bytes != sizeof(CudaPlugin)) {
     return refuse(Code::kUnsupported, "the CUDA plug-in " + file + " has interface version " +
                                           std::to_string(plugin->abi) + ", this library needs " +

@@ -50,7 +50,7 @@ Result<std::string> read_note(const os::FileHandle& file) {
   if (!os::read_exactly(file.fd(), 0, bytes_of(header)).ok()) return not_elf(file.path(), "it is too short");
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostHeaders) {
-    return not_elf(file.path(), "its header is of something else");
+    return not_elf(file.path(), "its header is not of such a file");
   }
   std::vector<Elf64_Phdr> segments(header.e_phnum);
   if (!os::read_exactly(file.fd(), header.e_phoff, std::as_writable_bytes(std::span(segments))).ok()) {
@@ -67,7 +67,7 @@ Result<std::string> read_note(const os::FileHandle& file) {
     if (find_note(notes, text)) return text;
   }
   return Status(Code::kUnsupported, Layer::kDevice,
-                file.path() + " is no CUDA plug-in of headrace: it has no build id");
+                file.path() + " is not a CUDA plug-in of headrace: it has no build id");
 }
 
 }  // namespace

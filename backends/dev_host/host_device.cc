@@ -310,7 +310,7 @@ class HostDevice final : public Device, public StandIn {
 Result<std::shared_ptr<Device>> open(bool staged, int index) {
   if (index != 0) {
     return Status(Code::kInvalidArgument, Layer::kDevice,
-                  "there is one host device, number 0; number " + std::to_string(index) + " was asked for");
+                  "there is one host device, number 0; number " + std::to_string(index) + " was requested");
   }
   try {
     return std::shared_ptr<Device>(std::make_shared<HostDevice>(staged));

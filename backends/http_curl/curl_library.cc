@@ -15,7 +15,7 @@ Status load(CurlLibrary& out) {
   void* const library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = ::dlerror();
-    return refuse("no libcurl here, which addresses of HTTP and S3 need: install libcurl4")
+    return refuse("libcurl is not installed, which HTTP and S3 URLs need: install libcurl4")
         .with_cause(why != nullptr ? why : "");
   }
   const char* missing = nullptr;

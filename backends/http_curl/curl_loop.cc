@@ -50,7 +50,7 @@ CurlLoop::~CurlLoop() {
 Status CurlLoop::begin() noexcept {
   try {
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_ < 0) return Status(Code::kResourceExhausted, Layer::kStore, "no descriptor is left").with_errno(errno);
+    if (wake_ < 0) return Status(Code::kResourceExhausted, Layer::kStore, "out of file descriptors").with_errno(errno);
     const os::SignalsBlocked blocked;
     try {
       thread_ = std::thread([this] { run(); });
@@ -265,7 +265,7 @@ void CurlLoop::hand_over(Transfer* transfer) noexcept {
 #endif
   CarriedExchange carried = transfer->carried;
   finish(transfer);
-  if (!own) return tell(*carried.exchange, ExchangeEnd::kNoConnection, "no descriptor is left");
+  if (!own) return tell(*carried.exchange, ExchangeEnd::kNoConnection, "out of file descriptors");
   carried.moved_ns = base::now_ns();
   try {
     plain_.begin_on(std::move(own), carried);

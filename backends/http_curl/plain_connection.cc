@@ -91,7 +91,7 @@ PlainConnection::End PlainConnection::run() noexcept {
       case AnswerReader::Step::kStopped:
         return {.over = true, .how = ExchangeEnd::kStopped};
       case AnswerReader::Step::kProtocol:
-        return {.over = true, .how = ExchangeEnd::kProtocol, .detail = "no answer of HTTP/1.1"};
+        return {.over = true, .how = ExchangeEnd::kProtocol, .detail = "not an HTTP/1.1 response"};
       case AnswerReader::Step::kNoMemory:
         return {.over = true, .how = ExchangeEnd::kNoMemory};
       case AnswerReader::Step::kBroken:
@@ -119,11 +119,11 @@ bool PlainConnection::send() noexcept {
 // A server may close an idle connection just as a request is sent on it.
 PlainConnection::End PlainConnection::broken(int error) const noexcept {
   if (used_before_ && !reader_.has_begun()) return {.over = true, .again = true};
-  const char* const what = error == ECONNRESET    ? "the server has reset it"
-                           : error == ETIMEDOUT   ? "the server is not there any more"
-                           : error != 0           ? "the system gave it up"
+  const char* const what = error == ECONNRESET    ? "the server reset the connection"
+                           : error == ETIMEDOUT   ? "the server stopped responding"
+                           : error != 0           ? "the connection failed"
                            : !reader_.has_begun() ? "the server sent no answer"
-                                                  : "the server sent less than it said";
+                                                  : "the server sent fewer bytes than it announced";
   return {.over = true, .how = ExchangeEnd::kBroken, .detail = what};
 }
 

@@ -29,7 +29,7 @@ Result<CufileDriver> open_driver(CufileLibrary library) {
   }
   CUfileDrvProps_t properties{};
   if (driver.library.get_properties(&properties).err != CU_FILE_SUCCESS) {
-    driver.why_compatible = "it does not tell its properties";
+    driver.why_compatible = "it does not report its properties";
   } else {
     bool forced = false;
     if (driver.library.get_bool != nullptr &&

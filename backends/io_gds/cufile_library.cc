@@ -120,7 +120,7 @@ Result<CufileLibrary> load_cufile_library() {
   }
   if (!first.ok()) return first;
   return refuse(Code::kNotFound, std::string("NVIDIA's ") + kFile +
-                                     " is not installed where it is looked for; name it by HEADRACE_GDS_LIBRARY");
+                                     " was not found in the usual places; name it by HEADRACE_GDS_LIBRARY");
 }
 
 }  // namespace headrace::io::gds

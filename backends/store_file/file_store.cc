@@ -505,7 +505,7 @@ Result<std::shared_ptr<Store>> open_file_store(std::string_view location, const 
   try {
     std::error_code error;
     const std::string root = std::filesystem::canonical(location, error).string();
-    if (error) return system_failure(error.value(), location, "cannot tell the store's full path");
+    if (error) return system_failure(error.value(), location, "cannot determine the store's full path");
     return make_remote_store(make_file_ranges(std::move(files)), "file://" + root, options);
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

@@ -64,7 +64,7 @@ class MemoryStore final : public Store {
       std::unique_lock lock(mutex_);
       // As in a directory tree, a name is either an object or a directory.
       for (std::size_t slash = key.find('/'); slash != std::string_view::npos; slash = key.find('/', slash + 1)) {
-        if (objects_.contains(key.substr(0, slash))) return clash(key, "an object stands where a directory is needed");
+        if (objects_.contains(key.substr(0, slash))) return clash(key, "an object exists where a directory is needed");
       }
       const std::string below = std::string(key) + '/';
       const auto next = objects_.lower_bound(below);

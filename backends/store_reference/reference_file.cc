@@ -77,7 +77,7 @@ class Parser {
     }
     if (const auto refs = document.find("refs"); refs != document.end()) HEADRACE_TRY(add_all(*refs));
     if (const auto gen = document.find("gen"); gen != document.end()) {
-      if (!gen->is_array()) return corrupt("\"gen\" is no list");
+      if (!gen->is_array()) return corrupt("\"gen\" is not a list");
       for (const Json& item : *gen) HEADRACE_TRY(generate(item));
     }
     return {};
@@ -93,9 +93,9 @@ class Parser {
   static constexpr std::string_view kWhat = "the references of a reference file";
 
   Status take_templates(const Json& templates) {
-    if (!templates.is_object()) return corrupt("\"templates\" is no object");
+    if (!templates.is_object()) return corrupt("\"templates\" is not an object");
     for (const auto& [name, value] : templates.items()) {
-      if (!value.is_string()) return corrupt("template '" + name.substr(0, 100) + "' is no text");
+      if (!value.is_string()) return corrupt("template '" + name.substr(0, 100) + "' is not a string");
       const std::string& text = value.get_ref<const std::string&>();
       if (text.find("{{") != std::string::npos) return unsupported("templates with parameters are not supported");
       names_.texts.emplace(name, text);
@@ -104,7 +104,7 @@ class Parser {
   }
 
   Status add_all(const Json& refs) {
-    if (!refs.is_object()) return corrupt("\"refs\" is no object");
+    if (!refs.is_object()) return corrupt("\"refs\" is not an object");
     for (const auto& [key, value] : refs.items()) {
       Reference reference;
       HEADRACE_TRY(parse_value(value, reference).with_key(std::string_view(key).substr(0, 200)));
@@ -124,21 +124,21 @@ class Parser {
     }
     if (value.is_object()) return add_inline(value.dump(), out);
     if (!value.is_array() || (value.size() != 1 && value.size() != 3)) {
-      return corrupt("a reference is text, a document, [file] or [file, offset, length]");
+      return corrupt("a reference must be text, a document, [file] or [file, offset, length]");
     }
     if (value[0].is_null()) return unsupported("references without a file are not supported");
-    if (!value[0].is_string()) return corrupt("a reference's file is no text");
+    if (!value[0].is_string()) return corrupt("a reference's file is not a string");
     std::string url;
     HEADRACE_TRY(expand_template(value[0].get_ref<const std::string&>(), names_, kMostName, url));
     out.offset = 0;
     out.length = Reference::kToTheEnd;
     if (value.size() == 3) {
       if (!value[1].is_number_unsigned() || !value[2].is_number_unsigned()) {
-        return corrupt("a reference's offset and length are whole numbers, not negative");
+        return corrupt("a reference's offset and length must be non-negative whole numbers");
       }
       out.offset = value[1].get<std::uint64_t>();
       out.length = value[2].get<std::uint64_t>();
-      if (out.length == Reference::kToTheEnd) return corrupt("a reference's range is no range");
+      if (out.length == Reference::kToTheEnd) return corrupt("a reference's range is out of bounds");
     }
     return set_target(std::move(url), out);
   }
@@ -157,10 +157,10 @@ class Parser {
 
   Status set_target(std::string url, Reference& out) {
     if (url.empty() || url.size() > kMostName || url.find('\0') != std::string::npos) {
-      return corrupt("a reference's file is no path or URL");
+      return corrupt("a reference's file is neither a path nor a URL");
     }
     const std::uint64_t all = out.length == Reference::kToTheEnd ? 0 : out.length;
-    if (out.offset > INT64_MAX || all > INT64_MAX - out.offset) return corrupt("a reference's range is no range");
+    if (out.offset > INT64_MAX || all > INT64_MAX - out.offset) return corrupt("a reference's range is out of bounds");
     auto found = targets_.find(url);
     if (found == targets_.end()) {
       // Stored here, in the list, in the map, and in the store's reason for not opening it.
@@ -218,7 +218,7 @@ class Parser {
     if (value.is_array()) {
       for (const Json& item : value) {
         if (!is_whole_number(item)) {
-          return unsupported("dimensions of \"gen\" that are no whole numbers are not supported");
+          return unsupported("dimensions of \"gen\" that are not whole numbers are not supported");
         }
       }
       out.list = &value;
@@ -272,7 +272,7 @@ class Parser {
     } else if (found->is_number_unsigned()) {
       out = found->dump();
     } else {
-      return corrupt(std::string("\"") + name + "\" of \"gen\" is no text");
+      return corrupt(std::string("\"") + name + "\" of \"gen\" is not a string");
     }
     return {};
   }
@@ -282,13 +282,13 @@ class Parser {
     HEADRACE_TRY(expand_template(text, names_, kMostName, digits));
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size()) {
-      return corrupt("\"gen\" makes '" + digits.substr(0, 100) + "', which is no offset or length");
+      return corrupt("\"gen\" makes '" + digits.substr(0, 100) + "', which is not an offset or length");
     }
     return {};
   }
 
   Status generate(const Json& item) {
-    if (!item.is_object()) return corrupt("an item of \"gen\" is no object");
+    if (!item.is_object()) return corrupt("an item of \"gen\" is not an object");
     for (const auto& [name, value] : item.items()) {
       if (name != "key" && name != "url" && name != "offset" && name != "length" && name != "dimensions") {
         return unsupported("\"" + name.substr(0, 100) + "\" of \"gen\" is not known");
@@ -334,7 +334,7 @@ class Parser {
       if (offset) {
         HEADRACE_TRY(expand_number(*offset, reference.offset));
         HEADRACE_TRY(expand_number(*length, reference.length));
-        if (reference.length == Reference::kToTheEnd) return corrupt("a reference's range is no range");
+        if (reference.length == Reference::kToTheEnd) return corrupt("a reference's range is out of bounds");
       }
       text_made_ += name.size() + file.size();
       if (text_made_ > kMostText) {

@@ -186,7 +186,7 @@ class ReferenceStore final : public Store, public FileOffers {
     if (target.path.empty()) {
       target.refused = refuse(Code::kPermission,
                               "the file lies outside " + root_ +
-                                  "; if it is to be trusted, open reference://PATH?root=DIRECTORY "
+                                  "; if you trust it, open reference://PATH?root=DIRECTORY "
                                   "with a directory that holds it",
                               url);
     }

@@ -212,9 +212,9 @@ TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
   std::string uses;
   for (int i = 0; i < 6000; ++i) uses += "{{u}}";
   const std::string large = R"({"version":1,"templates":{"u":")" + std::string(1 << 20, 'x') + R"("},)";
-  expect(open_within(large + R"("refs":{"a":[")" + uses + R"("]}})").status(), Code::kCorrupt, "no path");
+  expect(open_within(large + R"("refs":{"a":[")" + uses + R"("]}})").status(), Code::kCorrupt, "neither a path");
   expect(open_within(large + R"("gen":[{"key":"{{i}}","url":")" + uses + R"(","dimensions":{"i":[1]}}]})").status(),
-         Code::kCorrupt, "no path");
+         Code::kCorrupt, "neither a path");
   // More references than the budget allows, then as many as it allows.
   const auto many = [](int count) {
     return R"({"version":1,"gen":[{"key":"{{i}}","url":"a.bin","dimensions":{"i":{"stop":)" + std::to_string(count) +

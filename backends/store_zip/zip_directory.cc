@@ -98,7 +98,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
     const std::uint64_t locator_at = record_at - kLocatorBytes, end64_at = u64(locator + 8);
     if (u32(locator + 4) != 0 || u32(locator + 16) > 1) return split();
     if (end64_at > locator_at || locator_at - end64_at < kEnd64Bytes) {
-      return corrupt("the ZIP64 end record does not lie before its locator");
+      return corrupt("the ZIP64 end record is not before its locator");
     }
     std::byte end64[kEnd64Bytes];
     HEADRACE_TRY(os::read_exactly(fd, end64_at, end64));
@@ -251,7 +251,7 @@ Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view fol
     };
     if (reader.left() < kEntryBytes) return where(corrupt("the central directory ends within an entry"));
     HEADRACE_TRY(reader.peek(kEntryBytes, record));
-    if (u32(record) != kEntryMark) return where(corrupt("no entry where the central directory goes on"));
+    if (u32(record) != kEntryMark) return where(corrupt("no entry where the central directory continues"));
     const std::size_t name_bytes = u16(record + 28), extra_bytes = u16(record + 30), comment_bytes = u16(record + 32);
     const std::uint64_t record_bytes = kEntryBytes + name_bytes + extra_bytes + comment_bytes;
     if (record_bytes > reader.left()) return where(corrupt("the central directory ends within an entry"));
@@ -288,7 +288,7 @@ Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view fol
     }
   }
   if (reader.left() != 0) {
-    return corrupt("the central directory has " + std::to_string(reader.left()) + " bytes behind its " +
+    return corrupt("the central directory has " + std::to_string(reader.left()) + " bytes after its " +
                    std::to_string(end.entries) + " entries");
   }
   return check_overlaps(ranges);
@@ -302,7 +302,7 @@ Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& e
   if (name_bytes > sizeof header - kHeaderBytes) return corrupt("an entry's name is too long");
   HEADRACE_TRY(os::read_exactly(fd, entry.header_at, {header, kHeaderBytes + name_bytes}));
   const auto differs = [&](const char* what) {
-    return corrupt(std::string("the local header has another ") + what + " than the central directory")
+    return corrupt(std::string("the ") + what + " in the local header differs from the central directory")
         .with_range(entry.header_at, kHeaderBytes);
   };
   if (u32(header) != kHeaderMark) return corrupt("no local header where the central directory says");

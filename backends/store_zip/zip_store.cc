@@ -116,12 +116,12 @@ class ZipStore final : public Store, public FileOffers {
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
       return damaged("unpacks to more than its " + std::to_string(out.size()) + " bytes");
     }
-    if (result != LIBDEFLATE_SUCCESS) return damaged("is no deflate stream");
+    if (result != LIBDEFLATE_SUCCESS) return damaged("is not a deflate stream");
     if (made != out.size()) {
       return damaged("unpacks to " + std::to_string(made) + " instead of " + std::to_string(out.size()) + " bytes");
     }
-    if (in != packed_bytes) return damaged("has bytes behind its deflate stream");
-    if (libdeflate_crc32(0, out.data(), out.size()) != entry.crc32) return damaged("has another CRC-32 than it says");
+    if (in != packed_bytes) return damaged("has bytes after its deflate stream");
+    if (libdeflate_crc32(0, out.data(), out.size()) != entry.crc32) return damaged("does not match its CRC-32");
     return {};
   }
 
@@ -157,13 +157,14 @@ class ZipStore final : public Store, public FileOffers {
     for (std::int64_t waited_ns = 0;;) {
       int error = 0;
       if (!os::identify(file_.fd(), identity_, error)) {
-        return Status(Code::kIo, Layer::kStore, "cannot ask for the file's version").with_key(path_).with_errno(error);
+        return Status(Code::kIo, Layer::kStore, "cannot determine the file's version")
+            .with_key(path_)
+            .with_errno(error);
       }
       const std::int64_t left_ns = os::unsettled_ns(file_.fd(), identity_);
       if (left_ns == 0 || left_ns > kLongestWaitNs) return {};  // a time stamp in the future says nothing
       if (waited_ns > kLongestWaitNs) {
-        return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file is being changed all the time")
-            .with_key(path_);
+        return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file keeps changing").with_key(path_);
       }
       std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
       waited_ns += left_ns;

@@ -177,13 +177,20 @@ TEST_F(ZipStoreTest, WhatCannotBeReadIsNamed) {
 }
 
 TEST_F(ZipStoreTest, HeadersThatContradictTheDirectory) {
-  expect(get_changed({.change = [](ZipRecord& r) { r.local_name = "y"; }}), Code::kCorrupt, "another name");
-  expect(get_changed({.change = [](ZipRecord& r) { r.local_name = "xx"; }}), Code::kCorrupt, "another name");
-  expect(get_changed({.change = [](ZipRecord& r) { r.local_flags |= 1; }}), Code::kCorrupt, "another set of flags");
-  expect(get_changed({.change = [](ZipRecord& r) { r.local_method = 8; }}), Code::kCorrupt, "another method");
-  expect(get_changed({.change = [](ZipRecord& r) { ++r.local_size; }}), Code::kCorrupt, "another size");
-  expect(get_changed({.change = [](ZipRecord& r) { ++r.local_packed; }}), Code::kCorrupt, "another packed size");
-  expect(get_changed({.change = [](ZipRecord& r) { ++r.local_crc32; }}), Code::kCorrupt, "another CRC-32");
+  expect(get_changed({.change = [](ZipRecord& r) { r.local_name = "y"; }}), Code::kCorrupt,
+         "the name in the local header differs");
+  expect(get_changed({.change = [](ZipRecord& r) { r.local_name = "xx"; }}), Code::kCorrupt,
+         "the name in the local header differs");
+  expect(get_changed({.change = [](ZipRecord& r) { r.local_flags |= 1; }}), Code::kCorrupt,
+         "the set of flags in the local header differs");
+  expect(get_changed({.change = [](ZipRecord& r) { r.local_method = 8; }}), Code::kCorrupt,
+         "the method in the local header differs");
+  expect(get_changed({.change = [](ZipRecord& r) { ++r.local_size; }}), Code::kCorrupt,
+         "the size in the local header differs");
+  expect(get_changed({.change = [](ZipRecord& r) { ++r.local_packed; }}), Code::kCorrupt,
+         "the packed size in the local header differs");
+  expect(get_changed({.change = [](ZipRecord& r) { ++r.local_crc32; }}), Code::kCorrupt,
+         "the CRC-32 in the local header differs");
   expect(get_changed({.change = [](ZipRecord& r) { r.header_at += 1; }}), Code::kCorrupt, "no local header");
   // The extra field of the last entry reaches into the directory.
   ZipWriter writer;
@@ -268,7 +275,7 @@ TEST_F(ZipStoreTest, Bombs) {
              end.zip64 = zip64;
              end.entries = 1;
            })).status(),
-           Code::kCorrupt, "behind its 1 entries");
+           Code::kCorrupt, "after its 1 entries");
   }
   // A sparse file that claims to be almost all directory.
   ZipWriter none;

@@ -58,7 +58,7 @@ class Base64Codec final : public StreamCodec {
   Status decode_stream(EncodedStream& stream, Scratch*) const override {
     const std::byte* const src = stream.src;
     if (stream.src_bytes % 4 != 0) {
-      return corrupt("base64: %zu characters are no whole number of groups of 4", stream.src_bytes);
+      return corrupt("base64: %zu characters are not a multiple of 4", stream.src_bytes);
     }
     const std::size_t groups = stream.src_bytes / 4;
     std::size_t padding = 0;
@@ -74,9 +74,9 @@ class Base64Codec final : public StreamCodec {
         wrong |= sextet;
         group |= sextet << (18 - 6 * k);
       }
-      if (wrong > 63) return corrupt("base64: a character in the group at byte %zu is not of the alphabet", 4 * i);
+      if (wrong > 63) return corrupt("base64: invalid character in the group at byte %zu", 4 * i);
       if (pads != 0 && (group & (pads == 1 ? 0xFFu : 0xFFFFu)) != 0) {
-        return corrupt("base64: bits behind the last of %zu bytes are not 0", bytes);
+        return corrupt("base64: nonzero leftover bits after the last of %zu bytes", bytes);
       }
       for (std::size_t k = 0; k < 3 - pads; ++k) *out++ = static_cast<std::byte>(group >> (16 - 8 * k));
     }

@@ -188,7 +188,7 @@ TEST(BloscCodec, HeaderRules) {
       {3, {0}, Code::kCorrupt, "type size"},
       {4, {0, 0, 0, 0}, Code::kCorrupt, "empty"},
       {4, {0xFF, 15, 0, 0}, Code::kCorrupt, "4095 bytes, expected 4096"},
-      {4, {0xFF, 0xFF, 0xFF, 0xFF}, Code::kCorrupt, "beyond the format"},
+      {4, {0xFF, 0xFF, 0xFF, 0xFF}, Code::kCorrupt, "exceed the format's limits"},
       {8, {0, 0, 0, 0}, Code::kCorrupt, "block size 0"},
       {8, {1, 16, 0, 0}, Code::kCorrupt, "block size 4097"},
       {8, {0xFF, 0xFF, 0xFF, 0x7F}, Code::kCorrupt, "block size"},

@@ -33,7 +33,8 @@ Status parse_blosc_table(std::span<const std::byte> container, std::uint64_t byt
   header.block_bytes = blosc_u32(&container[8]);
   const std::uint32_t container_bytes = blosc_u32(&container[12]);
 
-  if (version > kVersion && version <= 5) return unsupported("blosc: container of format %u is Blosc2", version);
+  if (version > kVersion && version <= 5)
+    return unsupported("blosc: container format %u is Blosc2, which is not supported", version);
   if (version != kVersion) return corrupt("blosc: container format %u, expected %u", version, kVersion);
   if (container_bytes != bytes) {
     return corrupt("blosc: header gives %u bytes, the container has %llu", container_bytes,
@@ -45,7 +46,8 @@ Status parse_blosc_table(std::span<const std::byte> container, std::uint64_t byt
   }
   if (header.item_bytes == 0) return corrupt("blosc: type size is 0");
   if (container_bytes > INT_MAX || header.decoded_bytes > INT_MAX - BloscHeader::kBytes) {
-    return corrupt("blosc: sizes beyond the format: %u bytes, %u decoded", container_bytes, header.decoded_bytes);
+    return corrupt("blosc: sizes exceed the format's limits: %u bytes, %u decoded", container_bytes,
+                   header.decoded_bytes);
   }
   header.stored = (flags & kFlagStored) != 0;
   header.may_split = (flags & kFlagNoSplit) == 0;
@@ -60,7 +62,7 @@ Status parse_blosc_table(std::span<const std::byte> container, std::uint64_t byt
     return {};
   }
   if (header.block_bytes == 0 || header.block_bytes > header.decoded_bytes || header.block_bytes > kMaxBlockBytes) {
-    return corrupt("blosc: block size %u for %u decoded bytes", header.block_bytes, header.decoded_bytes);
+    return corrupt("blosc: invalid block size %u for %u decoded bytes", header.block_bytes, header.decoded_bytes);
   }
   if (header.stored) {
     if (container_bytes != header.decoded_bytes + BloscHeader::kBytes) {
@@ -69,24 +71,27 @@ Status parse_blosc_table(std::span<const std::byte> container, std::uint64_t byt
     return {};
   }
   const unsigned inner = flags >> kInnerShift;
-  if (inner > static_cast<unsigned>(BloscHeader::Inner::kZstd)) return unsupported("blosc: inner codec %u", inner);
-  if (inner_version != kInnerVersion) return unsupported("blosc: format %u of inner codec %u", inner_version, inner);
+  if (inner > static_cast<unsigned>(BloscHeader::Inner::kZstd))
+    return unsupported("blosc: unsupported inner codec %u", inner);
+  if (inner_version != kInnerVersion)
+    return unsupported("blosc: unsupported format %u of inner codec %u", inner_version, inner);
   header.inner = static_cast<BloscHeader::Inner>(inner);
   header.block_count = (header.decoded_bytes - 1) / header.block_bytes + 1;
   const std::uint32_t body = container_bytes - static_cast<std::uint32_t>(BloscHeader::kBytes);
   if (header.block_count > body / kStartBytes) {
-    return corrupt("blosc: container of %u bytes has no room for %u block starts", container_bytes, header.block_count);
+    return corrupt("blosc: container of %u bytes is too small for %u block starts", container_bytes,
+                   header.block_count);
   }
   // Starts need not be in rising order: threads write blocks as they finish. Blocks may share bytes, which is harmless
   // here.
   const std::uint32_t first = static_cast<std::uint32_t>(BloscHeader::kBytes) + kStartBytes * header.block_count;
   if (container.size() < first) {
-    return corrupt("blosc: %zu bytes do not reach the end of %u block starts", container.size(), header.block_count);
+    return corrupt("blosc: %zu bytes are too few for a table of %u block starts", container.size(), header.block_count);
   }
   for (std::uint32_t i = 0; i < header.block_count; ++i) {
     const std::uint32_t start = blosc_u32(&container[BloscHeader::kBytes + kStartBytes * std::size_t{i}]);
     if (start < first || start > container_bytes || container_bytes - start < kStartBytes) {
-      return corrupt("blosc: block %u starts at byte %u of %u", i, start, container_bytes);
+      return corrupt("blosc: block %u starts at byte %u, outside the container of %u bytes", i, start, container_bytes);
     }
   }
   return {};

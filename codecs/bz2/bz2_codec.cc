@@ -108,7 +108,7 @@ class Bz2Codec final : public StreamCodec {
       if (result == BZ_STREAM_END) return {};
       if (result == BZ_MEM_ERROR) return Status::out_of_memory();
       if (result == BZ_DATA_ERROR_MAGIC) {
-        return corrupt("bz2: no stream at byte %zu of %zu", begin, stream.src_bytes);
+        return corrupt("bz2: bytes from %zu of %zu are not a bzip2 stream", begin, stream.src_bytes);
       }
       if (result != BZ_OK) return corrupt("bz2: stream at byte %zu of %zu is damaged", begin, stream.src_bytes);
       if (at == stream.src_bytes && produced < to) {

@@ -108,7 +108,7 @@ Result<Codec> make_cast_value(const base::Json& config, const CodecArgs& context
     } else if (value->is_object() && value->size() == 1 && value->contains("name") && (*value)["name"].is_string()) {
       type_name = (*value)["name"].get<std::string>();
     } else {
-      reader.refuse("data_type", "is no data type's name");
+      reader.refuse("data_type", "is not the name of a data type");
     }
   }
   const std::optional<Number> number = number_of(numeric_type(type_name));
@@ -120,7 +120,8 @@ Result<Codec> make_cast_value(const base::Json& config, const CodecArgs& context
   op.range = range < 0    ? ElementFilter::Range::kError
              : range == 0 ? ElementFilter::Range::kClamp
                           : ElementFilter::Range::kWrap;
-  if (range == 1 && number && is_float(*number)) reader.refuse("out_of_range", "is 'wrap', and data_type no integer");
+  if (range == 1 && number && is_float(*number))
+    reader.refuse("out_of_range", "is 'wrap', which requires an integer data_type");
   const base::Json* map = reader.any("scalar_map", Need::kOptional);
   ScalarMap decode;
   if (map != nullptr) {
@@ -140,11 +141,11 @@ Result<Codec> make_cast_value(const base::Json& config, const CodecArgs& context
   }
   HEADRACE_TRY(reader.finish());
   if (!entering || op.decoded.number == Number::kBool) {
-    return unsupported("codec 'cast_value' of elements of type '%s'",
+    return unsupported("codec 'cast_value' does not support elements of type '%s'",
                        context.dtype == nullptr ? "" : context.dtype->name.substr(0, 60).c_str());
   }
   if (!number || *number == Number::kBool) {
-    return unsupported("codec 'cast_value' to elements of type '%s'", type_name.substr(0, 60).c_str());
+    return unsupported("codec 'cast_value' does not support conversion to type '%s'", type_name.substr(0, 60).c_str());
   }
   if (op.rounding != ElementFilter::Rounding::kNearestEven && is_float(op.decoded.number) &&
       !always_exact(op.stored.number, op.decoded.number)) {

@@ -90,8 +90,8 @@ class DeltaEncoder final : public Encoder {
     const unsigned width = width_bytes(decoded_.number);
     if (plain.size() % width != 0) {
       return Status(Code::kInvalidArgument, Layer::kCodec,
-                    "delta: " + std::to_string(plain.size()) + " bytes are no whole number of elements of " +
-                        std::to_string(width) + " bytes");
+                    "delta: " + std::to_string(plain.size()) + " bytes are not a multiple of the element size " +
+                        std::to_string(width));
     }
     with_word(width, [&](auto word) {
       differences<decltype(word)>(plain.data(), decoded_.big_endian, out.data(), stored_.big_endian,
@@ -116,7 +116,8 @@ class DeltaCodec final : public ValueCodec {
   Prefix prefix(std::uint64_t) const noexcept override { return Prefix::kSameShare; }
   Result<std::unique_ptr<Encoder>> make_encoder() const override {
     if (!same_words(stored(), decoded())) {
-      return Status(Code::kUnsupported, Layer::kCodec, "codec 'delta' writes integers of one width only");
+      return Status(Code::kUnsupported, Layer::kCodec,
+                    "codec 'delta' can only encode integers of equal width on both sides");
     }
     return std::unique_ptr<Encoder>(new DeltaEncoder(stored(), decoded()));
   }

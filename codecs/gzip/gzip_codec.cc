@@ -81,7 +81,7 @@ class GzipCodec final : public StreamCodec {
       std::size_t in = 0, out = 0;
       // libdeflate requires the size of the smallest possible member before it checks anything else.
       if (member.size() < kHeaderBytes + kTrailerBytes || u16(member.data()) != kMagic) {
-        return corrupt("gzip: no member at byte %zu of %zu", at, stream.src_bytes);
+        return corrupt("gzip: bytes from %zu of %zu are not a gzip member", at, stream.src_bytes);
       }
       if (!header_crc_holds(member)) return corrupt("gzip: header checksum mismatch in the member at byte %zu", at);
       switch (libdeflate_gzip_decompress_ex(inflater, member.data(), member.size(), stream.dst + stream.dst_bytes, room,

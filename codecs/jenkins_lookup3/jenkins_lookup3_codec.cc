@@ -145,7 +145,7 @@ void read_prefix(ConfigReader& reader, std::vector<std::byte>& prefix) {
   for (const base::Json& item : *value) {
     // A negative number converts to one above every byte.
     if (!item.is_number_integer() || item.get<std::uint64_t>() > 255) {
-      reader.refuse("prefix", "holds something that is no byte, 0..255");
+      reader.refuse("prefix", "holds a value that is not an integer in 0..255");
       return;
     }
     prefix.push_back(static_cast<std::byte>(item.get<std::uint64_t>()));

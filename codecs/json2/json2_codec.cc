@@ -48,7 +48,7 @@ class Json2Codec final : public VariableCodec {
   Status decode_elements(std::span<const std::byte> stream, std::byte* slots, std::uint64_t count,
                          Scratch* scratch) const override {
     if (stream.size() > kMaxTextBytes) {
-      return unsupported("json2: a chunk of %zu bytes of JSON; up to %zu are read", stream.size(), kMaxTextBytes);
+      return unsupported("json2: a chunk has %zu bytes of JSON; the limit is %zu", stream.size(), kMaxTextBytes);
     }
     base::JsonLimits limits;
     limits.max_bytes = kMaxTextBytes;
@@ -61,7 +61,7 @@ class Json2Codec final : public VariableCodec {
     const Json& shape = document[document.size() - 1];
     const Json& type = document[document.size() - 2];
     if (!type.is_string() || type.get_ref<const std::string&>() != "|O") {
-      return unsupported("json2: elements of another data type than \"|O\"");
+      return unsupported("json2: unsupported data type; only \"|O\" is supported");
     }
     if (!shape.is_array()) return corrupt("json2: a stream must end with a shape");
     std::uint64_t product = 1;
@@ -73,7 +73,7 @@ class Json2Codec final : public VariableCodec {
       product *= value;
     }
     if (product != count) {
-      return corrupt("json2: the shape in the stream has %llu elements, a chunk has %llu",
+      return corrupt("json2: the shape in the stream has %llu elements, but a chunk has %llu",
                      static_cast<unsigned long long>(product), static_cast<unsigned long long>(count));
     }
     Sink sink{slots, static_cast<Json2Scratch*>(scratch)->text};
@@ -86,7 +86,7 @@ class Json2Codec final : public VariableCodec {
       return {};
     }
     if (items != shape[0].get<std::uint64_t>()) {
-      return corrupt("json2: the stream has %zu items along dimension 0, its shape says %llu", items,
+      return corrupt("json2: the stream has %zu items along dimension 0, but its shape says %llu", items,
                      static_cast<unsigned long long>(shape[0].get<std::uint64_t>()));
     }
     for (std::size_t i = 0; i < items; ++i) HEADRACE_TRY(walk(document[i], shape, 1, sink));
@@ -137,7 +137,7 @@ Result<Codec> make_json2(const Json& config, const CodecArgs& context) {
     if (!encoding->is_string()) return corrupt("codec 'json2': configuration key 'encoding' is not a string");
     const auto& name = encoding->get_ref<const std::string&>();
     if (name != "utf-8" && name != "utf8" && name != "ascii") {
-      return unsupported("codec 'json2' with another encoding than utf-8");
+      return unsupported("codec 'json2': unsupported encoding; only utf-8 is supported");
     }
   }
   return Codec(std::make_unique<Json2Codec>());

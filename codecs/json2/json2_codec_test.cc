@@ -21,7 +21,7 @@ TEST(Json2, ElementsThatAreNoStringsAreMarked) {
 TEST(Json2, RefusesShapesThatDoNotFit) {
   const auto codec = make("json2", "{}", 2);
   expect_bad(*codec, R"(["a","b","|O",[3]])", 3, "2 items along dimension 0");
-  expect_bad(*codec, R"(["a","b","|O",[2]])", 3, "has 2 elements, a chunk has 3");
+  expect_bad(*codec, R"(["a","b","|O",[2]])", 3, "has 2 elements, but a chunk has 3");
   expect_bad(*codec, R"([["a"],["b","c"],"|O",[2,2]])", 4, "dimension 1");
   expect_bad(*codec, R"(["a","b","|O",[2,1]])", 2, "dimension 1");
   expect_bad(*codec, R"(["a","|O",[1.0]])", 1, "integers");
@@ -36,7 +36,7 @@ TEST(Json2, RefusesWhatIsNoSuchList) {
                            R"(["\ud800","|O",[1]])", "[\"\xff\",\"|O\",[1]]", R"(["a","|O",1])"}) {
     expect_bad(*codec, text, 1, "json2");
   }
-  expect_bad(*codec, R"(["a","<U1",[1]])", 1, "another data type", Code::kUnsupported);
+  expect_bad(*codec, R"(["a","<U1",[1]])", 1, "unsupported data type", Code::kUnsupported);
 }
 
 TEST(Json2, OrderFInSeveralDimensionsIsUnsupported) {

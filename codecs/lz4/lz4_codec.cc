@@ -59,13 +59,14 @@ class Lz4Codec final : public StreamCodec {
 
  protected:
   Status decode_stream(EncodedStream& stream, Scratch*) const override {
-    if (stream.src_bytes <= kHeaderBytes) return corrupt("lz4: stream of %zu bytes has no block", stream.src_bytes);
+    if (stream.src_bytes <= kHeaderBytes)
+      return corrupt("lz4: stream of %zu bytes is too short to hold a block", stream.src_bytes);
     std::uint64_t declared = 0;
     for (std::size_t i = 0; i < kHeaderBytes; ++i) declared |= std::to_integer<std::uint64_t>(stream.src[i]) << (8 * i);
     HEADRACE_TRY(check_size("lz4", declared, stream));
     const std::size_t block_bytes = stream.src_bytes - kHeaderBytes;
     if (block_bytes > INT_MAX || declared > INT_MAX) {
-      return corrupt("lz4: sizes beyond the format: %zu bytes of block, %llu decoded", block_bytes,
+      return corrupt("lz4: sizes exceed the format's limits: %zu bytes of block, %llu decoded", block_bytes,
                      static_cast<unsigned long long>(declared));
     }
     const auto* const block = reinterpret_cast<const char*>(stream.src + kHeaderBytes);

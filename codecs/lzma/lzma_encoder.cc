@@ -64,7 +64,7 @@ class LzmaEncoder final : public Encoder {
 Result<std::unique_ptr<Encoder>> make_lzma_encoder(std::shared_ptr<const LzmaConfig> config) {
   if (config->format == LzmaFormat::kAuto) {
     return Status(Code::kUnsupported, Layer::kCodec,
-                  "codec 'lzma': format 0 is for reading; it does not say what to write");
+                  "codec 'lzma': format 0 (automatic) is only for reading; it does not say what to write");
   }
   return std::unique_ptr<Encoder>(new LzmaEncoder(std::move(config)));
 }

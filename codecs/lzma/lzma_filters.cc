@@ -115,15 +115,15 @@ Result<LzmaConfig> read_lzma_config(const base::Json& config, const CodecArgs& c
   const base::Json* preset = reader.any("preset", Need::kOptional);
   if (preset != nullptr && !preset->is_null()) {
     const std::int64_t value = reader.integer("preset", Need::kOptional, 0, UINT32_MAX);
-    if (!valid_preset(static_cast<std::uint64_t>(value))) reader.refuse("preset", "does not exist");
+    if (!valid_preset(static_cast<std::uint64_t>(value))) reader.refuse("preset", "is not a valid preset");
     out.preset = static_cast<std::uint32_t>(value);
   }
   out.filters = LzmaFilters::read(reader);
   if (out.format == LzmaFormat::kRaw) {
     if (out.filters.empty()) {
-      reader.refuse("filters", "is missing, and nothing else says how a raw stream (format 3) is encoded");
+      reader.refuse("filters", "is missing, but a raw stream (format 3) needs it");
     } else if (lzma_raw_decoder_memusage(out.filters.chain().filters) == UINT64_MAX) {
-      reader.refuse("filters", "is no chain that a raw stream can have; LZMA1 or LZMA2 has to be the last");
+      reader.refuse("filters", "is not a valid filter chain of a raw stream; the last filter must be LZMA1 or LZMA2");
     }
   }
   HEADRACE_TRY(reader.finish());

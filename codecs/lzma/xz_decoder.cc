@@ -70,7 +70,7 @@ Status lzma_failure(lzma_ret result, const char* what, std::size_t at, const Enc
     case LZMA_BUF_ERROR:
       return cut(what, at, stream);
     case LZMA_FORMAT_ERROR:
-      return corrupt("lzma: no %s at byte %zu of %zu", what, at, stream.src_bytes);
+      return corrupt("lzma: expected %s at byte %zu of %zu", what, at, stream.src_bytes);
     default:
       return corrupt("lzma: %s at byte %zu of %zu is damaged", what, at, stream.src_bytes);
   }

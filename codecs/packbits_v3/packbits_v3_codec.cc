@@ -138,7 +138,7 @@ Result<Codec> make_packbits_v3(const base::Json& config, const CodecArgs& contex
   const std::optional<unsigned> first = read_bit(reader, "first_bit"), last = read_bit(reader, "last_bit");
   if (first && last && *last < *first) reader.refuse("last_bit", "is less than 'first_bit'");
   HEADRACE_TRY(reader.finish());
-  if (context.dtype == nullptr) return Status(Code::kInternal, Layer::kCodec, "packbits: the type is not known");
+  if (context.dtype == nullptr) return Status(Code::kInternal, Layer::kCodec, "packbits: the data type is unknown");
   const std::optional<Component> component = component_of(*context.dtype);
   if (!component)
     return corrupt("codec 'packbits' cannot pack elements of type '%s'", context.dtype->name.substr(0, 60).c_str());

@@ -12,8 +12,8 @@ Result<Codec> make_quantize(const base::Json& config, const CodecArgs& context) 
   HEADRACE_TRY(read_numpy_type(reader, context, "dtype", Need::kRequired, entering_type(context), op.decoded));
   HEADRACE_TRY(read_numpy_type(reader, context, "astype", Need::kOptional, op.decoded, op.stored));
   reader.integer("digits", Need::kOptional, INT64_MIN, INT64_MAX);  // only the encoder needs it
-  if (!is_float(op.decoded.number)) reader.refuse("dtype", "is no floating-point type");
-  if (!is_float(op.stored.number)) reader.refuse("astype", "is no floating-point type");
+  if (!is_float(op.decoded.number)) reader.refuse("dtype", "is not a floating-point type");
+  if (!is_float(op.stored.number)) reader.refuse("astype", "is not a floating-point type");
   HEADRACE_TRY(reader.finish());
   return Codec(std::make_unique<ElementCodec>("quantize", op), context.zarr_format);
 }

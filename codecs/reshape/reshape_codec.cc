@@ -54,7 +54,7 @@ class ReshapeCodec final : public ArrayToArray {
       if (axes_[i].kind == Axis::Kind::kSize) out[i] = axes_[i].size;
       for (const std::uint64_t input : axes_[i].inputs) {
         if (input >= shape.size()) {
-          return corrupt("codec 'reshape': shape[%zu] names axis %llu, and the array has %zu axes", i,
+          return corrupt("codec 'reshape': shape[%zu] names axis %llu, but the array has %zu axes", i,
                          static_cast<unsigned long long>(input), shape.size());
         }
       }
@@ -68,14 +68,14 @@ class ReshapeCodec final : public ArrayToArray {
     auto after = product(out, 0, out.size());
     if (before && after && rest) {
       if (*after == 0 || *before % *after != 0) {
-        return corrupt("codec 'reshape': no size of shape[%zu] gives %llu elements", *rest,
+        return corrupt("codec 'reshape': no value for shape[%zu] yields %llu elements", *rest,
                        static_cast<unsigned long long>(*before));
       }
       out[*rest] = *before / *after;
       after = before;
     }
     if (!before || !after || *before != *after) {
-      return corrupt("codec 'reshape': its shape has %llu elements, the chunk has %llu",
+      return corrupt("codec 'reshape': its shape has %llu elements, but the chunk has %llu",
                      static_cast<unsigned long long>(after.value_or(0)),
                      static_cast<unsigned long long>(before.value_or(0)));
     }
@@ -93,7 +93,7 @@ class ReshapeCodec final : public ArrayToArray {
     for (const std::uint64_t input : axis.inputs) size *= in[input];
     if (size != out[i] || product(out, 0, i) != product(in, 0, axis.inputs.front()) ||
         product(out, i + 1, out.size()) != product(in, axis.inputs.back() + 1, in.size())) {
-      return corrupt("codec 'reshape': shape[%zu] names axes that lie elsewhere among the elements", i);
+      return corrupt("codec 'reshape': shape[%zu] names axes that are not at its position in the element order", i);
     }
     return {};
   }
@@ -109,7 +109,7 @@ Axis read_axis(const base::Json& value, ConfigReader& reader) {
     for (const base::Json& input : value) {
       // A negative number converts to one above every rank.
       if (!input.is_number_integer() || input.get<std::uint64_t>() >= kMaxRank) {
-        reader.refuse("shape", "names an axis that no array has");
+        reader.refuse("shape", "names an axis number that is negative or above the maximum rank");
         return axis;
       }
       axis.inputs.push_back(input.get<std::uint64_t>());
@@ -140,7 +140,7 @@ Result<Codec> make_reshape(const base::Json& config, const CodecArgs& context) {
       const Axis& axis = axes.back();
       if (axis.kind == Axis::Kind::kRest && std::exchange(has_rest, true)) reader.refuse("shape", "has -1 twice");
       for (const std::uint64_t input : axis.inputs) {
-        if (last_input && input <= *last_input) reader.refuse("shape", "names axes in an order that does not increase");
+        if (last_input && input <= *last_input) reader.refuse("shape", "names axes that are not in increasing order");
         last_input = input;
       }
     }

@@ -42,19 +42,19 @@ TEST(ReshapeCodec, ShapesOfTheRegistration) {
 }
 
 TEST(ReshapeCodec, ElementsAreNeitherLostNorMade) {
-  expect_corrupt(R"({"shape":[7,-1]})", {5, 4}, "no size of shape[1] gives 20 elements");
-  expect_corrupt(R"({"shape":[21]})", {5, 4}, "its shape has 21 elements, the chunk has 20");
+  expect_corrupt(R"({"shape":[7,-1]})", {5, 4}, "no value for shape[1] yields 20 elements");
+  expect_corrupt(R"({"shape":[21]})", {5, 4}, "its shape has 21 elements, but the chunk has 20");
   expect_corrupt(R"({"shape":[[0]]})", {5, 4}, "elements");
   expect_corrupt(R"({"shape":[[0],[2]]})", {5, 4}, "names axis 2");
-  expect_corrupt(R"({"shape":[[0],-1]})", {0, 4}, "no size");
+  expect_corrupt(R"({"shape":[[0],-1]})", {0, 4}, "no value");
   expect_corrupt(R"({"shape":[18446744073709551615,18446744073709551615]})", {5, 4}, "elements");
 }
 
 // "... the coordinates in the input array along input_dims actually correspond to the raveled index".
 TEST(ReshapeCodec, NamedAxesStayWhereTheyAre) {
-  expect_corrupt(R"({"shape":[5,[0]]})", {4, 5}, "lie elsewhere");
-  expect_corrupt(R"({"shape":[[0,2],-1]})", {2, 3, 4}, "lie elsewhere");
-  expect_corrupt(R"({"shape":[2,[1],4]})", {4, 6, 2}, "lie elsewhere");
+  expect_corrupt(R"({"shape":[5,[0]]})", {4, 5}, "not at its position");
+  expect_corrupt(R"({"shape":[[0,2],-1]})", {2, 3, 4}, "not at its position");
+  expect_corrupt(R"({"shape":[2,[1],4]})", {4, 6, 2}, "not at its position");
   EXPECT_TRUE(reshaped(R"({"shape":[2,2,[1],2]})", {4, 6, 2}).ok());
 }
 

@@ -15,7 +15,7 @@ std::uint64_t scalar(ConfigReader& reader, const char* key, Number type, std::ui
   const base::Json* value = reader.any(key, Need::kOptional);
   if (value == nullptr) return fallback;
   const std::optional<std::uint64_t> bits = parse_scalar(*value, type);
-  if (!bits) reader.refuse(key, "is no value of the array's type");
+  if (!bits) reader.refuse(key, "cannot be represented in the array's type");
   return bits.value_or(fallback);
 }
 
@@ -37,7 +37,7 @@ Result<Codec> make_scale_offset(const base::Json& config, const CodecArgs& conte
   }
   HEADRACE_TRY(reader.finish());
   if (!type || number == Number::kBool) {
-    return unsupported("codec 'scale_offset' of elements of type '%s'",
+    return unsupported("codec 'scale_offset' does not support elements of type '%s'",
                        context.dtype == nullptr ? "" : context.dtype->name.substr(0, 60).c_str());
   }
   return Codec(std::make_unique<ElementCodec>("scale_offset", op), context.zarr_format);

@@ -21,8 +21,8 @@ class ShuffleEncoder final : public Encoder {
   Result<std::size_t> encode(std::span<const std::byte> plain, std::span<std::byte> out) override {
     if (item_bytes_ > 1 && plain.size() % item_bytes_ != 0) {
       return Status(Code::kInvalidArgument, Layer::kCodec,
-                    "shuffle: " + std::to_string(plain.size()) + " bytes are no whole number of elements of " +
-                        std::to_string(item_bytes_) + " bytes");
+                    "shuffle: " + std::to_string(plain.size()) + " bytes are not a multiple of the element size " +
+                        std::to_string(item_bytes_));
     }
     shuffle(plain.data(), std::max<std::size_t>(item_bytes_, 1), plain.size(), out.data());
     return plain.size();
@@ -54,7 +54,7 @@ class ShuffleCodec final : public StreamCodec {
     if (item_bytes_ <= 1) {  // numcodecs accepts 0 and 1 and leaves the bytes unchanged
       std::memcpy(stream.dst, stream.src, stream.src_bytes);
     } else if (stream.src_bytes % item_bytes_ != 0) {  // numcodecs neither writes nor reads these
-      return corrupt("shuffle: %zu bytes are no whole number of elements of %zu bytes", stream.src_bytes, item_bytes_);
+      return corrupt("shuffle: %zu bytes are not a multiple of the element size %zu", stream.src_bytes, item_bytes_);
     } else {
       unshuffle(stream.src, item_bytes_, stream.src_bytes, stream.dst);
     }

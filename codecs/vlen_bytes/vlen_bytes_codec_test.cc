@@ -16,7 +16,7 @@ TEST(VlenBytes, TakesAnyBytes) {
 }
 
 TEST(VlenBytes, RefusesCountsLengthsAndBytesThatDoNotFit) {
-  expect_bad(*make("vlen-bytes"), "\1\0\0\0\1\0\0\0a"s, 2, "holds 1 elements, a chunk has 2");
+  expect_bad(*make("vlen-bytes"), "\1\0\0\0\1\0\0\0a"s, 2, "claims 1 elements, but a chunk has 2");
   expect_bad(*make("vlen-bytes"), "\1\0\0\0\2\0\0\0a"s, 1, "element 0 of 1 has 2 bytes");
   expect_bad(*make("vlen-bytes"), "\1\0\0\0\1\0\0\0ab"s, 1, "1 bytes follow");
   expect_bad(*make("vlen-bytes"), "\1\0\0"s, 1, "no element count");

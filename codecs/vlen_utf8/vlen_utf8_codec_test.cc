@@ -43,8 +43,8 @@ TEST(VlenUtf8, RefusesWhatIsNotUtf8NamingTheElement) {
 
 TEST(VlenUtf8, RefusesAnotherCountThanTheChunkHas) {
   const std::string two = "\2\0\0\0\1\0\0\0a\1\0\0\0b"s;
-  expect_bad(*make("vlen-utf8"), two, 1, "holds 2 elements, a chunk has 1");
-  expect_bad(*make("vlen-utf8"), two, 3, "holds 2 elements, a chunk has 3");
+  expect_bad(*make("vlen-utf8"), two, 1, "claims 2 elements, but a chunk has 1");
+  expect_bad(*make("vlen-utf8"), two, 3, "claims 2 elements, but a chunk has 3");
   expect_bad(*make("vlen-utf8"), "\xff\xff\xff\xff"s, 1, "4294967295");
 }
 

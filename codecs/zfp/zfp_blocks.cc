@@ -92,8 +92,8 @@ Status decode_all(zfp_stream* zfp, std::uint64_t stream_bytes, const ZfpShape& s
   const std::uint64_t position = stream_rtell(zfp_stream_bit_stream(zfp));
   const std::uint64_t used = base::ceil_div<std::uint64_t>(position, 8 * kWordBytes) * kWordBytes;
   if (used == stream_bytes) return {};
-  return corrupt("zfp: the blocks take %llu bytes of a stream of %llu", static_cast<unsigned long long>(used),
-                 static_cast<unsigned long long>(stream_bytes));
+  return corrupt("zfp: %llu of the stream's %llu bytes are blocks; the rest is trailing data",
+                 static_cast<unsigned long long>(used), static_cast<unsigned long long>(stream_bytes));
 }
 
 }  // namespace

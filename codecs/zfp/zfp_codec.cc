@@ -66,7 +66,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
 
   Status enter(Representation& elements) const override {
     const std::size_t rank = elements.shape().size();
-    if (rank > kMaxRank) return unsupported("codec 'zfp' of %zu axes; zfp has up to 4", rank);
+    if (rank > kMaxRank) return unsupported("codec 'zfp' with %zu axes; zfp supports up to 4", rank);
     elements.set_byte_order(false);
     return {};
   }
@@ -97,7 +97,7 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
       set_mode(own.zfp, shape.rank, zfp_type_of(number));
     }
     if (!zfp_parameters_bounded(*own.zfp))
-      return corrupt("zfp: blocks of %u to %u bits", own.zfp->minbits, own.zfp->maxbits);
+      return corrupt("zfp: unsupported block size of %u to %u bits", own.zfp->minbits, own.zfp->maxbits);
     // The shape may come from the header: it must be known to fit before anything is written.
     std::uint64_t bytes = width_bytes(number);
     for (const std::uint64_t extent : shape.extent) {
@@ -137,13 +137,13 @@ class ZfpCodec final : public ArrayToBytes, public StreamCodec {
       return corrupt("zfp: stream of %zu bytes does not begin with a header", stream.src_bytes);
     }
     const ZfpNumber stored = number_of(scratch.field->type);
-    if (number_ && stored != number) return corrupt("zfp: the header has another type than the metadata");
+    if (number_ && stored != number) return corrupt("zfp: the header's type differs from the metadata's");
     number = stored;
     std::size_t extents[kMaxRank] = {scratch.field->nx, scratch.field->ny, scratch.field->nz, scratch.field->nw};
     shape.rank = std::max(1u, zfp_field_dimensionality(scratch.field));
     for (unsigned i = 0; i < kMaxRank; ++i) shape.extent[i] = std::max<std::uint64_t>(extents[i], 1);
     if (shape_ && (shape.rank != shape_->rank || shape.extent != shape_->extent)) {
-      return corrupt("zfp: the header has another shape than the metadata");
+      return corrupt("zfp: the header's shape differs from the metadata's");
     }
     return {};
   }
@@ -166,7 +166,7 @@ double read_number(ConfigReader& reader, const char* key, double max) {
   const base::Json* value = reader.any(key, Need::kRequired);
   if (value == nullptr) return 0;
   if (!value->is_number() || !(value->get<double>() >= 0) || value->get<double>() > max) {
-    reader.refuse(key, "is not a number in its range");
+    reader.refuse(key, "is not a number, or out of range");
     return 0;
   }
   return value->get<double>();
@@ -211,9 +211,10 @@ Result<Codec> make_zfp(const base::Json& config, const CodecArgs& context) {
   if (context.zarr_format == 2) {
     return Codec(std::make_unique<ZfpCodec>(mode, std::nullopt, std::nullopt), context.zarr_format);
   }
-  if (context.dtype == nullptr) return Status(Code::kInternal, Layer::kCodec, "zfp: the type is not known");
+  if (context.dtype == nullptr) return Status(Code::kInternal, Layer::kCodec, "zfp: the data type is unknown");
   const std::optional<ZfpNumber> number = number_of(*context.dtype);
-  if (!number) return unsupported("codec 'zfp': elements of type '%s'", context.dtype->name.substr(0, 60).c_str());
+  if (!number)
+    return unsupported("codec 'zfp' does not support elements of type '%s'", context.dtype->name.substr(0, 60).c_str());
   return Codec(std::make_unique<ZfpCodec>(mode, number, shape_of(context)), context.zarr_format);
 }
 

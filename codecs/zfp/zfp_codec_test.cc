@@ -71,10 +71,10 @@ TEST(ZfpCodec, HeaderAgreesWithTheMetadata) {
   const Bytes stream = from_hex(kReversible);
   for (const std::vector<std::uint64_t>& shape : {std::vector<std::uint64_t>{3, 2}, {6}, {1, 2, 3}}) {
     const Decoded got = Decoder(*zfp_of("numcodecs.zfpy", "{}", shape))(stream, kPlain.size());
-    EXPECT_NE(got.status.message().find("another shape"), std::string::npos) << got.status.message();
+    EXPECT_NE(got.status.message().find("shape differs"), std::string::npos) << got.status.message();
   }
   const auto ints = try_zfp("numcodecs.zfpy", "{}", "int32");
-  EXPECT_NE(Decoder(*ints->coder())(stream, kPlain.size()).status.message().find("another type"), std::string::npos);
+  EXPECT_NE(Decoder(*ints->coder())(stream, kPlain.size()).status.message().find("type differs"), std::string::npos);
   EXPECT_EQ(Decoder(*make("zfpy", "{}", 2))(stream, 4096).status.code(), Code::kCorrupt);
   EXPECT_EQ(Decoder(*make("zfpy", "{}", 2))(stream, 4096, false).bytes, kPlain);
 }

@@ -92,7 +92,7 @@ class ZstdCodec final : public StreamCodec {
       if (left >= kMagicBytes) std::memcpy(&magic, frame, kMagicBytes);
       const bool skippable = (magic & 0xFFFFFFF0) == kSkippableMagic;
       if (magic != kFrameMagic && !skippable) {
-        return corrupt("zstd: no frame at byte %zu of %zu", at, stream.src_bytes);
+        return corrupt("zstd: bytes from %zu of %zu are not a zstd frame", at, stream.src_bytes);
       }
       const std::size_t frame_bytes = ZSTD_findFrameCompressedSize(frame, left);
       if (ZSTD_isError(frame_bytes)) {
@@ -169,7 +169,7 @@ class ZstdCodec final : public StreamCodec {
         return corrupt("zstd: frame at byte %zu: %s (%zu bytes expected at least)", at, ZSTD_getErrorName(left),
                        stream.dst_capacity);
       }
-      if (left != 0 && in.pos + out.pos == before) return corrupt("zstd: frame at byte %zu does not end", at);
+      if (left != 0 && in.pos + out.pos == before) return corrupt("zstd: frame at byte %zu is truncated", at);
     }
     stream.dst_bytes += out.pos;
     return {};

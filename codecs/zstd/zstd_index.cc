@@ -189,7 +189,7 @@ Status walk(Bytes bits_of, std::uint32_t sequences, const std::array<FseTable, k
     state[kLiteralLengths] = literal.base + bits.take(literal.bits);
     state[kMatchLengths] = match.base + bits.take(match.bits);
     state[kOffsets] = offset.base + bits.take(offset.bits);
-    if (bits.left() < 0) return broken("the sequences' bits end too early");
+    if (bits.left() < 0) return broken("the sequences' bit stream is truncated");
     if (i % kIndexEvery != 0) continue;
     const IndexEntry entry{static_cast<std::uint32_t>(bits.left()), state[kLiteralLengths] |
                                                                         state[kOffsets] << IndexEntry::kOffset |
@@ -205,7 +205,7 @@ Status walk(Bytes bits_of, std::uint32_t sequences, const std::array<FseTable, k
 Status skip_literals(Bytes block, std::size_t& at) {
   const unsigned type = block[0] & 3, format = block[0] >> 2 & 3;
   const std::size_t header = type < 2 ? ((format & 1) == 0 ? 1 : format == 1 ? 2 : 3) : (format < 2 ? 3 : format + 2u);
-  if (block.size() < header) return broken("a block ends in its header");
+  if (block.size() < header) return broken("a block is truncated in its header");
   std::uint64_t word = 0;
   for (std::size_t i = 0; i < header; ++i) word |= std::uint64_t{block[i]} << (8 * i);
   std::uint64_t content = 1;
@@ -214,7 +214,7 @@ Status skip_literals(Bytes block, std::size_t& at) {
     const unsigned bits = format < 2 ? 10 : format == 2 ? 14 : 18;
     content = word >> (4 + bits) & ((1u << bits) - 1);
   }
-  if (content > block.size() - header) return broken("a block ends in its literals");
+  if (content > block.size() - header) return broken("a block is truncated in its literals");
   at = header + static_cast<std::size_t>(content);
   return {};
 }
@@ -228,13 +228,13 @@ Status index_block(Bytes block, std::array<FseTable, kTables>& tables, std::vect
   std::uint32_t sequences = block[at];
   if (sequences == 0) return {};
   const std::size_t bytes = sequences < 128 ? 1 : sequences < 255 ? 2 : 3;
-  if (left() < bytes + 2) return broken("a block ends in its sequences");
+  if (left() < bytes + 2) return broken("a block is truncated in its sequences");
   if (bytes == 2) sequences = ((sequences - 128) << 8) + block[at + 1];
   if (bytes == 3) sequences = block[at + 1] + (std::uint32_t{block[at + 2]} << 8) + 0x7F00;
   at += bytes;
   const unsigned modes = block[at++];
   if (sequences == 0 || sequences > gpu::zstd::kMaxSequences || (modes & 3) != 0)
-    return broken("a number of sequences");
+    return broken("invalid number of sequences, or reserved bits set");
   for (unsigned table = 0; table < kTables; ++table) {
     switch (modes >> (6 - 2 * table) & 3) {
       case 0:
@@ -243,17 +243,17 @@ Status index_block(Bytes block, std::array<FseTable, kTables>& tables, std::vect
         if (table == kMatchLengths) set_predefined(tables[table], table, 6, kMatchCounts);
         break;
       case 1:
-        if (left() == 0 || block[at] > kLastSymbol[table]) return broken("a symbol");
+        if (left() == 0 || block[at] > kLastSymbol[table]) return broken("invalid symbol of an RLE table");
         tables[table].set_single(table, block[at++]);
         break;
       case 2:
         HEADRACE_TRY(read_table(block, at, table, tables[table]));
         break;
       default:
-        if (!tables[table].there) return broken("a table is repeated that was never there");
+        if (!tables[table].there) return broken("a table is repeated before any was defined");
     }
   }
-  if (left() == 0 || block.back() == 0) return broken("the sequences' bits");
+  if (left() == 0 || block.back() == 0) return broken("the sequences' bit stream is empty or ends in a zero byte");
   return walk(block.subspan(at), sequences, tables, out);
 }
 
@@ -268,33 +268,33 @@ Result<std::vector<std::byte>> make_zstd_index(std::span<const std::byte> frames
            std::uint32_t{src[at + 3]} << 24;
   };
   for (std::size_t at = 0; at < src.size();) {
-    if (src.size() - at < 5) return broken("a frame ends in its header");
+    if (src.size() - at < 5) return broken("a frame is truncated in its header");
     if ((u32(at) & 0xFFFFFFF0) == 0x184D2A50) {
-      if (src.size() - at < 8 || src.size() - at - 8 < u32(at + 4)) return broken("a skippable frame ends too early");
+      if (src.size() - at < 8 || src.size() - at - 8 < u32(at + 4)) return broken("a skippable frame is truncated");
       at += 8 + std::size_t{u32(at + 4)};
       continue;
     }
-    if (u32(at) != 0xFD2FB528) return broken("no frame");
+    if (u32(at) != 0xFD2FB528) return broken("no frame magic");
     const unsigned descriptor = src[at + 4], dictionary = descriptor & 3, size_flag = descriptor >> 6;
     const bool single = (descriptor >> 5 & 1) != 0;
     const std::size_t header = 5 + (single ? 0 : 1) + (dictionary == 3 ? 4 : dictionary) +
                                (size_flag == 0 ? (single ? 1 : 0) : std::size_t{1} << size_flag);
-    if (src.size() - at < header) return broken("a frame ends in its header");
+    if (src.size() - at < header) return broken("a frame is truncated in its header");
     at += header;
     for (FseTable& table : *tables) table.there = false;
     for (bool last = false; !last;) {
-      if (src.size() - at < 3) return broken("a frame ends in a block's header");
+      if (src.size() - at < 3) return broken("a frame is truncated in a block's header");
       const std::uint32_t word = src[at] | std::uint32_t{src[at + 1]} << 8 | std::uint32_t{src[at + 2]} << 16;
       at += 3;
       last = (word & 1) != 0;
       const unsigned type = word >> 1 & 3;
       const std::size_t bytes = type == 1 ? 1 : word >> 3;
-      if (type == 3 || bytes > src.size() - at) return broken("a block's size");
+      if (type == 3 || bytes > src.size() - at) return broken("reserved block type, or a block larger than the stream");
       if (type == 2) HEADRACE_TRY(index_block(src.subspan(at, bytes), *tables, out));
       at += bytes;
     }
     if ((descriptor >> 2 & 1) != 0) {
-      if (src.size() - at < 4) return broken("a frame ends in its checksum");
+      if (src.size() - at < 4) return broken("a frame is truncated in its checksum");
       at += 4;
     }
   }

@@ -131,8 +131,8 @@ def match(first: Coordinate, other: Coordinate, mode: str, tolerance: Any = None
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
         a, b = order[twice[0]], order[twice[0] + 1]
-        raise InvalidArgumentError(f"align: coordinate {other.where} has {_shown(other, a)} twice, at indices {a} and {b}; which of them belongs "
-                                   "to a sample cannot be told")
+        raise InvalidArgumentError(f"align: coordinate {other.where} has {_shown(other, a)} twice, at indices {a} and {b}, "
+                                   "so the match is ambiguous")
     if not len(ordered):
         return np.full(len(wanted), -1, np.int64)
     right = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
@@ -140,7 +140,7 @@ def match(first: Coordinate, other: Coordinate, mode: str, tolerance: Any = None
         has = ordered[right] == wanted
         return np.where(has, order[right], -1).astype(np.int64)
     if wanted.dtype.kind in "US":
-        raise InvalidArgumentError(f"align: coordinate {first.where} holds text, of which none is near another: choose 'equal'")
+        raise InvalidArgumentError(f"align: coordinate {first.where} holds text, which has no nearest match: choose 'equal'")
     left = np.maximum(right - 1, 0)
     if not first.is_time:  # unsigned integers have no negative differences
         wanted, ordered = wanted.astype(np.float64), ordered.astype(np.float64)
@@ -214,7 +214,7 @@ def _check_by_position(sources: list[Source], number: int, source: Source, windo
         index = int(differ[0]) if len(differ) else common
         told = [f"{coordinate.where} {'ends' if index >= len(coordinate) else 'has ' + _shown(coordinate, index)}" for coordinate in (first, other)]
         raise InvalidArgumentError(f"the arrays disagree along {dim!r}: at index {index}, {told[0]} and {told[1]}; align={{{dim!r}: 'equal'}} "
-                                   f"matches them, and align={{{dim!r}: 'position'}} takes them as they lie")
+                                   f"matches them, and align={{{dim!r}: 'position'}} matches them by position")
 
 
 def _of_dim(what: str, value: Any, dim: str) -> Any:
@@ -231,14 +231,14 @@ def _shown(coordinate: Coordinate, index: int) -> str:
 
 
 def _no_coordinate(source: Source, dim: str) -> InvalidArgumentError:
-    return InvalidArgumentError(f"align: {source.described} has no coordinate {dim!r} of one dimension beside it: give coordinates={{{dim!r}: "
+    return InvalidArgumentError(f"align: {source.described} has no one-dimensional coordinate {dim!r} stored beside it: give coordinates={{{dim!r}: "
                                 f"{{{source.name!r}: values}}}}")
 
 
 def _missing(first: Coordinate, other: Coordinate | None, index: int, dim: str, mode: str) -> InvalidArgumentError:
     assert other is not None
     near = " within the tolerance" if mode == "nearest" else ""
-    return InvalidArgumentError(f"align: {first.where} has {_shown(first, index)} at index {index}, and {other.where} has nothing there{near}; "
+    return InvalidArgumentError(f"align: {first.where} has {_shown(first, index)} at index {index}, and {other.where} has no match{near}; "
                                 f"missing='drop' leaves such samples out, and missing='pad' fills them")
 
 

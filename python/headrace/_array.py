@@ -202,7 +202,7 @@ class Array:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("an array in a store has to be read to become a NumPy array")
+            raise ValueError("an array in a store must be read to become a NumPy array")
         out = self.read(device="host")
         return out if dtype is None else out.astype(dtype, copy=False)
 
@@ -341,11 +341,11 @@ class Array:
                 if target.shape != shape:
                     raise InvalidArgumentError(f"out has shape {target.shape}, the selection has {shape}")
                 if target.device != targets[0].device:
-                    raise InvalidArgumentError(f"outs lie on {targets[0].device} and {target.device}: give all on one device")
+                    raise InvalidArgumentError(f"outs are on {targets[0].device} and {target.device}: put all on one device")
                 views.append(target.view)
             named = None if how.device is None else device_of(how.device).name
             if named not in (None, targets[0].device, "host-staged"):
-                raise InvalidArgumentError(f"out lies on {targets[0].device}, not on {how.device}")
+                raise InvalidArgumentError(f"out is on {targets[0].device}, not on {how.device}")
             where = device_of(how.device if how.device is not None else targets[0].device)
             results.extend(outs)
             if how.stream is None and where.name.startswith("cuda"):
@@ -366,7 +366,7 @@ class Array:
         except (TypeError, ValueError):
             fits = False
         if not fits:
-            raise InvalidArgumentError(f"fill={value!r} is no element of type {self.dtype}")
+            raise InvalidArgumentError(f"fill={value!r} is not representable as {self.dtype}")
         return element.tobytes()
 
     def _read_strings(self, selection: Any, out: Any, how: How) -> tuple[Any, _core.Stats]:

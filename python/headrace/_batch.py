@@ -66,7 +66,7 @@ class Batch(Mapping[str, Tensor]):
                     own.shard_shape(array.shape)  # raises the error that explains why not
                     arrays[name] = jax.device_put(array, own)
             except ValueError as error:
-                raise InvalidArgumentError(f"sharding: tensor {name!r} of shape {array.shape} does not go by {own}: {error}") from None
+                raise InvalidArgumentError(f"sharding: tensor {name!r} of shape {array.shape} cannot be divided by {own}: {error}") from None
         return arrays
 
     def __repr__(self) -> str:

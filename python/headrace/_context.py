@@ -80,7 +80,7 @@ def _check_option(name: str, value: Any) -> None:
     wanted = type(_DEFAULTS[name])
     if wanted is int:
         if not hasattr(value, "__index__") or isinstance(value, bool) or value < 0:
-            raise InvalidArgumentError(f"context option {name}={value!r}: a whole number, 0 for the default")
+            raise InvalidArgumentError(f"context option {name}={value!r}: give a non-negative integer, 0 for the default")
     elif not isinstance(value, wanted):
         raise InvalidArgumentError(f"context option {name}={value!r}: a {wanted.__name__}")
 
@@ -155,7 +155,7 @@ def stream_pointer(stream: Any) -> int:
     """A caller's stream as a number: a cudaStream_t, or the stream of a torch, CuPy or ``__cuda_stream__`` object."""
     if isinstance(stream, int):
         if stream < 0:
-            raise InvalidArgumentError(f"stream {stream} is no CUDA stream")
+            raise InvalidArgumentError(f"stream {stream} is not a CUDA stream")
         return stream
     for name in ("cuda_stream", "ptr"):  # torch, CuPy
         pointer = getattr(stream, name, None)

@@ -57,7 +57,7 @@ def coordinate_of(values: Any, where: str, attributes: dict[str, Any] | None = N
         return _of_cftime(values, where)
     if values.dtype.kind in "OUST":
         if not all(isinstance(value, str | bytes) for value in values.tolist()):
-            raise InvalidArgumentError(f"coordinate {where} holds neither numbers nor times nor text")
+            raise InvalidArgumentError(f"coordinate {where} contains values other than numbers, times and text")
         values = values.astype(str)
         return Coordinate(values, values, "", where)
     raise InvalidArgumentError(f"coordinate {where} is of type {values.dtype}; numbers, times and text can be compared")
@@ -65,7 +65,7 @@ def coordinate_of(values: Any, where: str, attributes: dict[str, Any] | None = N
 
 def _refuse_absent(absent: np.ndarray[Any, Any], where: str) -> None:
     if absent.any():
-        raise InvalidArgumentError(f"coordinate {where} has no value at index {int(np.argmax(absent))}: give coordinates= without gaps")
+        raise InvalidArgumentError(f"coordinate {where} has no value at index {int(np.argmax(absent))}: give coordinates= without missing values")
 
 
 def _unpacked(values: np.ndarray[Any, Any], attributes: dict[str, Any], where: str) -> np.ndarray[Any, Any]:

@@ -125,7 +125,7 @@ class File:
         if not isinstance(flags, str) or flags[:1] not in ("r", "w", "a") or flags[1:] not in ("", "+", "b", "b+", "+b"):
             raise InvalidArgumentError(f"flags {flags!r}: one of r, w, a, and + for reading and writing")
         if via not in _PATHS:
-            raise InvalidArgumentError(f"via={via!r} is no choice: one of {', '.join(_PATHS)}")
+            raise InvalidArgumentError(f"via={via!r} is invalid; choose one of {', '.join(_PATHS)}")
         self._context = context_or_default(context)
         self._via = via
         write = flags[0] != "r" or "+" in flags
@@ -182,14 +182,14 @@ class File:
             raise InvalidArgumentError(f"offset {tensor_offset} lies outside the tensor of {count * expected} bytes")
         size = nbytes if size is None else operator.index(size)
         if size < 0 or size > nbytes:
-            raise InvalidArgumentError(f"{size} bytes do not fit the tensor's {nbytes} from that offset on")
+            raise InvalidArgumentError(f"{size} bytes do not fit the {nbytes} bytes of the tensor after that offset")
         return target, target.pointer + tensor_offset, size
 
     def _checked(self, write: bool, tensor: Any, size: int | None, file_offset: int, tensor_offset: int,
                  stream: Any) -> _Transfer:
         opened = self._open
         if write and not self._writes:
-            raise InvalidArgumentError(f"{self.path} was opened for reading: flags='r+'")
+            raise InvalidArgumentError(f"{self.path} was opened for reading; open it with flags='r+' to write")
         if file_offset < 0:
             raise InvalidArgumentError(f"file offset {file_offset} is negative")
         target, pointer, nbytes = self._range(tensor, size, tensor_offset, write)
@@ -212,7 +212,7 @@ class File:
         target, _, size = self._range(tensor, None, 0)
         got = self.read(tensor, size, file_offset, stream=stream)
         if got != size:
-            error = ShortReadError(f"{self.path} has {got} bytes from offset {file_offset} on, the tensor takes {size}")
+            error = ShortReadError(f"{self.path} has {got} bytes from offset {file_offset} on, but the tensor needs {size}")
             error.key, error.offset, error.length = self.path, file_offset, got
             raise error
         return tensor

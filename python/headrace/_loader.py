@@ -104,7 +104,7 @@ class Loader:
         statistics = None
         if normalise is not None:
             if mean is not None or std is not None:
-                raise InvalidArgumentError("normalise has mean and std: give it, or them")
+                raise InvalidArgumentError("normalise includes mean and std: give either normalise or mean and std")
             statistics = args.statistics(normalise)
             self._given["normalise"] = {"arrays": statistics}
         if not callable(progress) and not isinstance(progress, bool):
@@ -117,7 +117,7 @@ class Loader:
         for what, by_dim in (("boundary", boundary), ("tolerance", tolerance)):
             args.check_dims(what, by_dim, every_dim)
         if crops is None and (crop_wrap or crop_flip or crops_per_frame != 1):
-            raise InvalidArgumentError("crop_wrap, crop_flip and crops_per_frame say how crops are taken: give crops, too")
+            raise InvalidArgumentError("crop_wrap, crop_flip and crops_per_frame have no effect without crops: give crops")
         boundaries = boundary if isinstance(boundary, Mapping) else {}
         every_boundary = args.choice("boundary", args.BOUNDARIES, "drop" if boundaries else boundary)
         boundary_of = [(dim, args.choice("boundary", args.BOUNDARIES, of)) for dim, of in boundaries.items()]
@@ -362,7 +362,7 @@ class Loader:
         """Resumes after the last batch that the saved loader delivered, on any number of ranks. Ends a running loop."""
         text = state.get("headrace") if isinstance(state, Mapping) else None
         if not isinstance(text, str):
-            raise InvalidArgumentError("this is no state_dict() of a headrace.Loader")
+            raise InvalidArgumentError("this is not a state_dict() of a headrace.Loader")
         before, self._options["state"] = self._options["state"], text
         try:
             self._core = self._made()

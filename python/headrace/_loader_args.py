@@ -50,7 +50,7 @@ def normalised(array: Array, own: dict[str, Any], *, by_index: bool = False) -> 
         return own
     mean, std = number("mean", 0.0 if mean is None else mean), number("std", 1.0 if std is None else std)
     if not (np.isfinite(mean) and np.isfinite(std) and std > 0):
-        raise InvalidArgumentError(f"mean = {mean} and std = {std}: both have to be finite, and std above 0")
+        raise InvalidArgumentError(f"mean = {mean} and std = {std}: both must be finite, and std must be positive")
     own["scale"], own["offset"] = number("scale", own["scale"]) / std, (number("offset", own["offset"]) - mean) / std
     if own["dtype"] is None and array.dtype.kind != "f":
         own["dtype"] = "float32"
@@ -67,10 +67,10 @@ def statistics(given: Any) -> Mapping[str, Any]:
             with open(source, encoding="utf-8") as file:
                 source = json.load(file)
         except (OSError, ValueError) as error:
-            raise InvalidArgumentError(f"normalise: {given!r} is no file of `headrace stats -o`: {error}") from None
+            raise InvalidArgumentError(f"normalise: {given!r} is not a file written by `headrace stats -o`: {error}") from None
     found = source.get("arrays") if isinstance(source, Mapping) else None
     if not isinstance(found, Mapping):
-        raise InvalidArgumentError("normalise: there is no 'arrays' in it, as `headrace stats -o` writes")
+        raise InvalidArgumentError("normalise: the content has no 'arrays' entry, as `headrace stats -o` writes")
     return found
 
 
@@ -85,7 +85,7 @@ def scale_by(name: str, array: Array, dims: Sequence[str], statistics: Mapping[s
     by = of.get("by") or []
     if not by:
         if not all(isinstance(of[key], float | int) for key in ("mean", "std")):
-            raise refuse(f"mean and std of {name!r} are no numbers")
+            raise refuse(f"mean and std of {name!r} are not numbers")
         return {"mean": of["mean"], "std": of["std"]}
     axes = [axis if isinstance(axis, int) else list(dims).index(axis) if axis in dims else array.ndim for axis in by]
     if any(not 0 <= axis < array.ndim for axis in axes) or axes != sorted(set(axes)):
@@ -94,13 +94,13 @@ def scale_by(name: str, array: Array, dims: Sequence[str], statistics: Mapping[s
     try:
         mean, std = (np.array(of[key], np.float64) for key in ("mean", "std"))  # null becomes NaN
     except (TypeError, ValueError):
-        raise refuse(f"mean and std of {name!r} are no lists of numbers") from None
+        raise refuse(f"mean and std of {name!r} are not lists of numbers") from None
     if tuple(of.get("shape", shape)) != shape or mean.shape != (math.prod(shape),) or std.shape != mean.shape:
         raise refuse(f"statistics of {name!r} are of {list(of.get('shape', mean.shape))} indices along {', '.join(map(str, by))}; it has {list(shape)}")
     bad = np.flatnonzero(~(np.isfinite(mean) & np.isfinite(std) & (std > 0)))
     if len(bad):
         at = ", ".join(f"{dim} {index}" for dim, index in zip(by, np.unravel_index(bad[0], shape), strict=True))
-        raise refuse(f"of {name!r} at {at}, mean is {mean[bad[0]]} and std {std[bad[0]]}: both have to be finite, and std above 0")
+        raise refuse(f"of {name!r} at {at}, mean is {mean[bad[0]]} and std {std[bad[0]]}: both must be finite, and std must be positive")
     return {"dims": axes, "scales": (1 / std).tolist(), "offsets": (-mean / std).tolist()}
 
 
@@ -131,7 +131,7 @@ def number(what: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise InvalidArgumentError(f"{what} = {value!r} is no number") from None
+        raise InvalidArgumentError(f"{what} = {value!r} is not a number") from None
 
 
 def elements(what: str, name: str, value: Any, dtype: np.dtype[Any]) -> bytes:
@@ -139,7 +139,7 @@ def elements(what: str, name: str, value: Any, dtype: np.dtype[Any]) -> bytes:
     try:
         return np.asarray(value, dtype).reshape(()).tobytes()
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgumentError(f"{what} = {value!r} is no element of {name!r}, which are {dtype}: {error}") from None
+        raise InvalidArgumentError(f"{what} = {value!r} is not representable as {dtype}, the type of {name!r}: {error}") from None
 
 
 def check_dims(what: str, given: Any, every_dim: set[str]) -> None:
@@ -178,7 +178,7 @@ def output(name: str, of: Mapping[str, Any]) -> tuple[str, str, int, int, int]:
     if not of:
         return name, "", 0, 1, 1
     if not isinstance(of, Mapping) or len(of) != 1:
-        raise InvalidArgumentError(f"outputs[{name!r}] has to say a slice of one dimension: {{'time': slice(0, 3)}}")
+        raise InvalidArgumentError(f"outputs[{name!r}] must give a slice of one dimension: {{'time': slice(0, 3)}}")
     dim, part = next(iter(of.items()))
     if isinstance(part, slice):
         if part.stop is None:
@@ -189,7 +189,7 @@ def output(name: str, of: Mapping[str, Any]) -> tuple[str, str, int, int, int]:
     places = list(part)
     step = places[1] - places[0] if len(places) > 1 else 1
     if not places or places[0] < 0 or step < 1 or any(b - a != step for a, b in zip(places, places[1:], strict=False)):
-        raise InvalidArgumentError(f"outputs[{name!r}]: {part!r} are no places of {dim!r} in even steps from 0 on")
+        raise InvalidArgumentError(f"outputs[{name!r}]: {part!r} are not places of {dim!r} in even steps from 0 on")
     return name, str(dim), places[0], len(places), step
 
 
@@ -200,7 +200,7 @@ def order(shuffle: bool | str, block_groups: int, samples: Sequence[int] | None,
     if shuffle not in (False, True, "full", "block"):
         raise InvalidArgumentError(f"shuffle = {shuffle!r}; choose False, True or 'block'")
     if (samples is not None or weights is not None) and shuffle == "block":
-        raise InvalidArgumentError("shuffle='block' is for all samples, and not for samples or weights")
+        raise InvalidArgumentError("shuffle='block' works on all samples; it cannot be combined with samples or weights")
     if samples is not None and not len(samples):
         raise InvalidArgumentError("samples: there are none")
     if samples is not None:

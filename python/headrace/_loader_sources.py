@@ -157,7 +157,7 @@ def _named(source: Any, input_dims: Mapping[str, int], dims: Any, storage_option
     if not isinstance(source, Array | Group | Mapping | list | tuple) and not _is_leaf(source) and not _is_xarray(source, "Dataset"):
         source = open_node(source, storage_options=storage_options)
     elif storage_options:
-        raise InvalidArgumentError("storage_options are for a path or URL; what is open has its own")
+        raise InvalidArgumentError("storage_options are for a path or URL; an open store or array has its own")
     if _is_leaf(source):
         return [(_name_of(source) or "data", source)]
     if isinstance(source, list | tuple):

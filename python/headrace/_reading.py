@@ -18,7 +18,7 @@ _VERIFY = {"as_read": 0, "whole": 1}
 def _choice(what: str, choices: dict[str, int], named: str) -> int:
     number = choices.get(named)
     if number is None:
-        raise InvalidArgumentError(f"{what}={named!r} is no choice: one of {', '.join(choices)}")
+        raise InvalidArgumentError(f"{what}={named!r} is invalid; choose one of {', '.join(choices)}")
     return number
 
 
@@ -120,7 +120,7 @@ class ReadFuture:
         if self._stats is not None:
             return self._value
         if not self._reading.wait(1e9 if timeout is None else float(timeout)):
-            raise TimeoutError(f"the read is not through after {timeout} s")
+            raise TimeoutError(f"the read has not finished after {timeout} s")
         self._finish()
         with naming_store(self._array.url):
             self._stats = self._reading.finish()

@@ -71,9 +71,9 @@ def page_of(title: str, summary: str, epochs: Sequence[EpochStats], timings: Tim
     rows[:, COLUMNS.index("left")] = np.where(np.isnan(rows[:, COLUMNS.index("left")]), rows[:, COLUMNS.index("given")], rows[:, COLUMNS.index("left")])
     verdict = html.escape(summary) + (" " + html.escape(epochs[-1].bottleneck) if epochs else "")
     parts = [_section("Where the time of each batch went", _timeline(rows[-_SHOWN:]) + _key([
-        ("loop", "the loop, with the batch"), ("wait", "the loop waits for it"), ("read", "read, decoded and placed"), ("plan", "planned"),
-        ("lie", "lies ready until it is asked for")]) + _note(rows, timings)),
-             _section("All of these batches", _columns(rows) + _key([("loop", "the loop, with the batch"), ("wait", "the loop waits for it")])),
+        ("loop", "the loop uses the batch"), ("wait", "the loop waits for it"), ("read", "read, decoded and placed"), ("plan", "planned"),
+        ("lie", "ready, not yet requested")]) + _note(rows, timings)),
+             _section("All of these batches", _columns(rows) + _key([("loop", "the loop uses the batch"), ("wait", "the loop waits for it")])),
              _section("Epochs", _epoch_table(epochs)), _section("Slowest batches", _slowest(rows))] if len(rows) else []
     return ("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"

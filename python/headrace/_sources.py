@@ -78,7 +78,7 @@ def known(store: Any, context: Context | None, storage_options: Mapping[str, Any
     if isinstance(found, Address):
         raise InvalidArgumentError("storage_options are given twice")
     if not isinstance(found, str):
-        raise InvalidArgumentError(f"storage_options: a {type(found).__name__} takes none")
+        raise InvalidArgumentError(f"storage_options: a {type(found).__name__} does not accept them")
     return Address(found, options)
 
 

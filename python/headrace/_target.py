@@ -92,7 +92,7 @@ def _of_torch(out: Any, torch: Any, what: str, writable: bool) -> Target:
         raise InvalidArgumentError(f"{what} must be a plain strided tensor")
     name = _TORCH_TYPES.get(str(out.dtype).removeprefix("torch."))
     if name is None:
-        raise InvalidArgumentError(f"{what} has elements of type {out.dtype}, which no array has")
+        raise InvalidArgumentError(f"{what} has elements of type {out.dtype}, which arrays do not support")
     size = out.element_size()
     strides = tuple(stride * size for stride in out.stride())
     dtype: Any = name if name == "bfloat16" else np.dtype(name)
@@ -100,7 +100,7 @@ def _of_torch(out: Any, torch: Any, what: str, writable: bool) -> Target:
     if out.device.type == "cpu":
         return Target(held.data_ptr(), tuple(out.shape), strides, dtype, "host", None, held)
     if out.device.type != "cuda":
-        raise InvalidArgumentError(f"{what} lies on device '{out.device}'; the host and CUDA devices are read to")
+        raise InvalidArgumentError(f"{what} is on device '{out.device}'; reads support the host and CUDA devices")
     stream = torch.cuda.current_stream(out.device).cuda_stream
     return Target(held.data_ptr(), tuple(out.shape), strides, dtype, f"cuda:{out.device.index}", int(stream), held)
 
@@ -142,13 +142,13 @@ def describe(out: Any, what: str = "out", *, writable: bool = True) -> Target:
     if hasattr(out, "__dlpack__"):
         kind = out.__dlpack_device__()[0]
         if kind != 1:
-            raise InvalidArgumentError(f"{what} lies on DLPack device {int(kind)}; give a tensor on the host, or one with "
+            raise InvalidArgumentError(f"{what} is on DLPack device {int(kind)}; give a tensor in host memory, or one with "
                                        "__cuda_array_interface__")
         return describe(np.from_dlpack(out), what, writable=writable)
     try:
         view = np.asarray(memoryview(out))
     except TypeError:
-        raise InvalidArgumentError(f"{what} is a {type(out).__name__}, which is no tensor: it has neither an array interface "
+        raise InvalidArgumentError(f"{what} is a {type(out).__name__}, not a tensor: it has neither an array interface "
                                    "nor DLPack nor the buffer protocol") from None
     return describe(view, what, writable=writable)
 

@@ -69,10 +69,10 @@ class Tensor:
             raise BufferError("stream 0 means nothing to DLPack: 1 is the default stream, -1 asks for no synchronisation")
         if dl_device is not None and tuple(dl_device) != device:
             if tuple(dl_device) != (1, 0) or copy is False:
-                raise BufferError(f"the tensor lies on DLPack device {device}, not on {tuple(dl_device)}")
+                raise BufferError(f"the tensor is on DLPack device {device}, not on {tuple(dl_device)}")
             return self.numpy().__dlpack__(max_version=max_version)
         if copy:
-            raise BufferError("a copy is not made here; copy in the library that takes the tensor")
+            raise BufferError("DLPack export does not copy; copy in the library that imports the tensor")
         kind = _dtypes.dlpack_type(self._described)
         if kind is None:
             raise BufferError(f"DLPack has no type for elements of type {self.dtype}; view them as integers")
@@ -99,7 +99,7 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("a tensor in device memory has to be copied to become a NumPy array")
+            raise ValueError("a tensor in device memory must be copied to become a NumPy array")
         out = self.numpy()
         return out if dtype is None else out.astype(dtype, copy=False)
 

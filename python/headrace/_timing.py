@@ -73,7 +73,7 @@ class EpochStats:
             return f"The loop is the limit: it waited for batches {share:.0%} of its time."
         stage = max(self.stage_seconds, key=self.stage_seconds.__getitem__)
         what = {"read": "reading from the store", "decode": "decoding", "place": "placing the elements, or copying them to the device"}[stage]
-        rest = "holds the loop up at times" if share <= 0.5 else "is the limit"
+        rest = "sometimes delays the loop" if share <= 0.5 else "is the limit"
         return (f"Loading {rest}: the loop waited {share:.0%} of its time, and most of the work was {what} "
                 f"({self.stage_seconds[stage]:.1f} of {sum(self.stage_seconds.values()):.1f} s of threads).")
 

@@ -70,9 +70,9 @@ def _layers_of(name: str, data: Any) -> tuple[Any, list[Any], list[Step]] | None
             steps.append(step)
             data = data.array
         elif kind == "LazilyVectorizedIndexedArray":
-            raise InvalidArgumentError(f"source {name!r}: selected by points, or its dimensions in another order; {_INSTEAD}")
+            raise InvalidArgumentError(f"source {name!r}: selected by points or transposed; {_INSTEAD}")
         else:
-            raise InvalidArgumentError(f"source {name!r}: a {kind} lies between it and its store, which is not known here; {_INSTEAD}")
+            raise InvalidArgumentError(f"source {name!r}: unsupported wrapper {kind} around the stored array; {_INSTEAD}")
     selection: list[Any] = [np.arange(size) for size in data.shape]
     for key in reversed(keys):
         parts = iter(key)
@@ -90,7 +90,7 @@ def _array_of(name: str, base: Any) -> Array:
     except HeadraceError as error:
         raise InvalidArgumentError(f"source {name!r}: {error}") from None
     if not isinstance(opened, Array):
-        raise InvalidArgumentError(f"source {name!r}: {stored!r} is no array; {_INSTEAD}")
+        raise InvalidArgumentError(f"source {name!r}: {stored!r} is not an array; {_INSTEAD}")
     return opened
 
 

@@ -81,7 +81,7 @@ class LoaderDataModule(_data_module()):  # type: ignore[misc]
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         for name, state in state_dict.items():
             if name not in self._makers:
-                raise InvalidArgumentError(f"this is no state_dict() of a LoaderDataModule: it has {name!r}")
+                raise InvalidArgumentError(f"this is not a state_dict() of a LoaderDataModule: it has {name!r}")
             if name in self._loaders:
                 self._loaders[name].load_state_dict(state)
             else:

@@ -31,7 +31,7 @@ class LoaderDatasource(Datasource):  # type: ignore[misc]
         super().__init__()
         for name in ("rank", "world", "reader_group", "tail", "device", "progress"):
             if name in options:
-                raise InvalidArgumentError(f"{name} is Ray's to say: leave it out")
+                raise InvalidArgumentError(f"{name} is set by Ray: leave it out")
         loader = Loader(source, **options, rank=0, world=1, tail="pad", device="host")
         self._sources, self._given = tuple(loader._sources), loader._given
         self._batches = len(loader)

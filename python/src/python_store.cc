@@ -190,8 +190,9 @@ void PythonStore::answer(std::span<RangeRead* const> reads) const {
     }
     const nb::list parts(object_.attr("get_ranges")(text(first.key), ranges));
     if (parts.size() != reads.size()) {
-      return Status(Code::kIo, Layer::kStore,
-                    "get_ranges() gave " + std::to_string(parts.size()) + " parts of " + std::to_string(reads.size()));
+      return Status(
+          Code::kIo, Layer::kStore,
+          "get_ranges() returned " + std::to_string(parts.size()) + " parts of " + std::to_string(reads.size()));
     }
     for (std::size_t i = 0; i < reads.size(); ++i) {
       RangeRead& read = *reads[i];

@@ -168,9 +168,10 @@ SelectionItem to_item(nb::handle object, Indexing indexing, std::size_t axis) {
     // A zero-dimensional integer array is an integer too; other arrays are lists.
     if (!nb::hasattr(object, "ndim") || nb::cast<int>(object.attr("ndim")) == 0) return integer_item(object, indexing);
   }
-  if (object.is_none()) refuse(PyExc_IndexError, "None adds a dimension, which is not read: reshape the result");
+  if (object.is_none())
+    refuse(PyExc_IndexError, "None adds a dimension, which a read does not support: reshape the result");
   if (nb::isinstance<nb::str>(object) || nb::isinstance<nb::float_>(object) || PyBool_Check(object.ptr())) {
-    refuse(PyExc_IndexError, "axis " + std::to_string(axis) + ": " + type_of(object) + " is no index of an array");
+    refuse(PyExc_IndexError, "axis " + std::to_string(axis) + ": " + type_of(object) + " is not an index of an array");
   }
   return list_item(object, indexing, axis);
 }

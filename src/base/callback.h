@@ -32,6 +32,6 @@ Status run_callback(const char* threw, const Function& function, Args&&... args)
   }
 }
 
-inline constexpr const char* kProgressThrew = "the progress function threw an exception, which stops what it watches";
+inline constexpr const char* kProgressThrew = "the progress function threw an exception, which stops the operation";
 
 }  // namespace headrace::base

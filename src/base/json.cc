@@ -126,7 +126,7 @@ Result<Json> parse(std::string_view text, const JsonLimits& limits, Charge* char
   }
   // The library takes a NUL for the end of input and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) {
-    return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: it holds a NUL byte");
+    return Status(Code::kCorrupt, Layer::kBase, "not valid JSON: it contains a NUL byte");
   }
   StrictBuilder builder(limits, charge);
   if (!Json::sax_parse(text.begin(), text.end(), &builder) || !builder.error.empty()) {

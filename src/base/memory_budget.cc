@@ -33,9 +33,9 @@ Status MemoryBudget::refusal(std::uint64_t bytes, std::string_view what) const n
   try {
     const std::uint64_t left = limit_ - std::min(limit_, used_bytes());
     return Status(Code::kResourceExhausted, Layer::kBase,
-                  "there is no memory for " + std::string(what) + ": it takes " + std::to_string(bytes) +
-                      " bytes, and of the " + std::to_string(limit_) + " of " + option_ + " " + std::to_string(left) +
-                      " are left; raise it if the store is to be trusted");
+                  "not enough memory for " + std::string(what) + ": it needs " + std::to_string(bytes) +
+                      " bytes, and " + std::to_string(left) + " of the " + std::to_string(limit_) + " bytes of " +
+                      option_ + " are left; raise the limit if you trust the store");
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

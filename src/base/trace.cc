@@ -190,7 +190,7 @@ void came_back(std::uint64_t owner) noexcept {
 
 Status start() {
   if (recording()) {
-    return Status(Code::kInvalidArgument, Layer::kApi, "a trace is being recorded already; take() it first");
+    return Status(Code::kInvalidArgument, Layer::kApi, "a trace is already being recorded; call take() first");
   }
   for (Ring* ring = g_rings.load(std::memory_order_acquire); ring != nullptr; ring = ring->next) {
     ring->first.store(ring->done.load(std::memory_order_acquire), std::memory_order_relaxed);

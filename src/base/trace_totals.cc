@@ -151,7 +151,7 @@ std::string sentence(const std::array<StageTotals, kStageCount>& totals, double 
     return "No single bottleneck: " + share(first) + " and " + share(second) + " share most" + ending;
   }
   return "The bottleneck is " + std::string(stage_name(static_cast<Stage>(first))) +
-         ": threads were in it or waited for it for " + percent(totals[first].limiting_seconds, wall) + ending;
+         ": threads worked in it or waited for it for " + percent(totals[first].limiting_seconds, wall) + ending;
 }
 
 }  // namespace

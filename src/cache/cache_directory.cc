@@ -55,11 +55,12 @@ constexpr const char* kNameAnother = "name another directory with cache_dir or H
 Status make_directory(const std::string& path) {
   if (::mkdir(path.c_str(), S_IRWXU) == 0 || errno == EEXIST) return {};
   const int error = errno;
-  const char* const why = error == ENOENT    ? "the folder that it would be in is not there"
-                          : error == ENOTDIR ? "what it would be in is a file"
+  const char* const why = error == ENOENT    ? "its parent directory does not exist"
+                          : error == ENOTDIR ? "its parent is a file"
                                              : nullptr;
-  if (why == nullptr) return failed(error, path, std::string("cannot be made: make it yourself, or ") + kNameAnother);
-  return failed(Code::kInvalidArgument, path, std::string("cannot be made, ") + why + ": " + kNameAnother)
+  if (why == nullptr)
+    return failed(error, path, std::string("cannot be created: create it yourself, or ") + kNameAnother);
+  return failed(Code::kInvalidArgument, path, std::string("cannot be created, ") + why + ": " + kNameAnother)
       .with_errno(error);
 }
 
@@ -78,26 +79,27 @@ Result<CacheDirectory> CacheDirectory::open(const std::string& path, bool make) 
     HEADRACE_TRY(make_directory(bare));
   }
   if (::stat(bare.c_str(), &about) == 0 && !S_ISDIR(about.st_mode)) {
-    return failed(Code::kInvalidArgument, path, std::string("is no directory but a file: ") + kNameAnother);
+    return failed(Code::kInvalidArgument, path, std::string("is a file, not a directory: ") + kNameAnother);
   }
   // The "/." makes the check cover the directory itself, which must not be sticky; a parent, such as /tmp, may be.
   auto resolved = os::resolve_trusted(bare + "/.");
   if (!resolved.ok()) {
     const Status& why = resolved.status();
-    const char* advice = why.code() == Code::kNotFound ? "is not there" : "is not used: only its owner may write to it";
+    const char* advice =
+        why.code() == Code::kNotFound ? "does not exist" : "is not used: only its owner may write to it";
     Status status = failed(why.code(), path, advice).with_cause(why.message());
     return why.system_error() == 0 ? status : std::move(status).with_errno(why.system_error());
   }
   out.path_ = std::move(resolved).value();
   out.directory_ = os::OwnedDescriptor(::open(out.path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!out.directory_) return failed(errno, path, "cannot be opened");
-  if (::fstat(out.directory_.get(), &about) != 0) return failed(errno, path, "cannot be looked at");
+  if (::fstat(out.directory_.get(), &about) != 0) return failed(errno, path, "cannot be examined");
   if (about.st_uid != ::geteuid()) {
     return failed(Code::kPermission, path,
                   "belongs to user " + std::to_string(about.st_uid) + ": name one of your own");
   }
   if (const std::string why = os::why_others_can_write(about, false); !why.empty()) {
-    return failed(Code::kPermission, path, why + ": take the permission away (chmod 700)");
+    return failed(Code::kPermission, path, why + ": remove the permission (chmod 700)");
   }
   out.device_ = about.st_dev;
   out.inode_ = about.st_ino;
@@ -130,7 +132,7 @@ Status CacheDirectory::load_secret(bool make) {
   // Left incomplete by a process that was killed while writing.
   (void)::unlinkat(directory_.get(), kSecretName, 0);
   if (!random_bytes(secret_.data(), sizeof secret_))
-    return failed(errno, path_, "gets no random numbers for its secret");
+    return failed(errno, path_, "cannot get random numbers for its secret");
   const os::OwnedDescriptor file(
       ::openat(directory_.get(), kSecretName, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
   // If it cannot be written, the secret is this process's alone, and later processes find nothing.

@@ -51,30 +51,32 @@ Result<std::optional<CacheOptions>> find_cache_options(std::span<const StorageOp
   std::string source;
   const std::string directory = value_of(given, "cache_dir", "HEADRACE_CACHE_DIR", source);
   if (directory.empty() || directory == "off") return std::optional<CacheOptions>();
-  if (directory.find("://") != std::string::npos) return refuse(source + " is a directory of this machine, and no URL");
+  if (directory.find("://") != std::string::npos)
+    return refuse(source + " must be a directory of this machine, not a URL");
   std::error_code error;
   options.directory = std::filesystem::absolute(directory, error).lexically_normal().string();
-  if (error) return refuse(source + " is relative to a directory that is gone: give an absolute path");
+  if (error) return refuse(source + " is relative to a directory that no longer exists: give an absolute path");
   if (const std::string text = value_of(given, "cache_bytes", "HEADRACE_CACHE_BYTES", source); !text.empty()) {
     const auto bytes = parse_cache_size(text);
     if (!bytes || *bytes == 0) {
-      return refuse(source + " is a number of bytes above 0, such as 500000000, or 64G with K, M, G or T of 1,024");
+      return refuse(source +
+                    " must be a number of bytes above 0, such as 500000000, or 64G with K, M, G or T of 1,024");
     }
     options.most_bytes = *bytes;
   }
   if (const std::string text = value_of(given, "cache_trust", nullptr, source); !text.empty()) {
-    if (text != "object" && text != "store") return refuse(source + " is 'object' or 'store'");
+    if (text != "object" && text != "store") return refuse(source + " must be 'object' or 'store'");
     options.trust = text == "store" ? CacheTrust::kStore : CacheTrust::kObject;
   }
   if (const std::string text = value_of(given, "cache_policy", nullptr, source); !text.empty()) {
-    if (text != "keep" && text != "recent") return refuse(source + " is 'keep' or 'recent'");
+    if (text != "keep" && text != "recent") return refuse(source + " must be 'keep' or 'recent'");
     options.policy = text == "recent" ? CachePolicy::kRecent : CachePolicy::kKeep;
   }
   if (const std::string text = value_of(given, "cache_max_age", nullptr, source); !text.empty()) {
     double seconds = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), seconds);
     if (failed != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > 1e9) {
-      return refuse(source + " is a time in seconds above 0");
+      return refuse(source + " must be a time in seconds above 0");
     }
     options.max_age_ns = static_cast<std::uint64_t>(seconds * 1e9) + 1;
   }

@@ -256,11 +256,11 @@ TEST(CacheDirectory, WhatIsInItsPlaceIsNamed) {
   const support::TempDir folder;
   ASSERT_TRUE(support::write_file(folder / "file", {}));
   ASSERT_EQ(::symlink((folder / "file").c_str(), (folder / "link").c_str()), 0);
-  for (const auto& [name, why] : {std::pair{"file", "is no directory but a file"},
-                                  {"file/", "is no directory but a file"},
-                                  {"link", "is no directory but a file"},
-                                  {"file/below", "what it would be in is a file"},
-                                  {"no/such", "the folder that it would be in is not there"}}) {
+  for (const auto& [name, why] : {std::pair{"file", "is a file, not a directory"},
+                                  {"file/", "is a file, not a directory"},
+                                  {"link", "is a file, not a directory"},
+                                  {"file/below", "its parent is a file"},
+                                  {"no/such", "its parent directory does not exist"}}) {
     const std::string path = folder / name;
     const Status refused = CacheDirectory::open(path, true).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument) << path;

@@ -153,7 +153,7 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
   if (info.dtype.is_variable_length()) {
     return Status(Code::kUnsupported, Layer::kApi,
                   "elements of type '" + info.dtype.name +
-                      "' have variable length, which no tensor holds: use hr_array_read_variable");
+                      "' have variable length, which a tensor cannot hold: use hr_array_read_variable");
   }
   HEADRACE_TRY_ASSIGN(headrace::ResolvedSelection resolved, array->value.resolve(out.selection));
 
@@ -187,7 +187,7 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
     const auto reach = headrace::base::checked_mul(resolved.shape[i] - 1, -static_cast<std::uint64_t>(stride));
     const auto sum = reach ? headrace::base::checked_add(before, *reach) : std::nullopt;
     if (!sum || *sum > options.data_bytes) {
-      return invalid("options.strides_bytes lead further back than options.data_bytes, " +
+      return invalid("options.strides_bytes reach further before options.data than options.data_bytes, " +
                      std::to_string(options.data_bytes) + " bytes");
     }
     before = *sum;
@@ -196,11 +196,11 @@ Status prepare(const hr_array* array, const hr_device* device, const hr_read_opt
                                     std::move(resolved.shape), std::move(strides), static_cast<std::size_t>(before));
   out.options.native_stream = options.native_stream;
   if (options.cancel != nullptr) out.options.cancel = options.cancel->value;
-  if (options.placement > HR_PLACEMENT_GPU) return invalid("options.placement is none of HR_PLACEMENT_...");
+  if (options.placement > HR_PLACEMENT_GPU) return invalid("options.placement is not one of HR_PLACEMENT_...");
   out.options.placement = options.placement == HR_PLACEMENT_GPU   ? headrace::Placement::kGpu
                           : options.placement == HR_PLACEMENT_CPU ? headrace::Placement::kCpu
                                                                   : headrace::Placement::kAuto;
-  if (options.verify > HR_VERIFY_WHOLE) return invalid("options.verify is none of HR_VERIFY_...");
+  if (options.verify > HR_VERIFY_WHOLE) return invalid("options.verify is not one of HR_VERIFY_...");
   out.options.verify = options.verify == HR_VERIFY_WHOLE ? headrace::Verify::kWhole : headrace::Verify::kAsRead;
   return {};
 }

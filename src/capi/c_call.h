@@ -91,7 +91,7 @@ inline Status check_size(std::size_t size, std::span<const std::size_t> ends) {
   }
   if (size < ends.back() && std::find(ends.begin(), ends.end(), size) == ends.end()) {
     return invalid("the struct's size field is " + std::to_string(size) +
-                   ", which is the size of no version of it: " + "initialise it with its *_INIT macro");
+                   ", which matches no version of it: initialise it with its *_INIT macro");
   }
   return {};
 }

@@ -110,7 +110,7 @@ Status take_array(const hr_loader_array* given, std::size_t number, std::vector<
   HEADRACE_TRY(require_list(from.scale_by_offset, from.scale_by_count, (where + "scale_by_offset").c_str()));
   if (from.scale_by_dims_count == 0 && from.scale_by_count != 0) {
     return invalid(where + "scale_by_count is " + std::to_string(from.scale_by_count) +
-                   ", and scale_by_dims names no dimension: name those that the scales are for");
+                   ", but scale_by_dims is empty: name the dimensions that the scales apply to");
   }
   array.scale_by.dims.assign(from.scale_by_dims, from.scale_by_dims + from.scale_by_dims_count);
   array.scale_by.scale.assign(from.scale_by_scale, from.scale_by_scale + from.scale_by_count);
@@ -162,7 +162,7 @@ Status no_tensor(const Described& described, std::size_t index) {
                  std::to_string(described.tensors.size()));
 }
 
-Status given_back() { return invalid("the batch was given back: its tensors are to be used before"); }
+Status given_back() { return invalid("the batch was released: use its tensors before releasing it"); }
 
 Status give_tensor(const Described& described, std::size_t index, void* data, hr_tensor* out) {
   const LoaderTensor& tensor = described.tensors[index];

@@ -110,7 +110,7 @@ std::uint64_t sample_count_of(const hr_windows& windows) noexcept {
 // Operations that only windows support. `how` names the operation: "restrict".
 Status require_no_crops(const hr_windows& windows, const char* how) {
   if (std::holds_alternative<Windows>(windows.value)) return {};
-  return invalid(std::string("the argument 'windows' has crops: ") + how + " their frames, and crop the result");
+  return invalid(std::string("the argument 'windows' contains crops: ") + how + " their frames, then crop the result");
 }
 
 // Runs `make`, which returns a Result<Order>.
@@ -152,7 +152,7 @@ hr_code hr_windows_crop(const hr_windows* frames, const hr_crop_options* options
     HEADRACE_TRY(require(options, "options"));
     const auto* const windows = std::get_if<Windows>(&frames->value);
     if (windows == nullptr)
-      return invalid("the argument 'frames' has crops, which are not cropped again: give windows");
+      return invalid("the argument 'frames' contains crops, which cannot be cropped again: pass windows");
     hr_crop_options known = HR_CROP_OPTIONS_INIT;
     HEADRACE_TRY(take_options(options, kCropEnds, known));
     headrace::CropOptions native;
@@ -229,7 +229,7 @@ hr_code hr_windows_slices(const hr_windows* windows, uint64_t seed, uint64_t epo
     const std::size_t dims = frames_of(*windows).dim_count();
     if (count != dims) {
       return invalid("the argument 'count' is " + std::to_string(count) + ", and the windows have " +
-                     std::to_string(dims) + " dimensions: give room for one slice each");
+                     std::to_string(dims) + " dimensions: pass room for one slice per dimension");
     }
     std::vector<headrace::DimSlice> slices(dims);
     const auto* const own = std::get_if<Windows>(&windows->value);
@@ -308,7 +308,7 @@ hr_code hr_order_epoch(const hr_order* order, uint64_t seed, uint64_t epoch, uin
     const std::uint64_t positions = order->value.positions();
     if (first > positions || count > positions - first) {
       return invalid("positions " + std::to_string(first) + " and the " + std::to_string(count) +
-                     " from there on are not all among the " + std::to_string(positions) + " of an epoch");
+                     " from there on exceed the " + std::to_string(positions) + " positions of an epoch");
     }
     const headrace::EpochOrder of_epoch = order->value.epoch(seed, epoch);
     for (std::size_t i = 0; i < count; ++i) samples[i] = of_epoch.sample(first + i);
@@ -346,13 +346,13 @@ hr_code hr_split_batch(const hr_split* split, uint64_t index, uint64_t* position
     HEADRACE_TRY(require_list(positions, count, "positions"));
     const std::uint64_t batches = split->value.batches();
     if (index >= batches) {
-      return invalid("batch " + std::to_string(index) + " is none of the " + std::to_string(batches) +
-                     " that are left of the epoch");
+      return invalid("batch " + std::to_string(index) + " is not one of the " + std::to_string(batches) +
+                     " batches left in the epoch");
     }
     const RankBatch batch = split->value.batch(index);
     if (count != batch.size) {
       return invalid("the argument 'count' is " + std::to_string(count) + ", and a batch has " +
-                     std::to_string(batch.size) + " places: give room for one position each");
+                     std::to_string(batch.size) + " places: pass room for one position per place");
     }
     for (std::size_t place = 0; place < count; ++place) positions[place] = batch.position(place);
     if (valid != nullptr) *valid = batch.valid;
@@ -366,8 +366,8 @@ hr_code hr_split_after(const hr_split* split, uint64_t done, uint64_t epoch, uin
     HEADRACE_TRY(require(split, "split"));
     const std::uint64_t batches = split->value.batches();
     if (done > batches) {
-      return invalid("the argument 'done' is " + std::to_string(done) + ", and " + std::to_string(batches) +
-                     " batches are left of the epoch");
+      return invalid("the argument 'done' is " + std::to_string(done) + ", but only " + std::to_string(batches) +
+                     " batches are left in the epoch");
     }
     const headrace::LoaderPosition at = split->value.after(done, epoch);
     if (after_epoch != nullptr) *after_epoch = at.epoch;

@@ -36,14 +36,14 @@ namespace headrace::capi {
 // `list` must not be null if `count` is not 0.
 inline Status require_list(const void* list, std::size_t count, const char* name) {
   if (list != nullptr || count == 0) return {};
-  return invalid("the argument '" + std::string(name) + "' is null, and is to have " + std::to_string(count) +
-                 " entries: give them, or a count of 0");
+  return invalid("the argument '" + std::string(name) + "' is null but should have " + std::to_string(count) +
+                 " entries: pass them, or a count of 0");
 }
 
 // Checks that `value` is one of 0, 1, ... last.
 inline Status require_choice(std::uint64_t value, std::uint64_t last, const std::string& name, const char* prefix) {
   if (value <= last) return {};
-  return invalid(name + " is " + std::to_string(value) + ", which is none of " + prefix + "...");
+  return invalid(name + " is " + std::to_string(value) + ", which is not one of " + prefix + "...");
 }
 
 // Copies a line of text to a caller's buffer of `bytes`; a null buffer asks only for the size.
@@ -51,8 +51,8 @@ inline Status give_line(const std::string& line, char* text, std::size_t bytes, 
   if (needed != nullptr) *needed = line.size() + 1;
   if (text == nullptr) return {};
   if (bytes <= line.size()) {
-    return invalid("the argument 'bytes' is " + std::to_string(bytes) + ", and the loader's state takes " +
-                   std::to_string(line.size() + 1) + ": give it that much room");
+    return invalid("the argument 'bytes' is " + std::to_string(bytes) + ", but the loader's state needs " +
+                   std::to_string(line.size() + 1) + " bytes");
   }
   std::memcpy(text, line.c_str(), line.size() + 1);
   return {};

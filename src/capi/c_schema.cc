@@ -119,7 +119,7 @@ hr_code hr_schema_differences(const hr_schema* schema, const hr_schema* other, c
     if (names == nullptr) return {};
     if (count < differences.size()) {
       return invalid("the argument 'count' is " + std::to_string(count) + ", and " +
-                     std::to_string(differences.size()) + " names differ: give room for one pointer each");
+                     std::to_string(differences.size()) + " names differ: pass room for one pointer per name");
     }
     std::transform(differences.begin(), differences.end(), names, [&](const std::string& name) {
       const char* const here = name_in(schema->value, name);
@@ -164,8 +164,8 @@ hr_code hr_state_write(const hr_schema* schema, uint64_t seed, uint64_t epoch, u
     const std::string line = native.to_json();
     // Verifies that the state can be read back.
     const Result<LoaderState> again = LoaderState::from_json(line);
-    if (!again.ok()) return invalid("the argument 'schema' fits no state: " + again.status().message());
-    if (*again != native) return invalid("the argument 'schema' fits no state: a name is no UTF-8");
+    if (!again.ok()) return invalid("a state cannot hold the argument 'schema': " + again.status().message());
+    if (*again != native) return invalid("a state cannot hold the argument 'schema': a name is not UTF-8");
     return give_line(line, text, bytes, needed);
   });
 }

@@ -47,7 +47,8 @@ class FunctionStore final : public headrace::ByteStore {
 
   std::string url() const override { return url_; }
   Status start(std::span<RangeRead* const> reads) override {
-    return status_of(functions_.start(functions_.user, as_c(reads), reads.size()), "the store starts no reads");
+    return status_of(functions_.start(functions_.user, as_c(reads), reads.size()),
+                     "the store could not start the reads");
   }
   void cancel(std::span<RangeRead* const> reads) noexcept override {
     if (functions_.cancel != nullptr) functions_.cancel(functions_.user, as_c(reads), reads.size());
@@ -56,7 +57,7 @@ class FunctionStore final : public headrace::ByteStore {
     if (functions_.list == nullptr) return ByteStore::list(prefix);
     hr_listing listing;
     HEADRACE_TRY(status_of(functions_.list(functions_.user, std::string(prefix).c_str(), &listing),
-                           "the store lists nothing there"));
+                           "the store cannot list this prefix"));
     if (listing.failed) return Status::out_of_memory();
     return std::move(listing.names);
   }

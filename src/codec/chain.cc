@@ -26,7 +26,7 @@ Status check_order(std::span<const Codec> codecs, bool needs_array_to_bytes) {
   Kind last = Kind::kArrayToArray;
   for (const Codec& codec : codecs) {
     if (codec.kind() < last) {
-      return bad_chain("codec '" + std::string(codec.name()) + "' stands too late in the chain [" + list_names(codecs) +
+      return bad_chain("codec '" + std::string(codec.name()) + "' comes too late in the chain [" + list_names(codecs) +
                        "]");
     }
     last = codec.kind();
@@ -227,7 +227,7 @@ bool Chain::cut(std::span<const std::byte> table, std::uint64_t stored_bytes, st
 Status Chain::decode_part(std::span<const std::byte> src, std::span<std::byte> dst, Workspace& workspace) const {
   const bool whole_elements = part_table_bytes_ != 0 || dst.size() % item_bytes_ == 0;
   if ((part_table_bytes_ == 0 && !has_prefix()) || dst.empty() || dst.size() > decoded_bytes_ || !whole_elements) {
-    return Status(Code::kInternal, Layer::kCodec, "a chunk that cannot be decoded in part");
+    return Status(Code::kInternal, Layer::kCodec, "partial decoding was requested of a chunk that does not support it");
   }
   if (part_table_bytes_ == 0) {
     HEADRACE_TRY(check_encoded_size(src.size()));
@@ -294,7 +294,7 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
     stream.src_bytes = src.size();
     const std::span<std::byte> room = i + 1 == end ? dst : workspace.temporary[i % 2];
     if (!stage.grows && room.size() < stage.capacity) {
-      return Status(Code::kInternal, Layer::kCodec, "a codec's output has no room");
+      return Status(Code::kInternal, Layer::kCodec, "no room for a codec's output");
     }
     stream.dst = room.data();
     stream.dst_capacity = stage.capacity;

@@ -10,7 +10,8 @@ Result<ChainEncoder> ChainEncoder::make(const Chain& chain) {
     return Status(Code::kUnsupported, Layer::kCodec, "writing structured elements that are not little-endian");
   }
   if (chain.reorders()) {
-    return Status(Code::kUnsupported, Layer::kCodec, "writing axes that move behind 'reshape', 'delta' or 'packbits'");
+    return Status(Code::kUnsupported, Layer::kCodec,
+                  "writing axes that are transposed after 'reshape', 'delta' or 'packbits'");
   }
   ChainEncoder encoder(chain);
   std::size_t bytes = static_cast<std::size_t>(chain.decoded_bytes());

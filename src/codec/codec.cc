@@ -18,7 +18,7 @@ EncodedSize StreamCoder::encoded_size(std::uint64_t decoded_bytes) const {
 
 Result<std::vector<std::byte>> StreamCoder::make_decode_index(std::span<const std::byte> /*encoded*/) const {
   return Status(Code::kUnsupported, Layer::kCodec,
-                "codec '" + std::string(name()) + "' has no decode index that the CPU makes");
+                "codec '" + std::string(name()) + "' has no decode index that the CPU can build");
 }
 
 Result<std::unique_ptr<Encoder>> StreamCoder::make_encoder() const {
@@ -50,8 +50,8 @@ constexpr Absent kAbsent[] = {
     {"pcodec", "no maintained library that decodes it is packaged; write the array again with zstd or blosc"},
     {"zfp", "this build was made without libzfp; install libzfp-dev and build again"},
     {"zfpy", "this build was made without libzfp; install libzfp-dev and build again"},
-    {"n5_default", "blocks of N5, which carry shapes of their own, are not implemented"},
-    {"conditional", "codecs that each chunk may leave out are not implemented"},
+    {"n5_default", "N5 blocks, which have individual shapes, are not implemented"},
+    {"conditional", "codecs that individual chunks may skip are not implemented"},
     {"zarrs.gdeflate", "no maintained library that decodes it is packaged; write the array again with zstd or blosc"},
     {"categorize", "its elements are Python objects"},
     {"json2", "its elements are Python objects"},

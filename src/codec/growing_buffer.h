@@ -86,9 +86,9 @@ class GrowingBuffer {
   Status over_budget(std::uint64_t bytes) const noexcept {
     try {
       return Status(Code::kResourceExhausted, Layer::kCodec,
-                    "decoding a chunk of elements of variable length takes a buffer of " + std::to_string(bytes) +
+                    "decoding a chunk of variable-length elements needs a buffer of " + std::to_string(bytes) +
                         " bytes, more than is left of the " + std::to_string(budget_->limit()) +
-                        " that one chunk may use, half of ContextOptions::host_budget_bytes");
+                        " bytes that one chunk may use (half of ContextOptions::host_budget_bytes)");
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
     }

@@ -57,7 +57,8 @@ Status CheckedCoder::decode(EncodedStream& stream, Scratch* scratch) const {
     }
     const bool part = stream.prefix_of != 0;
     if (part && (prefix(stream.prefix_of) != Prefix::kEndsEarly || stream.dst_capacity > stream.prefix_of)) {
-      status = Status(Code::kInternal, Layer::kCodec, "a stream that cannot be decoded in part");
+      status =
+          Status(Code::kInternal, Layer::kCodec, "partial decoding was requested of a stream that does not support it");
     } else if (stream.src_bytes == 0) {
       status = corrupt("%.*s: stream is empty", static_cast<int>(name().size()), name().data());
     } else {

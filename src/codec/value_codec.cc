@@ -90,8 +90,9 @@ Status read_numpy_type(ConfigReader& reader, const CodecArgs& context, const cha
 Status ValueCodec::enter(Representation& elements) const {
   const DataType& dtype = elements.dtype();
   if (dtype.item_bytes != width_bytes(decoded_.number)) {
-    return corrupt("codec '%s' decodes to %s, but elements of type '%s' enter it", std::string(name()).c_str(),
-                   kNumbers[static_cast<std::size_t>(decoded_.number)].name, dtype.name.substr(0, 60).c_str());
+    return corrupt("codec '%s' decodes to %s, but the array passes it elements of type '%s'",
+                   std::string(name()).c_str(), kNumbers[static_cast<std::size_t>(decoded_.number)].name,
+                   dtype.name.substr(0, 60).c_str());
   }
   elements.change_values(type_of(stored_.number), elementwise());
   return {};
@@ -107,7 +108,7 @@ EncodedSize ValueCodec::encoded_size(std::uint64_t decoded_bytes) const {
 Status ValueCodec::count_elements(EncodedStream& stream, std::size_t& count) const {
   const std::size_t from = width_bytes(stored_.number), to = width_bytes(decoded_.number);
   if (stream.src_bytes % from != 0) {
-    return corrupt("%s: %zu bytes are no whole number of elements of %zu bytes", std::string(name()).c_str(),
+    return corrupt("%s: %zu bytes are not a multiple of the element size %zu", std::string(name()).c_str(),
                    stream.src_bytes, from);
   }
   count = stream.src_bytes / from;

@@ -40,7 +40,7 @@ Status VariableCodec::enter(Representation& elements) const {
 
 Status VariableCodec::decode_stream(EncodedStream& stream, Scratch* scratch) const {
   if (stream.dst_capacity % kVariableSlotBytes != 0) {
-    return Status(Code::kInternal, Layer::kCodec, "room for a broken number of slots");
+    return Status(Code::kInternal, Layer::kCodec, "the output is not a whole number of slots");
   }
   stream.dst_bytes = stream.dst_capacity;
   return decode_elements({stream.src, stream.src_bytes}, stream.dst, stream.dst_capacity / kVariableSlotBytes, scratch);
@@ -54,7 +54,7 @@ Status VlenCodec::decode_elements(std::span<const std::byte> stream, std::byte* 
     return corrupt("%s: stream of %zu bytes has no element count", codec, stream.size());
   const std::uint32_t stored = u32(stream.data());
   if (stored != count) {
-    return corrupt("%s: stream says that it holds %u elements, a chunk has %llu", codec, stored,
+    return corrupt("%s: stream claims %u elements, but a chunk has %llu", codec, stored,
                    static_cast<unsigned long long>(count));
   }
   if ((stream.size() - kLengthBytes) / kLengthBytes < count) {

@@ -152,7 +152,7 @@ std::optional<bool> parse_bool(std::string_view text) noexcept {
 
 Status parse_config(std::string_view text, Config& config) {
   if (text.size() > kMaxConfigBytes) {
-    return Status(Code::kResourceExhausted, Layer::kApi, "a configuration of more than 1 MiB: make it shorter");
+    return Status(Code::kResourceExhausted, Layer::kApi, "the configuration is larger than 1 MiB");
   }
   std::string why;
   Json document;
@@ -242,13 +242,13 @@ std::vector<std::string> check_ranges(Config& config) {
     if (parameter.least > parameter.most) continue;
     if (config.sizes[i] >= parameter.least && config.sizes[i] <= parameter.most) continue;
     replaced.push_back(std::string(parameter.section) + "." + parameter.key + " is " + std::to_string(config.sizes[i]) +
-                       ", outside of " + std::to_string(parameter.least) + " to " + std::to_string(parameter.most) +
-                       ": " + std::to_string(parameter.fallback) + " is used");
+                       ", not in " + std::to_string(parameter.least) + " to " + std::to_string(parameter.most) +
+                       ": using " + std::to_string(parameter.fallback));
     config.sizes[i] = parameter.fallback;
   }
   constexpr std::size_t kLeastStaging = 4, kMostStaging = 4096, kStaging = 16;
   if (config.staging_mib < kLeastStaging || config.staging_mib > kMostStaging) {
-    replaced.push_back("staging_mib is outside of 4 to 4096: 16 is used");
+    replaced.push_back("staging_mib is not in 4 to 4096: using 16");
     config.staging_mib = kStaging;
   }
   return replaced;

@@ -96,7 +96,7 @@ Result<std::shared_ptr<device::Device>> device_of(Session& session, const void* 
   const char* kind = device::kind_in_use();
   if (kind == nullptr) {
     if (stream == nullptr) return session.device(place);
-    return Status(Code::kUnsupported, Layer::kApi, "a stream was given, but there is no device in use");
+    return Status(Code::kUnsupported, Layer::kApi, "a stream was given, but the process uses no device");
   }
   // Which device's context the stream is in does not matter for host memory.
   place.kind = device::MemoryPlace::Kind::kDevice;

@@ -11,15 +11,15 @@ const char* decode_reason_text(DecodeReason reason) noexcept {
     case DecodeReason::kTruncated:
       return "the stream ends too early";
     case DecodeReason::kWrongSize:
-      return "it decodes to another size than the metadata promises";
+      return "the decoded size differs from what the metadata promises";
     case DecodeReason::kOffset:
       return "a match reaches back beyond the start of the output";
     case DecodeReason::kLength:
-      return "a run is longer than the output that is left";
+      return "a run exceeds the remaining output";
     case DecodeReason::kTrailing:
-      return "bytes are left behind the end of the stream";
+      return "extra bytes follow the end of the stream";
     case DecodeReason::kChecksum:
-      return "the checksum does not hold";
+      return "the checksum does not match";
     case DecodeReason::kHostOnly:
       return "the device does not decode this stream";
   }

@@ -150,7 +150,7 @@ inline Status Device::call_host(void*, void (*function)(void*), void* data) {
   return {};
 }
 inline Status Device::move_late(std::span<const Piece>, void*) {
-  return Status(Code::kUnsupported, Layer::kDevice, "this device takes no work on a caller's stream");
+  return Status(Code::kUnsupported, Layer::kDevice, "this device does not accept work on a caller's stream");
 }
 inline Result<bool> Device::is_capturing(void*) { return false; }
 inline void* Device::native_handle(Stream&) { return nullptr; }
@@ -159,7 +159,7 @@ inline Status Device::register_mapping(const std::byte*, std::size_t) {
 }
 inline void Device::unregister_mapping(const std::byte*, std::size_t) noexcept {}
 inline Result<std::unique_ptr<ChunkDecoder>> Device::make_decoder(std::span<const DecodeStage>) {
-  return Status(Code::kUnsupported, Layer::kDevice, "this device decodes nothing itself");
+  return Status(Code::kUnsupported, Layer::kDevice, "this device has no decoders");
 }
 
 // A row of the table of device back ends, compiled in or loadable (generated from backends/).

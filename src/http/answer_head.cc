@@ -214,7 +214,7 @@ bool AnswerHead::line(std::string_view text) {
   }
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos || colon == 0 || text[0] == ' ' || text[0] == '\t') {
-    if (malformed.empty()) malformed = "a header line is no field";
+    if (malformed.empty()) malformed = "a header line is not a field";
     return false;
   }
   const struct {

@@ -70,7 +70,7 @@ class Chain {
  private:
   static Result<Credentials> checked(AwsKeys keys, const std::string& from) {
     if (!is_printable(keys.id) || !is_printable(keys.secret) || !is_printable(keys.session_token)) {
-      return fail(Code::kInvalidArgument, "the AWS credentials of " + from + " have characters that none has");
+      return fail(Code::kInvalidArgument, "the AWS credentials of " + from + " contain invalid characters");
     }
     Credentials found;
     found.keys = std::move(keys);
@@ -125,12 +125,12 @@ class Chain {
   Result<Credentials> of_program(const std::string& said, const std::string& line) const {
     const std::string who = "the credential_process of " + said;
     const auto words = split_command(line);
-    if (!words) return fail(Code::kInvalidArgument, who + " is no command: are its quotes closed?");
+    if (!words) return fail(Code::kInvalidArgument, who + " is not a valid command: are its quotes closed?");
     if (!surroundings_.run) return fail(Code::kPermission, who + " is not run here");
     auto printed = surroundings_.run(*words);
     if (!printed.ok()) {
       const std::string why = printed.status().cause().empty() ? "" : ": " + printed.status().cause();
-      return fail(printed.status().code(), who + " gives no credentials: run the command to see why")
+      return fail(printed.status().code(), who + " returned no credentials: run the command to see why")
           .with_cause(printed.status().message() + why);
     }
     auto found = fresh(parse_process_keys(*printed), who);
@@ -159,7 +159,7 @@ class Chain {
     Credentials base;
     if (!source.empty()) {
       if (!profile_.exists(source)) {
-        return fail(Code::kPermission, "no AWS credentials: the source_profile of " + said + " is not there");
+        return fail(Code::kPermission, "no AWS credentials: the source_profile of " + said + " does not exist");
       }
       HEADRACE_TRY_ASSIGN(base, of_profile(source, depth + 1));
     } else if (way == "Environment") {
@@ -188,7 +188,7 @@ class Chain {
     const auto text = surroundings_.file(token_file);
     const std::string token = trimmed(text.value_or(""));
     if (token.empty() || !is_printable(token) || token.size() > kMostCredentialBytes) {
-      return fail(Code::kPermission, "the file of AWS_WEB_IDENTITY_TOKEN_FILE is not there, or holds no token");
+      return fail(Code::kPermission, "the file of AWS_WEB_IDENTITY_TOKEN_FILE does not exist, or contains no token");
     }
     std::string form = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15";
     append_field(form, "RoleArn", role);
@@ -219,7 +219,8 @@ class Chain {
     HEADRACE_TRY_ASSIGN(const auto url, parse_endpoint(text, "AWS_ENDPOINT_URL_STS or AWS_ENDPOINT_URL", options_));
     if (!url->tls && !is_local_service(*url)) {
       return fail(Code::kInvalidArgument,
-                  "the service that gives the credentials of a role is asked by https: AWS_ENDPOINT_URL_STS names it");
+                  "the service that issues a role's credentials must be queried by https, but AWS_ENDPOINT_URL_STS is "
+                  "not an https URL");
     }
     FetchQuestion question;
     question.method = "POST";
@@ -231,12 +232,12 @@ class Chain {
       question.headers.push_back("content-type: application/x-www-form-urlencoded");
     }
     auto answer = fetch_(question);
-    if (!answer.ok()) return failed("the security token service cannot be asked for " + what, answer.status());
+    if (!answer.ok()) return failed("the security token service cannot be queried for " + what, answer.status());
     if (answer->status != 200) {
       std::string cause = "HTTP " + std::to_string(answer->status);
       const std::string code = parse_sts_error(answer->body);
       if (!code.empty()) cause += " " + code;
-      return fail(Code::kPermission, "AWS does not give the credentials of " + what).with_cause(cause);
+      return fail(Code::kPermission, "AWS refused to issue the credentials of " + what).with_cause(cause);
     }
     auto found = fresh(parse_sts_keys(answer->body), "the security token service");
     if (found.ok()) found->source = what + ", of the security token service";
@@ -248,9 +249,9 @@ class Chain {
   }
 
   Result<Credentials> fresh(std::optional<Credentials> found, const std::string& who) const {
-    if (!found) return fail(Code::kIo, who + " answers something that holds no credentials");
+    if (!found) return fail(Code::kIo, who + " sent a response without credentials");
     if (found->expires <= now_) {
-      return fail(Code::kPermission, who + " gives credentials that have ended: is this machine's clock right?");
+      return fail(Code::kPermission, who + " returned credentials that have expired: is this machine's clock right?");
     }
     found->source = who;
     return *std::move(found);
@@ -272,7 +273,7 @@ class Chain {
     }
     const auto url = parse_url(relative.empty() ? full : "http://169.254.170.2" + relative);
     if (!url.ok()) {
-      return fail(Code::kInvalidArgument, "AWS_CONTAINER_CREDENTIALS_FULL_URI is no URL")
+      return fail(Code::kInvalidArgument, "AWS_CONTAINER_CREDENTIALS_FULL_URI is not a valid URL")
           .with_cause(url.status().message());
     }
     if (!url->tls && !is_local_service(*url)) {
@@ -295,16 +296,16 @@ class Chain {
     }
     // "Bearer x" is valid, so blanks are allowed.
     const bool plain = std::all_of(token.begin(), token.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
-    if (!plain) return fail(Code::kInvalidArgument, "the container's authorization token has characters that none has");
+    if (!plain) return fail(Code::kInvalidArgument, "the container's authorization token contains invalid characters");
     if (!token.empty()) question.headers.push_back("Authorization: " + token);
     return ask_keys(question, "the container's service of credentials");
   }
 
   Result<Credentials> ask_keys(const FetchQuestion& question, const std::string& who) const {
     auto answer = fetch_(question);
-    if (!answer.ok()) return failed(who + " cannot be asked", answer.status());
+    if (!answer.ok()) return failed(who + " cannot be queried", answer.status());
     if (answer->status != 200) {
-      return fail(Code::kPermission, who + " gives none").with_cause("HTTP " + std::to_string(answer->status));
+      return fail(Code::kPermission, who + " returned none").with_cause("HTTP " + std::to_string(answer->status));
     }
     return fresh(parse_json_keys(answer->body), who);
   }
@@ -313,7 +314,7 @@ class Chain {
   Result<Credentials> of_instance(bool meant) const {
     const std::string who = "the instance's metadata service";
     if (said_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {
-      return fail(Code::kPermission, who + " is not asked: AWS_EC2_METADATA_DISABLED says so");
+      return fail(Code::kPermission, who + " is not queried: AWS_EC2_METADATA_DISABLED is set");
     }
     std::string text = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     meant = meant || !text.empty();
@@ -341,16 +342,16 @@ class Chain {
     at("/latest/api/token");
     auto token = ask_cloud({CloudVendor::kAmazon, meant, "AWS_EC2_METADATA_SERVICE_ENDPOINT", question}, surroundings_,
                            fetch_, now_);
-    if (!token.ok()) return failed(who + " gives none", token.status());
+    if (!token.ok()) return failed(who + " returned none", token.status());
     if (token->status != 200 || token->body.empty() || token->body.size() > 1024 || !is_printable(token->body)) {
-      return fail(Code::kPermission, who + " gives no token").with_cause("HTTP " + std::to_string(token->status));
+      return fail(Code::kPermission, who + " returned no token").with_cause("HTTP " + std::to_string(token->status));
     }
     question.method = "GET";
     question.headers = {"X-aws-ec2-metadata-token: " + token->body};
     const std::string folder = "/latest/meta-data/iam/security-credentials/";
     at(folder);
     auto roles = fetch_(question);
-    if (!roles.ok()) return failed(who + " cannot be asked", roles.status());
+    if (!roles.ok()) return failed(who + " cannot be queried", roles.status());
     if (roles->status != 200) {
       return fail(Code::kPermission, "the instance has no role").with_cause("HTTP " + std::to_string(roles->status));
     }

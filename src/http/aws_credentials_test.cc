@@ -82,9 +82,9 @@ TEST(AwsCredentials, OfAWebIdentity) {
   world.variables = {{"AWS_ROLE_ARN", "arn:aws:iam::1:role/a b"},
                      {"AWS_WEB_IDENTITY_TOKEN_FILE", "/token"},
                      {"AWS_REGION", "eu-west-1"}};
-  EXPECT_TRUE(says(world.id(), "holds no token"));
+  EXPECT_TRUE(says(world.id(), "contains no token"));
   world.files["/token"] = "geheim.jwt\n";
-  EXPECT_TRUE(says(world.id(), "cannot be asked"));
+  EXPECT_TRUE(says(world.id(), "cannot be queried"));
   world.asked.clear();
   world.answers["POST https://sts.eu-west-1.amazonaws.com/"] = {200, sts_keys("WEB")};
   const auto found = world.obtain();
@@ -97,13 +97,13 @@ TEST(AwsCredentials, OfAWebIdentity) {
             "RoleSessionName=headrace-1700000000&WebIdentityToken=geheim.jwt");
   EXPECT_EQ(world.header(0, "Authorization"), "") << "the token is the proof";
   world.variables["AWS_ENDPOINT_URL_STS"] = "http://sts.example.org";
-  EXPECT_TRUE(says(world.id(), "asked by https"));
+  EXPECT_TRUE(says(world.id(), "must be queried by https"));
   world.variables["AWS_ENDPOINT_URL_STS"] = "http://127.0.0.1:9";
   world.answers["POST http://127.0.0.1:9/"] = {
       403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>geheim</Message></Error></ErrorResponse>"};
   EXPECT_TRUE(says(world.id(), "HTTP 403 AccessDenied"));
   world.variables["AWS_ENDPOINT_URL_STS"] = "http://127.evil.example";
-  EXPECT_TRUE(says(world.id(), "asked by https"));
+  EXPECT_TRUE(says(world.id(), "must be queried by https"));
   world.variables.erase("AWS_ROLE_ARN");
   EXPECT_TRUE(says(world.id(), "needs both"));
   world.variables["AWS_ACCESS_KEY_ID"] = "ENV";
@@ -145,8 +145,8 @@ TEST(AwsCredentials, OfRolesOfProfiles) {
   EXPECT_TRUE(says(world.id({{"profile", "x"}}), "too many roles"));
   EXPECT_TRUE(says(world.id({{"profile", "both"}}), "a source_profile or a credential_source"));
   EXPECT_TRUE(says(world.id({{"profile", "mfa"}}), "mfa_serial"));
-  EXPECT_TRUE(says(world.id({{"profile", "lost"}}), "source_profile of profile 'lost' is not there"));
-  EXPECT_TRUE(says(world.id({{"profile", "sso"}}), "names an sso_session that is not there"));
+  EXPECT_TRUE(says(world.id({{"profile", "lost"}}), "source_profile of profile 'lost' does not exist"));
+  EXPECT_TRUE(says(world.id({{"profile", "sso"}}), "names an sso_session that does not exist"));
   EXPECT_TRUE(says(world.id({{"profile", "proc"}}), "the credential_process of profile 'proc' is not run here"));
   EXPECT_TRUE(says(world.id({{"profile", "missing"}}), "there is no profile 'missing'"));
   add_instance(world);
@@ -175,7 +175,7 @@ TEST(AwsCredentials, OfContainers) {
   EXPECT_EQ(world.id(), "EKS");
   EXPECT_EQ(world.header(0, "Authorization"), "geheim-eks");
   world.files["/eks"] = "geheim\r\nX: y";
-  EXPECT_TRUE(says(world.id(), "characters that none has"));
+  EXPECT_TRUE(says(world.id(), "contain invalid characters"));
   world.files.erase("/eks");
   EXPECT_TRUE(says(world.id(), "cannot be read"));
   world.variables.erase("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");

@@ -32,7 +32,7 @@ Result<SsoPlace> find_sso_place(const AwsProfile& profile, const std::string& na
     place.region = profile.value(name, "sso_region");
     place.key = start;
   } else {
-    if (!has_ini_section(profile.config, section)) return refuse("names an sso_session that is not there");
+    if (!has_ini_section(profile.config, section)) return refuse("names an sso_session that does not exist");
     start = ini_value(profile.config, section, "sso_start_url");
     place.region = ini_value(profile.config, section, "sso_region");
     place.key = session;
@@ -65,8 +65,8 @@ Result<Credentials> obtain_sso_credentials(const AwsProfile& profile, const std:
       home.empty() ? std::nullopt : surroundings.file(home + "/.aws/sso/cache/" + sha1_hex(place.key) + ".json");
   if (!text) return say("has not been done");
   const auto token = parse_sso_token(*text);
-  if (!token) return say("has left a file that holds no token");
-  if (token->expires <= now) return say("has ended");
+  if (!token) return say("has left a file that contains no token");
+  if (token->expires <= now) return say("has expired");
 
   std::string address = surroundings.secure_getenv("AWS_ENDPOINT_URL_SSO");
   if (address.empty()) {
@@ -76,7 +76,8 @@ Result<Credentials> obtain_sso_credentials(const AwsProfile& profile, const std:
   HEADRACE_TRY_ASSIGN(const auto url, parse_endpoint(address, "AWS_ENDPOINT_URL_SSO", StorageOptions()));
   question.url = *url;
   if (!question.url.tls && !is_loopback(question.url)) {
-    return refuse_option("the service of single sign-on is asked by https: AWS_ENDPOINT_URL_SSO names it");
+    return refuse_option(
+        "the service of single sign-on must be queried by https, but AWS_ENDPOINT_URL_SSO is not an https URL");
   }
   while (question.url.path.ends_with('/')) question.url.path.pop_back();
   question.url.path += "/federation/credentials";
@@ -88,20 +89,20 @@ Result<Credentials> obtain_sso_credentials(const AwsProfile& profile, const std:
   auto answer = fetch(question);
   const std::string who = "AWS's service of single sign-on";
   if (!answer.ok()) {
-    return Status(answer.status().code(), Layer::kStore, who + " cannot be asked")
+    return Status(answer.status().code(), Layer::kStore, who + " cannot be queried")
         .with_cause(answer.status().message());
   }
-  if (answer->status == 401) return say("is not taken any more");
+  if (answer->status == 401) return say("is no longer accepted");
   if (answer->status != 200) {
     return Status(Code::kPermission, Layer::kStore,
-                  who + " gives no keys for the account and the role of profile '" + name + "'")
+                  who + " returned no keys for the account and the role of profile '" + name + "'")
         .with_cause("HTTP " + std::to_string(answer->status));
   }
   auto found = parse_sso_keys(answer->body);
-  if (!found) return Status(Code::kIo, Layer::kStore, who + " answers something that holds no keys");
+  if (!found) return Status(Code::kIo, Layer::kStore, who + " sent a response without keys");
   if (found->expires <= now) {
     return Status(Code::kPermission, Layer::kStore,
-                  who + " gives keys that have ended: is this machine's clock right?");
+                  who + " returned keys that have expired: is this machine's clock right?");
   }
   found->source = "the single sign-on of profile '" + name + "'";
   return *std::move(found);

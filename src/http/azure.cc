@@ -78,14 +78,14 @@ Status find_who(const StorageOptions& options, const Surroundings& surroundings,
     if (!settings.sas.starts_with('?')) settings.sas.insert(0, "?");
     const auto url = parse_url("https://host/" + settings.sas);
     if (!is_printable(settings.sas) || !url.ok()) {
-      return refuse_option("the Azure SAS token has characters that none has, or is too long");
+      return refuse_option("the Azure SAS token contains invalid characters, or is too long");
     }
     settings.sas = url->query;
     return {};
   }
   if (!key.empty()) {
     const auto decoded = base::decode_base64(key);
-    if (!decoded || decoded->empty()) return refuse_option("the key of the Azure account is no base64 text");
+    if (!decoded || decoded->empty()) return refuse_option("the key of the Azure account is not valid base64");
     settings.key = *decoded;
     return {};
   }
@@ -94,7 +94,7 @@ Status find_who(const StorageOptions& options, const Surroundings& surroundings,
     settings.source.clear();
     return {};
   }
-  if (!is_printable(settings.bearer)) return refuse_option("the Azure token has characters that none has");
+  if (!is_printable(settings.bearer)) return refuse_option("the Azure token contains invalid characters");
   return {};
 }
 

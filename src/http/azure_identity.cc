@@ -19,14 +19,14 @@ Status no_identity(const std::string& what) { return Status(Code::kPermission, L
 // Parses a service's response to a token request.
 Result<Credentials> token_of(const Result<FetchAnswer>& answer, const std::string& who, std::int64_t now) {
   if (!answer.ok()) {
-    return Status(answer.status().code(), Layer::kStore, who + " cannot be asked")
+    return Status(answer.status().code(), Layer::kStore, who + " cannot be queried")
         .with_cause(answer.status().message());
   }
   if (answer->status != 200) {
-    return no_identity(who + " gives no token").with_cause("HTTP " + std::to_string(answer->status));
+    return no_identity(who + " returned no token").with_cause("HTTP " + std::to_string(answer->status));
   }
   auto found = parse_json_token(answer->body, now);
-  if (!found) return Status(Code::kIo, Layer::kStore, who + " answers something that is no token");
+  if (!found) return Status(Code::kIo, Layer::kStore, who + " sent a response without a token");
   found->source = who;
   return *std::move(found);
 }
@@ -48,13 +48,13 @@ Result<Credentials> of_workload(const std::string& path, const Surroundings& sur
   const auto text = surroundings.file(path);
   const std::string token(os::trimmed(text ? std::string_view(*text) : std::string_view()));
   if (token.empty() || token.size() > kMostCredentialBytes || !is_printable(token)) {
-    return no_identity("the file of AZURE_FEDERATED_TOKEN_FILE is not there, or holds no token");
+    return no_identity("the file of AZURE_FEDERATED_TOKEN_FILE does not exist, or contains no token");
   }
   std::string authority = surroundings.secure_getenv("AZURE_AUTHORITY_HOST");
   if (authority.empty()) authority = "https://login.microsoftonline.com";
   const auto url = parse_url(authority);
   if (!url.ok() || !url->query.empty() || (!url->tls && !is_loopback(*url))) {
-    return refuse_option("AZURE_AUTHORITY_HOST is no address of https");
+    return refuse_option("AZURE_AUTHORITY_HOST is not an https URL");
   }
   FetchQuestion question;
   question.method = "POST";
@@ -89,7 +89,7 @@ Result<Credentials> of_application(const std::string& address, const Surrounding
   const bool of_link =
       url->host.starts_with("169.254.") && url->host.find_first_not_of("0123456789.") == std::string::npos;
   const bool near = is_loopback(*url) || of_link;
-  if (!url->tls && !near) return refuse_option("IDENTITY_ENDPOINT is neither https nor of this machine");
+  if (!url->tls && !near) return refuse_option("IDENTITY_ENDPOINT is neither https nor an address of this machine");
   FetchQuestion question;
   question.url = *url;
   question.direct = !url->tls;
@@ -104,7 +104,7 @@ Result<Credentials> of_application(const std::string& address, const Surrounding
 Result<Credentials> of_virtual_machine(const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
   const std::string host = surroundings.secure_getenv("AZURE_POD_IDENTITY_AUTHORITY_HOST");
   const auto url = parse_url(host.empty() ? "http://169.254.169.254" : host);
-  if (!url.ok() || !url->query.empty()) return refuse_option("AZURE_POD_IDENTITY_AUTHORITY_HOST is no address");
+  if (!url.ok() || !url->query.empty()) return refuse_option("AZURE_POD_IDENTITY_AUTHORITY_HOST is not a valid URL");
   FetchQuestion question;
   question.url = *url;
   while (question.url.path.ends_with('/')) question.url.path.pop_back();

@@ -45,9 +45,10 @@ class BucketStore final : public ByteStore, public base::ReadShaper, private Ran
       };
       HEADRACE_TRY_ASSIGN(const std::string text, client_.get_whole(place, kMostPageBytes));
       ObjectPage page;
-      if (!dialect_->parse_page(text, page)) return wrong("the store's listing is not one of its kind");
+      if (!dialect_->parse_page(text, page)) return wrong("the store's listing cannot be parsed");
       for (ObjectPage::Name& name : page.names) {
-        if (!name.key.starts_with(below)) return wrong("the store lists a name that was not asked for");
+        if (!name.key.starts_with(below))
+          return wrong("the store's listing contains a name outside the requested prefix");
         any = true;
         name.key.erase(0, below.size());
         if (name.is_prefix && name.key.ends_with('/')) name.key.pop_back();
@@ -57,7 +58,7 @@ class BucketStore final : public ByteStore, public base::ReadShaper, private Ran
       }
       if (!page.truncated) break;
       if (page.next_token.empty() || !tokens.insert(page.next_token).second) {
-        return wrong("the store's listing does not go on where it says that it does");
+        return wrong("the store's listing is truncated but has no continuation");
       }
       token = std::move(page.next_token);
     }

@@ -33,7 +33,7 @@ Status take_size(const StorageOptions& given, StorageName name, const char* call
   const auto number = given.number(name);
   if (!number) return {};
   if ((*number < least && *number != 0) || *number > kMostBytes) {
-    return refuse_option(std::string("the storage option '") + called + "' is 0, or from " +
+    return refuse_option(std::string("the storage option '") + called + "' must be 0, or from " +
                          std::to_string(std::max(least, std::uint64_t{1})) + " to " + std::to_string(kMostBytes) +
                          " bytes");
   }
@@ -48,11 +48,11 @@ Status take_given(const StorageOptions& given, ClientOptions& options) {
 
   if (const auto count = given.number(StorageName::kConnections)) {
     if (*count < 1 || *count > 1024)
-      return refuse_option("the storage option 'max_pool_connections' is from 1 to 1024");
+      return refuse_option("the storage option 'max_pool_connections' must be from 1 to 1024");
     options.transport.connections = static_cast<std::uint32_t>(*count);
   }
   if (const auto count = given.number(StorageName::kRetries)) {
-    if (*count > 99) return refuse_option("the storage option 'retries' is from 0 to 99");
+    if (*count > 99) return refuse_option("the storage option 'retries' must be from 0 to 99");
     options.retry.attempts = static_cast<std::uint32_t>(*count + 1);
   }
   HEADRACE_TRY(take_size(given, StorageName::kMostGap, "max_gap", 0, options.link.gap_bytes));
@@ -64,7 +64,7 @@ Status take_given(const StorageOptions& given, ClientOptions& options) {
   if (said_yes(verify)) {
     options.transport.ca_file.clear();
   } else if (verify == "false" || verify == "False" || verify == "0") {
-    return refuse_option("the storage option 'verify' names a file of certificates: they are always checked");
+    return refuse_option("the storage option 'verify' must name a certificate file; verification cannot be disabled");
   } else if (!verify.empty()) {
     options.transport.ca_file = verify;
   }
@@ -75,7 +75,7 @@ Status take_given(const StorageOptions& given, ClientOptions& options) {
       known = known || proxy.starts_with(scheme);
     }
     if (!known || !is_printable(proxy)) {
-      return refuse_option("the storage option 'proxy_url' is no URL of http, https, socks5 or socks5h");
+      return refuse_option("the storage option 'proxy_url' must be an http, https, socks5 or socks5h URL");
     }
     options.transport.proxy = proxy;
   }

@@ -91,14 +91,14 @@ Result<FetchAnswer> ask_cloud(const CloudQuestion& question, const Surroundings&
   const CloudSign sign = find_cloud_sign(question.vendor, surroundings);
   if (sign == CloudSign::kIsElsewhere) {
     return Status(Code::kPermission, Layer::kStore,
-                  std::string("it is not asked: /sys/class/dmi/id names another maker of this machine than ") + name +
-                      " (" + machine + "); " + question.variable + " names the service where there is one");
+                  std::string("not queried: /sys/class/dmi/id says that this machine is not of ") + name + " (" +
+                      machine + "); set " + question.variable + " if there is such a service");
   }
   const std::string origin = question.first.url.origin();
   SilentServices* const memory = surroundings.silent;
   if (memory != nullptr && memory->is_silent(origin, now)) {
     return Status(Code::kPermission, Layer::kStore,
-                  std::string("nobody was there a moment ago; ") + question.variable + " names the service");
+                  std::string("it did not respond a moment ago; set ") + question.variable + " if it exists");
   }
   FetchQuestion first = question.first;
   if (sign == CloudSign::kUnknown) first.connect_ns = kMomentNs;

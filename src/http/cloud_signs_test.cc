@@ -80,8 +80,8 @@ TEST(CloudSigns, AnothersMachineAsksNobody) {
   Machine machine;
   machine.files[kDmi + "sys_vendor"] = "LENOVO\n";
   EXPECT_TRUE(tells(machine.aws(), "no AWS credentials"));
-  EXPECT_TRUE(tells(machine.aws(), "AWS_EC2_METADATA_SERVICE_ENDPOINT names the service"));
-  EXPECT_TRUE(tells(machine.google(), "GCE_METADATA_HOST names the service"));
+  EXPECT_TRUE(tells(machine.aws(), "set AWS_EC2_METADATA_SERVICE_ENDPOINT if there is such a service"));
+  EXPECT_TRUE(tells(machine.google(), "set GCE_METADATA_HOST if there is such a service"));
   EXPECT_TRUE(machine.asked.empty());
   // An explicitly named service is always queried.
   machine.variables = {{"AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9"}, {"GCE_METADATA_HOST", "127.0.0.1"}};
@@ -101,9 +101,9 @@ TEST(CloudSigns, AMachineThatDoesNotSayIsAskedForAMomentOnce) {
   ASSERT_EQ(machine.asked.size(), 1u);
   EXPECT_EQ(machine.asked[0].connect_ns, 250'000'000u);
   EXPECT_EQ(machine.asked[0].attempts, 1u);
-  EXPECT_TRUE(tells(machine.aws(), "nobody was there a moment ago"));
+  EXPECT_TRUE(tells(machine.aws(), "it did not respond a moment ago"));
   EXPECT_EQ(machine.asked.size(), 1u);
-  EXPECT_TRUE(tells(machine.google(), "nobody was there a moment ago")) << "the address is the same";
+  EXPECT_TRUE(tells(machine.google(), "it did not respond a moment ago")) << "the address is the same";
   EXPECT_EQ(machine.asked.size(), 1u);
   (void)machine.aws(kNow + SilentServices::kSeconds);
   EXPECT_EQ(machine.asked.size(), 2u) << "later it is tried again";

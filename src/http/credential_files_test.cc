@@ -31,7 +31,7 @@ struct Site : testing::GivenSurroundings {
     all.run = [this](const std::vector<std::string>& words) -> Result<std::string> {
       std::string line;
       for (const std::string& word : words) line += (line.empty() ? "" : "|") + word;
-      if (!programs.contains(line)) return Status(Code::kIo, Layer::kStore, "the program ends with status 1");
+      if (!programs.contains(line)) return Status(Code::kIo, Layer::kStore, "the program exited with status 1");
       return programs[line];
     };
     return all;
@@ -79,7 +79,7 @@ TEST(CredentialFiles, OfAProgram) {
   site.variables["HOME"] = "/h";
   site.files["/h/.aws/config"] = "[profile p]\ncredential_process = \"/opt/a b\" --geheim 'x y'\n";
   const std::string call = "/opt/a b|--geheim|x y";
-  fails_with(site.aws(), "the credential_process of profile 'p' gives no credentials: run the command to see why");
+  fails_with(site.aws(), "the credential_process of profile 'p' returned no credentials: run the command to see why");
   fails_with(site.aws(), "status 1");
   site.programs[call] = process_keys(R"(,"SessionToken":"geheim-t","Expiration":")" + std::string(kTomorrow) + "\"");
   const auto found = site.aws();
@@ -91,7 +91,7 @@ TEST(CredentialFiles, OfAProgram) {
   site.programs[call] = process_keys("");
   EXPECT_EQ(site.aws()->expires, Credentials::kNever) << "keys of users do not end";
   site.programs[call] = process_keys(R"(,"Expiration":"2023-11-14T22:13:20Z")");
-  fails_with(site.aws(), "have ended");
+  fails_with(site.aws(), "have expired");
   for (const std::string& text :
        {std::string(), std::string("geheim"), std::string("[1]"), process_keys("").replace(11, 1, "2"),
         process_keys("").replace(11, 1, "\"1\""), process_keys(R"(,"SessionToken":1)"),
@@ -130,9 +130,9 @@ TEST(CredentialFiles, OfSingleSignOn) {
       "&role_name=Read%2BOnly";
   fails_with(site.aws(), "the single sign-on of profile 'p' has not been done: aws sso login --profile p");
   site.files[file] = sso_token("2023-11-14T22:13:20Z");
-  fails_with(site.aws(), "has ended: aws sso login --profile p");
+  fails_with(site.aws(), "has expired: aws sso login --profile p");
   site.files[file] = sso_token("2023-11-15T04:13:20UTC");
-  fails_with(site.aws(), "cannot be asked");
+  fails_with(site.aws(), "cannot be queried");
   EXPECT_EQ(site.asked.at(0).headers.at(0), "x-amz-sso_bearer_token: geheim-sso");
   const std::string keys =
       R"({"roleCredentials":{"accessKeyId":"SSO","secretAccessKey":"geheim","sessionToken":"geheim-t","expiration":)";
@@ -143,17 +143,17 @@ TEST(CredentialFiles, OfSingleSignOn) {
   EXPECT_EQ(found->expires, kToday + std::int64_t{6} * 3600);
   EXPECT_EQ(found->source, "the single sign-on of profile 'p'");
   site.answers[portal] = {401, "geheim"};
-  fails_with(site.aws(), "is not taken any more: aws sso login --profile p");
+  fails_with(site.aws(), "is no longer accepted: aws sso login --profile p");
   site.answers[portal] = {403, "geheim"};
   fails_with(site.aws(), "HTTP 403");
   for (const std::string& text : {std::string("geheim"), keys + "1.5}}", keys + "\"1700021600000\"}}", keys + "null}}",
                                   std::string(R"({"roleCredentials":[]})"), std::string("{}")}) {
     site.answers[portal] = {200, text};
-    fails_with(site.aws(), "holds no keys");
+    fails_with(site.aws(), "without keys");
   }
   for (const char* end : {"1700000000000", "-1", "0"}) {
     site.answers[portal] = {200, keys + end + "}}"};
-    fails_with(site.aws(), "have ended");
+    fails_with(site.aws(), "have expired");
   }
   site.answers[portal] = {200, keys + "18446744073709551615}}"};
   EXPECT_TRUE(site.aws().ok());
@@ -161,9 +161,9 @@ TEST(CredentialFiles, OfSingleSignOn) {
        {std::string(), std::string("[]"), std::string(R"({"accessToken":1})"), sso_token("x"),
         sso_token().replace(sso_token().find("geheim"), 6, "a\\nb"), std::string(1 << 20, ' ')}) {
     site.files[file] = text;
-    fails_with(site.aws(), "holds no token: aws sso login --profile p");
+    fails_with(site.aws(), "contains no token: aws sso login --profile p");
   }
-  fails_with(site.aws("lost"), "names an sso_session that is not there");
+  fails_with(site.aws("lost"), "names an sso_session that does not exist");
   fails_with(site.aws("bad"), "sso_region");
   fails_with(site.aws("role"), "sso_role_name");
   site.files["/h/.aws/sso/cache/" + sha1_hex("https://start.example/start") + ".json"] = sso_token();
@@ -171,7 +171,7 @@ TEST(CredentialFiles, OfSingleSignOn) {
       200, keys + "1700021600000}}"};
   EXPECT_EQ(site.aws("old")->keys.id, "SSO");
   site.variables["AWS_ENDPOINT_URL_SSO"] = "http://sso.example";
-  fails_with(site.aws("old"), "asked by https");
+  fails_with(site.aws("old"), "must be queried by https");
 }
 
 TEST(CredentialFiles, Sha1IsSha1) {
@@ -228,7 +228,7 @@ TEST(CredentialFiles, OfAServiceAccount) {
   site.variables["GOOGLE_APPLICATION_CREDENTIALS"] = "/sa.json";
   fails_with(site.google(), "the file of GOOGLE_APPLICATION_CREDENTIALS cannot be read");
   site.files["/sa.json"] = service_account();
-  fails_with(site.google(), "cannot be asked");
+  fails_with(site.google(), "cannot be queried");
   const std::string form = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=";
   ASSERT_TRUE(site.asked.at(0).body.starts_with(form));
   const std::string token = site.asked[0].body.substr(form.size());
@@ -256,7 +256,7 @@ TEST(CredentialFiles, OfAServiceAccount) {
   site.answers[asked] = {400, R"({"error":"invalid_grant","error_description":"geheim"})"};
   fails_with(site.google({{"token", "/sa.json"}}), "HTTP 400");
   site.answers[asked] = {200, "geheim"};
-  fails_with(site.google({{"token", "/sa.json"}}), "something that is no token");
+  fails_with(site.google({{"token", "/sa.json"}}), "a response without a token");
 }
 
 TEST(CredentialFiles, OfAUserOfGoogles) {
@@ -264,7 +264,7 @@ TEST(CredentialFiles, OfAUserOfGoogles) {
   site.variables["HOME"] = "/h";
   site.files["/h/.config/gcloud/application_default_credentials.json"] =
       R"({"type":"authorized_user","client_id":"c d","client_secret":"geheim/1","refresh_token":"geheim+2"})";
-  fails_with(site.google(), "cannot be asked");
+  fails_with(site.google(), "cannot be queried");
   EXPECT_EQ(site.asked.at(0).body,
             "grant_type=refresh_token&client_id=c%20d&client_secret=geheim%2F1&refresh_token=geheim%2B2");
   site.answers["POST https://oauth2.googleapis.com/token"] = {200, R"({"access_token":"geheim-U","expires_in":60})"};
@@ -279,19 +279,19 @@ TEST(CredentialFiles, OfAUserOfGoogles) {
 TEST(CredentialFiles, OfGoogleThatAreNone) {
   Site site;
   const std::pair<std::string, const char*> rows[] = {
-      {"", "no JSON"},
-      {"geheim", "no JSON"},
-      {R"(["geheim"])", "no JSON"},
-      {std::string(100'000, '['), "no JSON"},
-      {R"({"type":"geheim"})", "no type that is known"},
-      {R"({"type":1})", "no type that is known"},
+      {"", "not JSON"},
+      {"geheim", "not JSON"},
+      {R"(["geheim"])", "not JSON"},
+      {std::string(100'000, '['), "not JSON"},
+      {R"({"type":"geheim"})", "an unknown type"},
+      {R"({"type":1})", "an unknown type"},
       {R"({"type":"external_account"})", "external_account, which is not supported"},
       {R"({"type":"service_account"})", "no client_email and private_key"},
       {R"({"type":"service_account","client_email":1,"private_key":["geheim"]})", "no client_email and private_key"},
-      {R"({"type":"service_account","client_email":"a","private_key":"geheim"})", "no RSA key in PEM form"},
+      {R"({"type":"service_account","client_email":"a","private_key":"geheim"})", "not an RSA key in PEM form"},
       {R"({"type":"authorized_user","client_id":"a","client_secret":"geheim"})", "refresh_token"},
-      {service_account("http://geheim.example/token"), "token_uri that is no address of https"},
-      {service_account("ftp://geheim"), "token_uri that is no address of https"},
+      {service_account("http://geheim.example/token"), "token_uri that is not an https URL"},
+      {service_account("ftp://geheim"), "token_uri that is not an https URL"},
   };
   for (const auto& [text, said] : rows) {
     site.files["/x.json"] = text;
@@ -319,7 +319,7 @@ TEST(CredentialFiles, OfAzuresIdentities) {
   fails_with(site.azure(), "HTTP 400");
   site.files["/sys/class/dmi/id/sys_vendor"] = "LENOVO";
   site.asked.clear();
-  fails_with(site.azure(), "/sys/class/dmi/id names another maker");
+  fails_with(site.azure(), "/sys/class/dmi/id says that this machine is not of");
   EXPECT_TRUE(site.asked.empty());
 
   site.variables = {{"IDENTITY_ENDPOINT", "http://127.0.0.1:41/msi/token"}, {"AZURE_CLIENT_ID", "user-1"}};
@@ -343,7 +343,7 @@ TEST(CredentialFiles, OfAzuresIdentities) {
   site.variables["AZURE_FEDERATED_TOKEN_FILE"] = "/token";
   fails_with(site.azure(), "AZURE_TENANT_ID");
   site.variables["AZURE_TENANT_ID"] = "tenant-1";
-  fails_with(site.azure(), "holds no token");
+  fails_with(site.azure(), "contains no token");
   site.files["/token"] = "geheim.jwt\n";
   site.answers["POST https://login.microsoftonline.com/tenant-1/oauth2/v2.0/token"] = {
       200, R"({"token_type":"Bearer","expires_in":3599,"access_token":"geheim-wl"})"};

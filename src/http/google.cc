@@ -8,7 +8,7 @@ namespace headrace::http {
 namespace {
 
 Result<Credentials> of_token(const std::string& token, const char* source) {
-  if (!is_printable(token)) return refuse_option("the Google token has characters that none has");
+  if (!is_printable(token)) return refuse_option("the Google token contains invalid characters");
   Credentials found;
   found.bearer = token;
   found.source = source;
@@ -23,7 +23,7 @@ Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, con
   const bool named = meant || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
   if (host.empty()) host = named ? "metadata.google.internal" : "169.254.169.254";
   const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");
-  if (!url.ok()) return refuse_option("GCE_METADATA_HOST is no host");
+  if (!url.ok()) return refuse_option("GCE_METADATA_HOST is not a host name");
   FetchQuestion question;
   question.url = *url;
   question.headers = {"Metadata-Flavor: Google"};
@@ -35,11 +35,11 @@ Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, con
   if (!answer.ok() || answer->status != 200) {
     return say("no Google credentials: set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_OAUTH_ACCESS_TOKEN, give token, or "
                "key and secret, in storage_options, or anon to read a public bucket")
-        .with_cause("the machine's metadata service gives no token: " +
+        .with_cause("the machine's metadata service returned no token: " +
                     (answer.ok() ? "HTTP " + std::to_string(answer->status) : answer.status().message()));
   }
   auto found = parse_json_token(answer->body, now);
-  if (!found) return say("the machine's metadata service answers something that is no token");
+  if (!found) return say("the machine's metadata service sent a response without a token");
   found->source = "the machine's metadata service";
   return *found;
 }
@@ -77,7 +77,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
                                               const Fetch& fetch, std::int64_t now) {
   const auto hmac = [](AwsKeys keys, const char* source) -> Result<Credentials> {
     if (!is_printable(keys.id) || !is_printable(keys.secret)) {
-      return refuse_option("Google's HMAC key has characters that none has");
+      return refuse_option("Google's HMAC key contains invalid characters");
     }
     Credentials found;
     found.keys = std::move(keys);
@@ -98,7 +98,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
   }
   if (token == "cache" || token == "browser") {
     return Status(Code::kUnsupported, Layer::kStore,
-                  "the storage option 'token' names a way that is not supported: give an access token (gcloud auth "
+                  "the storage option 'token' names a method that is not supported: give an access token (gcloud auth "
                   "print-access-token), a file of credentials, 'google_default', 'cloud' or 'anon'");
   }
   if (!token.empty()) return of_token(token, "the storage option 'token'");

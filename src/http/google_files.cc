@@ -63,10 +63,10 @@ Result<Credentials> obtain_google_file_credentials(const std::string& path, cons
     return Status(code, Layer::kStore, "the file of " + named + " " + what);
   };
   const auto text = surroundings.file(path);
-  if (!text) return say(Code::kPermission, "cannot be read, or is no file of at most 1 MiB");
+  if (!text) return say(Code::kPermission, "cannot be read, or is not a file of at most 1 MiB");
   // The parser's message is dropped: it may quote the file.
   const auto file = base::parse_json(*text, {kMostFileJson, 8, kMostJsonValues});
-  if (!file.ok() || !file->is_object()) return say(Code::kInvalidArgument, "is no JSON of Google's credentials");
+  if (!file.ok() || !file->is_object()) return say(Code::kInvalidArgument, "is not JSON of Google's credentials");
   const std::string kind = json_text(*file, "type");
   if (kind == "external_account" || kind == "impersonated_service_account" ||
       kind == "external_account_authorized_user" || kind == "gdch_service_account") {
@@ -78,7 +78,7 @@ Result<Credentials> obtain_google_file_credentials(const std::string& path, cons
   if (address.empty()) address = kTokenService;
   const auto service = parse_url(address);
   if (!service.ok() || (!service->tls && !is_loopback(*service))) {
-    return say(Code::kInvalidArgument, "has a token_uri that is no address of https");
+    return say(Code::kInvalidArgument, "has a token_uri that is not an https URL");
   }
   FetchQuestion question;
   question.method = "POST";
@@ -92,7 +92,7 @@ Result<Credentials> obtain_google_file_credentials(const std::string& path, cons
     }
     auto assertion = signed_assertion(*file, address, now);
     if (!assertion.ok()) {
-      return say(assertion.status().code(), "is of no use").with_cause(assertion.status().message());
+      return say(assertion.status().code(), "cannot be used to sign").with_cause(assertion.status().message());
     }
     add_form_field(question.body, "grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer");
     add_form_field(question.body, "assertion", *assertion);
@@ -108,22 +108,22 @@ Result<Credentials> obtain_google_file_credentials(const std::string& path, cons
     add_form_field(question.body, "client_secret", secret);
     add_form_field(question.body, "refresh_token", token);
   } else {
-    return say(Code::kInvalidArgument, "has no type that is known: service_account and authorized_user are");
+    return say(Code::kInvalidArgument, "has an unknown type: service_account and authorized_user are supported");
   }
   auto answer = fetch(question);
   const std::string asked = "Google's token service";
   if (!answer.ok()) {
-    return Status(answer.status().code(), Layer::kStore, asked + " cannot be asked")
+    return Status(answer.status().code(), Layer::kStore, asked + " cannot be queried")
         .with_cause(answer.status().message());
   }
   if (answer->status != 200) {
     return Status(Code::kPermission, Layer::kStore,
-                  asked + " gives no token for " + who + ", by the file of " + named +
+                  asked + " returned no token for " + who + ", by the file of " + named +
                       (kind == "authorized_user" ? ": gcloud auth application-default login" : ""))
         .with_cause("HTTP " + std::to_string(answer->status));
   }
   auto found = parse_json_token(answer->body, now);
-  if (!found) return Status(Code::kIo, Layer::kStore, asked + " answers something that is no token");
+  if (!found) return Status(Code::kIo, Layer::kStore, asked + " sent a response without a token");
   found->source = who + " of Google's, by the file of " + named;
   return *std::move(found);
 }

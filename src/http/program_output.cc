@@ -86,8 +86,8 @@ Status wait_for_end(pid_t pid) {
     got = ::waitpid(pid, &status, 0);
   } while (got < 0 && errno == EINTR);
   if (got != pid || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return {};
-  if (WIFEXITED(status)) return program_failed(Code::kIo, "ends with status " + std::to_string(WEXITSTATUS(status)));
-  return program_failed(Code::kIo, "was ended by signal " + std::to_string(WTERMSIG(status)));
+  if (WIFEXITED(status)) return program_failed(Code::kIo, "exited with status " + std::to_string(WEXITSTATUS(status)));
+  return program_failed(Code::kIo, "was terminated by signal " + std::to_string(WTERMSIG(status)));
 }
 
 // Reads until the program has ended. On an error the caller must kill it.
@@ -114,10 +114,10 @@ Status read_output(int fd, pid_t pid, const ProgramRun& run, const std::atomic<b
       if (stop || base::now_ns() > until) break;
     }
     if (ended) return {};
-    if (stop) return program_failed(Code::kCancelled, "is not waited for any more");
+    if (stop) return program_failed(Code::kCancelled, "was cancelled");
     if (base::now_ns() > until) {
       return program_failed(Code::kTimeout,
-                            "has not ended after " + std::to_string(run.most_ns / 1'000'000'000) + " s");
+                            "did not finish within " + std::to_string(run.most_ns / 1'000'000'000) + " s");
     }
     if (!open) (void)::poll(nullptr, 0, kLookMs);
   }
@@ -130,7 +130,7 @@ Result<std::string> run_program(const ProgramRun& run, const std::atomic<bool>& 
   PipeEnds ends;
   int both[2] = {-1, -1};
   if (::pipe2(both, O_CLOEXEC) != 0) {
-    return program_failed(Code::kResourceExhausted, "cannot be started: no descriptor is left").with_errno(errno);
+    return program_failed(Code::kResourceExhausted, "cannot be started: out of file descriptors").with_errno(errno);
   }
   ends.read = both[0];
   ends.write = both[1];

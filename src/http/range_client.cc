@@ -382,8 +382,7 @@ void RangeClient::join(Split& split) noexcept {
       const std::uint64_t told = part->outcome().object_bytes;
       if (told == RangeRead::kUnknown) continue;
       if (size != RangeRead::kUnknown && size != told) {
-        read.status =
-            Status(Code::kIo, Layer::kStore, "the server says of parts of one object that it has different sizes");
+        read.status = Status(Code::kIo, Layer::kStore, "the server reports different sizes for parts of one object");
         return;
       }
       size = told;
@@ -393,8 +392,7 @@ void RangeClient::join(Split& split) noexcept {
       const std::uint64_t room = part->out().size(), from = std::min(size, read.offset);
       const std::uint64_t there = std::min(room, size - from - std::min(size - from, begin));
       if (part->outcome().bytes != there) {
-        read.status =
-            Status(Code::kShort, Layer::kStore, "the server's answer to a part of a range ends before its end");
+        read.status = Status(Code::kShort, Layer::kStore, "the response to a part of a range is truncated");
         read.bytes = 0;
         return;
       }
@@ -403,7 +401,7 @@ void RangeClient::join(Split& split) noexcept {
     }
     if (begin < std::min<std::uint64_t>(read.out.size(), size - std::min(size, read.offset))) {
       read.bytes = 0;
-      read.status = Status(Code::kInternal, Layer::kStore, "a part of a range was not asked for");
+      read.status = Status(Code::kInternal, Layer::kStore, "a part of a range was not requested");
       return;
     }
     read.object_bytes = size;

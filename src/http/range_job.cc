@@ -247,12 +247,12 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
   if (!plan_) return follow(judge(head_, asked_, client_.service_.kind(), error_body_), again);
   BodyPlan& plan = *plan_;
-  if (plan.exact && surplus_) return say(Code::kIo, "the server sends more bytes than it says");
+  if (plan.exact && surplus_) return say(Code::kIo, "the server sent more bytes than it announced");
   if (plan.exact && received_ < plan.bytes) {
-    return retry(say(Code::kShort, "the server's answer ends before its end"), again);
+    return retry(say(Code::kShort, "the server's response is truncated"), again);
   }
   if (plan.cut && received_ < plan.bytes) {
-    return retry(say(Code::kShort, "the server's answer ends before its end"), again);
+    return retry(say(Code::kShort, "the server's response is truncated"), again);
   }
   if (whole_ != nullptr) {
     if (surplus_) return say(Code::kResourceExhausted, "the server's answer is too long");
@@ -265,7 +265,7 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
   if (client_.options_.hedge) client_.server_.took(now - begun_ns_, expected_ns_);
   if (measuring_) {
     again = learn_size(plan);
-    return again ? Status() : say(Code::kUnsupported, "the server does not tell how long the object is");
+    return again ? Status() : say(Code::kUnsupported, "the server does not report the object's size");
   }
   outcome_.bytes = out_.empty() ? 0 : received_;
   outcome_.object_bytes = plan.object_bytes;
@@ -291,7 +291,7 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
   switch (verdict.next) {
     case Verdict::Next::kDone:
       if (!verdict.status.ok() || whole_ != nullptr) {
-        return verdict.status.ok() ? say(Code::kIo, "the server answers something else") : verdict.status;
+        return verdict.status.ok() ? say(Code::kIo, "the server sent an unexpected response") : verdict.status;
       }
       outcome_.bytes = 0;
       outcome_.object_bytes = verdict.object_bytes;

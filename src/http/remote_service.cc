@@ -86,7 +86,7 @@ Result<RemoteService> find_bucket_service(const BucketVendor& vendor, std::strin
   RemoteService& service = start.service;
   if (settings.anonymous) {
     const bool by_option = start.given.flag(StorageName::kAnonymous).has_value();
-    service.source = std::string("nobody (") + (by_option ? "the storage option 'anon'" : vendor.anonymous) + ")";
+    service.source = std::string("anonymous (") + (by_option ? "the storage option 'anon'" : vendor.anonymous) + ")";
   } else {
     service.obtain = obtain_by(vendor.obtain, start, settings.endpoint);
   }
@@ -124,7 +124,7 @@ Result<RemoteService> find_azure_service(std::string_view location, const char* 
   if (settings.of_machine) {
     service.obtain = obtain_by(obtain_azure_credentials, start, settings.endpoint);
   } else {
-    service.source = settings.anonymous ? "nobody (" + settings.source + ")" : settings.source;
+    service.source = settings.anonymous ? "anonymous (" + settings.source + ")" : settings.source;
   }
   service.prefix = std::move(place.prefix);
   std::string url = std::string(scheme) + "://" + std::string(location.substr(0, location.find('/')));
@@ -145,7 +145,7 @@ Result<RemoteService> find_web_service(const std::string& url, std::span<const S
   service.headers = given.headers();
   service.source = !service.headers.empty()      ? "header lines of the storage options"
                    : !service.base.query.empty() ? "the query of the URL"
-                                                 : "nobody";
+                                                 : "anonymous";
   return service;
 }
 
@@ -165,7 +165,7 @@ Result<RemoteService> find_remote_service(std::string_view url, std::span<const 
     return Status::out_of_memory();
   }
   return Status(Code::kUnsupported, Layer::kStore,
-                "the URL is not of a network: http, https, s3, gs, gcs, az, abfs and abfss are");
+                "the URL's scheme is not supported: http, https, s3, gs, gcs, az, abfs and abfss are");
 }
 
 Result<std::shared_ptr<ByteStore>> make_bucket_store(RemoteService service) {

@@ -28,7 +28,7 @@ struct RemoteService {
   ClientOptions client;
   ObtainCredentials obtain;                 // null: anonymous, or as `source` says
   std::shared_ptr<std::atomic<bool>> stop;  // cancels requests that `obtain` has in flight
-  std::string source;                       // of the credentials if `obtain` is null: "nobody (AWS_NO_SIGN_REQUEST)"
+  std::string source;                       // of the credentials if `obtain` is null: "anonymous (AWS_NO_SIGN_REQUEST)"
   std::string region;                       // S3: the configured region; the service may name another
 
   // Identifies everything below the URL, for caches; may hold secrets.

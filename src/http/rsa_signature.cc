@@ -77,7 +77,8 @@ Result<std::string> sign_with(const CryptoLibrary& crypto, std::string_view pem,
   const std::unique_ptr<void, void (*)(void*)> key(crypto.read_key(memory.get(), nullptr, no_password, nullptr),
                                                    crypto.free_key);
   if (key == nullptr || crypto.key_kind(key.get()) != kRsaKind) {
-    return key_refused(Code::kInvalidArgument, "the private key is no RSA key in PEM form, or a password locks it");
+    return key_refused(Code::kInvalidArgument,
+                       "the private key is not an RSA key in PEM form, or is encrypted with a password");
   }
   const std::unique_ptr<void, void (*)(void*)> digest(crypto.make_digest(), crypto.free_digest);
   if (digest == nullptr) return Status::out_of_memory();
@@ -91,7 +92,7 @@ Result<std::string> sign_with(const CryptoLibrary& crypto, std::string_view pem,
     good =
         crypto.sign(digest.get(), reinterpret_cast<unsigned char*>(signature.data()), &size, bytes, text.size()) == 1;
   }
-  if (!good) return key_refused(Code::kInvalidArgument, "nothing can be signed with the private key");
+  if (!good) return key_refused(Code::kInvalidArgument, "the private key cannot be used to sign");
   signature.resize(size);
   return signature;
 }
@@ -101,7 +102,8 @@ Result<std::string> sign_with(const CryptoLibrary& crypto, std::string_view pem,
 Result<std::string> sign_rs256(std::string_view pem, std::string_view text) {
   constexpr std::size_t kMostKeyBytes = 32 << 10;
   if (pem.empty() || pem.size() > kMostKeyBytes) {
-    return key_refused(Code::kInvalidArgument, "the private key is no RSA key in PEM form, or a password locks it");
+    return key_refused(Code::kInvalidArgument,
+                       "the private key is not an RSA key in PEM form, or is encrypted with a password");
   }
   HEADRACE_TRY_ASSIGN(const CryptoLibrary* const crypto, crypto_library());
   auto signature = sign_with(*crypto, pem, text);

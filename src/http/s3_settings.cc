@@ -14,7 +14,7 @@ Status find_addressing(const StorageOptions& options, S3Settings& settings) {
   } else if (style == "virtual") {
     settings.addressing = Addressing::kHost;
   } else if (!style.empty() && style != "auto") {
-    return refuse_option("the storage option 'addressing_style' is path, virtual or auto");
+    return refuse_option("the storage option 'addressing_style' must be path, virtual or auto");
   }
   if (!hosted) return {};
   if (*hosted && style == "path") {
@@ -60,7 +60,7 @@ Result<std::optional<Url>> parse_endpoint(const std::string& text, const char* w
   if (text.empty()) return std::optional<Url>();
   auto url = parse_url(text);
   if (!url.ok() || !url->query.empty()) {
-    return refuse_option(std::string(what) + " is no URL of a server")
+    return refuse_option(std::string(what) + " is not the URL of a server")
         .with_cause(url.ok() ? "it has a query" : url.status().message());
   }
   if (!url->tls && options.flag(StorageName::kAllowHttp) == false) {
@@ -85,7 +85,7 @@ Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroun
   // Any region will do for the first request: the response names the right one.
   if (settings.region.empty()) settings.region = "us-east-1";
   if (!valid_region(settings.region)) {
-    return refuse_option("the AWS region has characters that none has: it is like us-east-1");
+    return refuse_option("the AWS region contains invalid characters: a region is like us-east-1");
   }
   std::string endpoint = options.text(StorageName::kEndpoint);
   const char* from = "the storage option 'endpoint_url'";

@@ -114,7 +114,7 @@ class Probe final : public ServiceProbe {
     }
     answer.object_bytes = plan->object_bytes;
     if (plan->exact && answer.body_bytes != plan->bytes) {
-      answer.status = Status(Code::kShort, Layer::kStore, "the server's answer has another length than it says");
+      answer.status = Status(Code::kShort, Layer::kStore, "the response's length differs from what it announced");
     }
     return answer;
   }
@@ -135,7 +135,7 @@ class Probe final : public ServiceProbe {
     };
     answer = ask(at, {}, {}, kMostProbedPageBytes, kMostProbedPageBytes);
     if (answer.http_status != 200) {
-      if (answer.status.ok()) answer.status = wrong("the store answers a listing with something else");
+      if (answer.status.ok()) answer.status = wrong("the store sent an unexpected response to a listing");
       return answer;
     }
     answer.status = {};
@@ -143,12 +143,12 @@ class Probe final : public ServiceProbe {
       answer.status =
           answer.end == ExchangeEnd::kStopped ? wrong("the store's listing is too long") : status_of(answer.end, {});
     } else if (!service_.dialect->parse_page(answer.body, page)) {
-      answer.status = wrong("the store's listing is not one of its kind");
+      answer.status = wrong("the store's listing cannot be parsed");
     }
     if (!answer.status.ok()) page = {};
     for (ObjectPage::Name& name : page.names) {
       if (!name.key.starts_with(below)) {
-        answer.status = wrong("the store lists a name that was not asked for");
+        answer.status = wrong("the store's listing contains a name outside the requested prefix");
         page = {};
         break;
       }

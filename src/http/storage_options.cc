@@ -160,7 +160,7 @@ std::string shown(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
            c == '-';
   });
-  return plain ? "'" + std::string(name) + "'" : "with a name that none has";
+  return plain ? "'" + std::string(name) + "'" : "with an invalid name";
 }
 
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -272,7 +272,7 @@ Status StorageOptions::take(const StorageOption& option, StorageService service)
   const auto bits = static_cast<unsigned>(service);
   if (option.value.size() > kMostOptionBytes ||
       option.value.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
-    return refuse_option("the storage option " + shown(option.name) + " is too long, or has a line end in it");
+    return refuse_option("the storage option " + shown(option.name) + " is too long, or contains a line break");
   }
   if (service == StorageService::kHttp) {
     for (const std::string_view prefix : kHeaderPrefixes) {
@@ -289,13 +289,13 @@ Status StorageOptions::take(const StorageOption& option, StorageService service)
     const std::string word = lower(option.value);
     const bool no = word == "no" || word == "false" || word == "0" || word == "off";
     if (!no && !said_yes(word))
-      return refuse_option(std::string("the storage option '") + row->name + "' is true or false");
+      return refuse_option(std::string("the storage option '") + row->name + "' must be true or false");
     value.number = no ? 0 : 1;
     value.text = no ? "false" : "true";
   } else if (row->kind != Kind::kText) {
     const NumberKind kind = number_kind(row->kind);
     const auto number = kind.parse(option.value);
-    if (!number) return refuse_option(std::string("the storage option '") + row->name + "' is " + kind.what);
+    if (!number) return refuse_option(std::string("the storage option '") + row->name + "' must be " + kind.what);
     value.number = *number;
     value.text = std::to_string(*number);
   }
@@ -314,11 +314,12 @@ Status StorageOptions::take_header(std::string_view name, std::string_view value
   const bool plain = std::all_of(value.begin(), value.end(), [](char c) {
     return (c >= 0x20 || c == '\t' || static_cast<unsigned char>(c) >= 0x80) && c != 0x7f;
   });
-  if (!token || !plain) return refuse_option("a header in the storage options has characters that none has");
+  if (!token || !plain) return refuse_option("a header in the storage options contains invalid characters");
   const std::string low = lower(name);
   for (const char* ours : {"host", "range", "if-match", "if-range", "accept-encoding", "content-length", "connection",
                            "transfer-encoding", "te", "upgrade", "expect"}) {
-    if (low == ours) return refuse_option("the header '" + low + "' in the storage options is headrace's own");
+    if (low == ours)
+      return refuse_option("the header '" + low + "' in the storage options must not be given: headrace sets it");
   }
   // libcurl treats a line without a value as a header to suppress.
   if (value.empty()) return {};

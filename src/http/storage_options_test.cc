@@ -53,8 +53,8 @@ TEST(StorageOptions, RefuseWithoutRepeatingValues) {
       {{{"anom", "geheim"}}, "'anon' is the nearest"},
       {{{"something_else", "geheim"}}, "there are anon, key, secret"},
       {{{"headers.X", "geheim"}}, "no storage option 'headers.X'"},
-      {{{"geheim\x01", "geheim"}}, "with a name that none has"},
-      {{{"", "geheim"}}, "with a name that none has"},
+      {{{"geheim\x01", "geheim"}}, "with an invalid name"},
+      {{{"", "geheim"}}, "with an invalid name"},
       {{{"key", "A"}, {"access_key_id", "geheim"}}, "'key' and 'access_key_id' mean the same"},
       {{{"anon", "true"}, {"skip_signature", "false"}}, "'anon' and 'skip_signature'"},
       {{{"anon", "geheim"}}, "true or false"},
@@ -63,8 +63,8 @@ TEST(StorageOptions, RefuseWithoutRepeatingValues) {
       {{{"timeout", "nan"}}, "seconds"},
       {{{"retries", "-1"}}, "a number"},
       {{{"retries", "99999999999999999999"}}, "a number"},
-      {{{"secret", "geheim\n"}}, "line end"},
-      {{{"secret", std::string("geheim\0", 7)}}, "line end"},
+      {{{"secret", "geheim\n"}}, "line break"},
+      {{{"secret", std::string("geheim\0", 7)}}, "line break"},
       {{{"secret", std::string(40'000, 'x')}}, "too long"},
   };
   for (const auto& [given, said] : wrong) {
@@ -207,7 +207,7 @@ TEST(S3Settings, ComeFromOptionsThenTheEnvironmentThenProfiles) {
   EXPECT_FALSE(find({{"requester_pays", "false"}})->requester_pays);
   variables["AWS_SESSION_TOKEN"] = "geheim\r\nX: y";
   EXPECT_EQ(keys().find("geheim"), std::string::npos);
-  EXPECT_NE(keys().find("characters that none has"), std::string::npos);
+  EXPECT_NE(keys().find("contains invalid characters"), std::string::npos);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ Status status_of(ExchangeEnd end, std::string_view detail) {
     case ExchangeEnd::kIdleTimeout:
       return with(Code::kTimeout, "the server sent nothing for too long");
     case ExchangeEnd::kTotalTimeout:
-      return with(Code::kTimeout, "the answer was not there in time");
+      return with(Code::kTimeout, "the response timed out");
     case ExchangeEnd::kTls:
       return with(Code::kIo, "no secure connection to the server");
     case ExchangeEnd::kProtocol:

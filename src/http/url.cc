@@ -117,7 +117,7 @@ Result<Url> parse_url(std::string_view text) {
   const std::size_t end = std::min(text.find_first_of("/?#"), text.size());
   const std::string_view host = text.substr(0, end);
   if (host.find('@') != std::string_view::npos) {
-    return refuse("names and passwords in a URL are not taken: they would stand in logs");
+    return refuse("user names and passwords in a URL are not accepted, since they would appear in logs");
   }
   HEADRACE_TRY(parse_host(host, url));
   take_path(text.substr(end), url);
@@ -147,7 +147,7 @@ Result<Url> resolve_redirect(const Url& base, std::string_view location) {
     take_path((location.starts_with('?') ? base.path : folder) + std::string(location), url);
   }
   if (base.tls && !url.tls) return refuse("a redirect leads from https to http");
-  if (is_link_local(url.host) && url.host != base.host) return refuse("a redirect leads to an address of the link");
+  if (is_link_local(url.host) && url.host != base.host) return refuse("a redirect leads to a link-local address");
   return url;
 }
 

@@ -47,7 +47,7 @@ Status check_head(const AnswerHead& head) {
 
 Status check_version(const AnswerHead& head, const RangeAsked& asked) {
   if (asked.etag.empty() || strong_etag(head.etag) == asked.etag) return {};
-  return Status(Code::kAgainExhausted, Layer::kStore, "the object was replaced while it was read: read it again");
+  return Status(Code::kAgainExhausted, Layer::kStore, "the object was replaced while it was read; retry the read");
 }
 
 // A body is rejected if its end cannot be distinguished from a broken connection.
@@ -68,7 +68,7 @@ Result<BodyPlan> plan_part(const AnswerHead& head, const RangeAsked& asked) {
   } else {
     right = right && range->first == asked.first;
   }
-  if (!right) return wrong("the server gives other bytes than were asked for: its Content-Range is another");
+  if (!right) return wrong("the server's Content-Range is not the requested range");
   BodyPlan plan;
   plan.bytes = count;
   plan.object_bytes = range->size.value_or(BodyPlan::kUnknown);
@@ -76,7 +76,7 @@ Result<BodyPlan> plan_part(const AnswerHead& head, const RangeAsked& asked) {
 }
 
 Result<BodyPlan> plan_unasked_whole(const AnswerHead& head, const RangeAsked& asked) {
-  if (!tells_end(head)) return wrong("the server's answer does not tell where its body ends");
+  if (!tells_end(head)) return wrong("the server's response does not say where its body ends");
   const auto length = parse_length(head.content_length);
   BodyPlan plan;
   if (length && *length <= asked.count && (asked.from_end || asked.first == 0)) {
@@ -84,8 +84,7 @@ Result<BodyPlan> plan_unasked_whole(const AnswerHead& head, const RangeAsked& as
     return plan;
   }
   if (asked.from_end || asked.first != 0) {
-    return Status(Code::kUnsupported, Layer::kStore,
-                  "the server sends whole objects where a part was asked for: it does not answer range requests");
+    return Status(Code::kUnsupported, Layer::kStore, "the server ignores range requests and sends whole objects");
   }
   plan.bytes = asked.count;
   plan.exact = false;
@@ -133,8 +132,8 @@ Result<BodyPlan> plan_body(const AnswerHead& head, const RangeAsked& asked) {
 Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit) {
   HEADRACE_TRY(check_head(head));
   if (head.status != 200 || !head.content_range.empty())
-    return wrong("the server answers in part what was asked whole");
-  if (!tells_end(head)) return wrong("the server's answer does not tell where its body ends");
+    return wrong("the server sent part of an object that was requested whole");
+  if (!tells_end(head)) return wrong("the server's response does not say where its body ends");
   const auto length = parse_length(head.content_length);
   if (length && *length > limit) {
     return Status(Code::kResourceExhausted, Layer::kStore,
@@ -185,7 +184,7 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
     }
     if (is_one_of(code, {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "Throttling",
                          "ThrottlingException", "RequestLimitExceeded", "BandwidthLimitExceeded"})) {
-      return again(Next::kRetry, Code::kAgainExhausted, "the store is busy, and was so each time");
+      return again(Next::kRetry, Code::kAgainExhausted, "the store stayed busy on every attempt");
     }
   }
   switch (head.status) {
@@ -208,19 +207,19 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
                                                "that may not list the bucket"
                                              : "access denied"));
     case 407:
-      return done(say(Code::kPermission, "the proxy lets nobody through without credentials: its URL may have them"));
+      return done(say(Code::kPermission, "the proxy requires credentials: put them into its URL"));
     case 404:
       if (kind == ServiceKind::kHttp || code == (kind == ServiceKind::kS3 ? "NoSuchKey" : "BlobNotFound")) {
         return done(Status(Code::kNotFound, Layer::kStore, "no such object"));
       }
       if (code == "NoSuchBucket") return done(say(Code::kIo, "no such bucket"));
       if (code == "ContainerNotFound") return done(say(Code::kIo, "no such container"));
-      return done(say(Code::kIo, "the store says 404, but not that the object is missing"));
+      return done(say(Code::kIo, "HTTP 404 without the error code of a missing object"));
     case 410:
       if (kind == ServiceKind::kHttp) return done(Status(Code::kNotFound, Layer::kStore, "no such object"));
       break;
     case 412:
-      return done(say(Code::kAgainExhausted, "the object was replaced while it was read: read it again"));
+      return done(say(Code::kAgainExhausted, "the object was replaced while it was read; retry the read"));
     case 416:
       return unsatisfied(head, asked);
     case 408:
@@ -230,14 +229,14 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
     case 502:
     case 503:
     case 504:
-      return again(Next::kRetry, Code::kAgainExhausted, "the server is busy or broken, and was so each time");
+      return again(Next::kRetry, Code::kAgainExhausted, "the server failed or was busy on every attempt");
     case 501:
     case 505:
       return done(say(Code::kUnsupported, "the server cannot answer such requests"));
     default:
       break;
   }
-  return done(say(Code::kIo, "the server refuses the request, or answers something else"));
+  return done(say(Code::kIo, "the server refused the request or sent an unexpected response"));
 }
 
 }  // namespace headrace::http

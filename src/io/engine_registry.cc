@@ -28,7 +28,7 @@ Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineO
   std::string known;
   for (const EngineRow& row : engines()) known += std::string(known.empty() ? "" : ", ") + row.name;
   return Status(name == "auto" ? Code::kUnsupported : Code::kInvalidArgument, Layer::kIo,
-                name == "auto" ? "no I/O engine works here"
+                name == "auto" ? "no I/O engine is usable here"
                                : "no I/O engine named '" + std::string(name) + "'; choose auto, " + known);
 }
 

@@ -27,7 +27,7 @@ Status check(const Request& request) {
     return refuse(request, "offset and length exceed the largest file");
   }
   if (request.min_bytes != Request::kAll && request.min_bytes > request.buffer.size()) {
-    return refuse(request, "more bytes are required than asked for");
+    return refuse(request, "min_bytes exceeds the buffer");
   }
   const std::uint64_t mask = std::uint64_t{request.alignment_bytes} - 1;
   if (request.alignment_bytes == 0 || (request.alignment_bytes & mask) != 0) {
@@ -326,7 +326,7 @@ void RequestQueue::fail_result(SubRequest& piece, int error) {
   const char* what = read ? "read failed" : "write failed";
   if (error == EAGAIN || error == EINTR || error == ECANCELED) {
     code = Code::kAgainExhausted;
-    what = read ? "read was put off too often" : "write was put off too often";
+    what = read ? "read was retried too often" : "write was retried too often";
   } else if (error == EPERM || error == EACCES) {
     code = Code::kPermission;
   } else if (error == ENOMEM) {

@@ -55,16 +55,17 @@ Status take_positions(const LoaderArray& array, std::vector<std::uint64_t>& size
   for (const auto& [dim, positions] : array.positions) {
     const std::string what = "array " + in_quotes(array.name) + ": positions of dimension " + std::to_string(dim);
     if (dim >= shape.size() || dim >= sizes.size()) {
-      return refuse(what + ": it has " + std::to_string(shape.size()) + " dimensions");
+      return refuse(what + ": the array has " + std::to_string(shape.size()) + " dimensions");
     }
     if (positions_of(array, dim) != &positions) return refuse(what + ": given twice");
     if (positions.size() != sizes[dim]) {
-      return refuse(what + ": " + std::to_string(positions.size()) + ", and its windows are of " +
+      return refuse(what + ": " + std::to_string(positions.size()) + " positions, but its windows have " +
                     std::to_string(sizes[dim]) + " elements");
     }
     for (const std::int64_t position : positions) {
       if (position < -1 || (position >= 0 && static_cast<std::uint64_t>(position) >= shape[dim])) {
-        return refuse(what + ": " + std::to_string(position) + ", and it has " + std::to_string(shape[dim]));
+        return refuse(what + ": position " + std::to_string(position) + " is out of range for extent " +
+                      std::to_string(shape[dim]));
       }
     }
     sizes[dim] = shape[dim];
@@ -119,7 +120,8 @@ Status check_array(const LoaderArray& array) {
   for (const Windows::Impl::Axis& axis : axes) sizes.push_back(axis.extent);
   HEADRACE_TRY(take_positions(array, sizes));
   if (sizes != info.shape) {
-    return refuse(name + " has the shape " + text_of(info.shape) + ", and its windows are of " + text_of(sizes));
+    return refuse(name + " has the shape " + text_of(info.shape) + ", but its windows have the shape " +
+                  text_of(sizes));
   }
   HEADRACE_TRY(check_scale_by(array));
   if (info.dtype.is_variable_length()) {
@@ -127,7 +129,8 @@ Status check_array(const LoaderArray& array) {
   }
   const ReadOptions& read = array.read;
   if (read.native_stream != nullptr || read.progress || read.collect_errors || read.cancel) {
-    return refuse(name + ": read.native_stream, progress, collect_errors and cancel are the loader's own");
+    return refuse(name +
+                  ": read.native_stream, progress, collect_errors and cancel must not be set: the loader sets them");
   }
   return {};
 }

@@ -8,7 +8,7 @@ namespace headrace {
 namespace loader {
 
 Status forked() {
-  return Status(Code::kForked, Layer::kApi, "a loader of the parent process: make one in this process");
+  return Status(Code::kForked, Layer::kApi, "the loader belongs to the parent process; create one in this process");
 }
 
 Status Ring::release(Slot& slot, std::span<void* const> native_streams) {

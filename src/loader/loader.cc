@@ -132,7 +132,7 @@ Status Loader::Impl::start() {
   HEADRACE_TRY_ASSIGN(loader::BatchLayout layout,
                       loader::BatchLayout::create(arrays_, options_.split.batch_size, options_.channels_last));
   if (order_.samples() != layout.sample_count()) {
-    return loader::refuse("the order is of " + std::to_string(order_.samples()) + " samples, the arrays have " +
+    return loader::refuse("the order has " + std::to_string(order_.samples()) + " samples, but the arrays have " +
                           std::to_string(layout.sample_count()));
   }
   schema_ = loader::schema_of(order_, arrays_);
@@ -144,7 +144,7 @@ Status Loader::Impl::start() {
     consumed = options_.state->at.consumed;
   }
   if (options_.epochs != 0 && epoch_ >= options_.epochs) {
-    return loader::refuse("the state is behind epoch " + std::to_string(options_.epochs) + ", the last one");
+    return loader::refuse("the state is past epoch " + std::to_string(options_.epochs) + ", the last one");
   }
   HEADRACE_TRY_ASSIGN(const Split whole, Split::create(options_.split, order_.positions()));
   batches_ = whole.batches();
@@ -161,7 +161,7 @@ Status Loader::Impl::start() {
   const std::uint64_t fit = room / together_;
   if (fit < 2) {
     return Status(Code::kResourceExhausted, Layer::kApi,
-                  "memory_bytes = " + std::to_string(options_.memory_bytes) + " holds no two reads of " +
+                  "memory_bytes = " + std::to_string(options_.memory_bytes) + " is too small for two reads of " +
                       std::to_string(together_) + " batches of " + std::to_string(layout.batch_bytes()) + " bytes");
   }
   const std::uint64_t reads = std::min<std::uint64_t>(fit, std::uint64_t{options_.read_ahead} + 1);
@@ -444,7 +444,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
       return Status(Code::kResourceExhausted, Layer::kApi,
                     std::to_string(ring_->count_locked(Slot::Use::kOut)) + " of " +
                         std::to_string(ring_->slots.size()) +
-                        " batches are held, which leaves no memory to read the next one: release some, or raise "
+                        " batches are held; no memory is left to read the next batch: release some, or raise "
                         "memory_bytes");
     }
     ended_ = true;

@@ -222,10 +222,10 @@ TEST_P(LoaderTest, PositionsThatCannotBeAreRefused) {
   beyond[4] = static_cast<std::int64_t>(kShape[0]);
   below[4] = -2;
   EXPECT_EQ(refusal(0, fine), "");
-  EXPECT_EQ(refusal(3, fine), "array 'x': positions of dimension 3: it has 3 dimensions");
-  EXPECT_EQ(refusal(0, other), "array 'x': positions of dimension 0: 2, and its windows are of 23 elements");
-  EXPECT_EQ(refusal(0, beyond), "array 'x': positions of dimension 0: 23, and it has 23");
-  EXPECT_EQ(refusal(0, below), "array 'x': positions of dimension 0: -2, and it has 23");
+  EXPECT_EQ(refusal(3, fine), "array 'x': positions of dimension 3: the array has 3 dimensions");
+  EXPECT_EQ(refusal(0, other), "array 'x': positions of dimension 0: 2 positions, but its windows have 23 elements");
+  EXPECT_EQ(refusal(0, beyond), "array 'x': positions of dimension 0: position 23 is out of range for extent 23");
+  EXPECT_EQ(refusal(0, below), "array 'x': positions of dimension 0: position -2 is out of range for extent 23");
   EXPECT_EQ(refusal(0, fine, true), "array 'x': positions of dimension 0: given twice");
 }
 

@@ -128,7 +128,7 @@ bool recently_changed(const FileIdentity& identity) noexcept {
 Status FileHandle::open(std::string_view path, const OpenMode& mode, FileHandle& out) {
   out.path_ = path;
   if (path.empty() || path.find('\0') != std::string_view::npos) {
-    return Status(Code::kInvalidArgument, Layer::kBase, "a file name must not be empty or hold a NUL byte");
+    return Status(Code::kInvalidArgument, Layer::kBase, "a file name must not be empty or contain a NUL byte");
   }
   // O_NONBLOCK: a pipe put in a file's place must not make the open wait for a writer.
   int flags = O_CLOEXEC | O_NONBLOCK | (mode.write ? O_RDWR : O_RDONLY);
@@ -165,7 +165,7 @@ Status FileHandle::adopt(int descriptor, FileHandle& out) {
     const int error = static_cast<int>(-own);
     const bool none = error == EMFILE || error == ENFILE;
     return Status(none ? Code::kResourceExhausted : Code::kInvalidArgument, Layer::kBase,
-                  none ? "no descriptor is left for a second one of the file: raise ulimit -n"
+                  none ? "out of descriptors for opening the file a second time: raise ulimit -n"
                        : "descriptor " + std::to_string(descriptor) + " is not open")
         .with_errno(error);
   }
@@ -253,8 +253,7 @@ Status FileHandle::size(std::uint64_t& bytes) const {
   bool known = ::fstat(fd_, &st) == 0;
   bytes = known ? static_cast<std::uint64_t>(st.st_size) : 0;
   if (known && !regular_) known = ::ioctl(fd_, BLKGETSIZE64, &bytes) == 0;
-  if (!known)
-    return Status(Code::kIo, Layer::kBase, "cannot ask for the file's size").with_key(path_).with_errno(errno);
+  if (!known) return Status(Code::kIo, Layer::kBase, "cannot get the file's size").with_key(path_).with_errno(errno);
   return {};
 }
 
@@ -264,7 +263,7 @@ Status FileHandle::sync() const {
   if (result == 0) return {};
   const int error = static_cast<int>(-result);
   const Code code = error == ENOSPC || error == EDQUOT ? Code::kResourceExhausted : Code::kIo;
-  return Status(code, Layer::kBase, "fsync failed: what was written may not be on the disk")
+  return Status(code, Layer::kBase, "fsync failed: written data may not be on the disk")
       .with_key(path_)
       .with_errno(error);
 }

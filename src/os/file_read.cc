@@ -68,7 +68,8 @@ Status read_exactly(int fd, std::uint64_t offset, std::span<std::byte> out, std:
     if (got > 0) {
       moved += static_cast<std::size_t>(got);
     } else if (got == 0) {
-      return Status(Code::kShort, Layer::kBase, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
+      return Status(Code::kShort, Layer::kBase,
+                    "the file ends after " + std::to_string(moved) + " of the requested bytes")
           .with_range(offset, out.size());
     } else if ((got != -EINTR && got != -EAGAIN) || ++interrupted > kMaxInterruptions) {
       return Status(Code::kIo, Layer::kBase, "cannot read")

@@ -56,13 +56,13 @@ NearCpus near_cpus(int node, const std::vector<unsigned>& allowed, const std::st
   if (node < 0) return {{}, "its NUMA node is not known"};
   const std::string name = "NUMA node " + std::to_string(node);
   const auto here = read_cpu_list(nodes + "node" + std::to_string(node) + "/cpulist");
-  if (!here) return {{}, "the CPUs of " + name + " are not told"};
+  if (!here) return {{}, "the CPUs of " + name + " are unknown"};
   NearCpus near;
   std::set_intersection(allowed.begin(), allowed.end(), here->begin(), here->end(), std::back_inserter(near.cpus));
   if (near.cpus.empty()) {
-    near.why_not = "this process may use no CPU of " + name;
+    near.why_not = "this process may not run on any CPU of " + name;
   } else if (near.cpus.size() == allowed.size()) {
-    near.why_not = "every CPU that this process may use is near it";
+    near.why_not = "every CPU that this process may run on is near it";
   }
   return near;
 }

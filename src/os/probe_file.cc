@@ -132,14 +132,14 @@ DirectSupport probe_direct(const std::string& path) {
     return probe;
   }
   if (file->size_bytes() == 0) {
-    probe.why_not = "the file is empty, nothing can be tried";
+    probe.why_not = "the file is empty, so nothing can be tested";
     return probe;
   }
   constexpr std::size_t kLargest = 65536;
   PageBuffer buffer;
   std::byte* const memory = buffer.reserve(2 * kLargest).data();
   if (memory == nullptr) {
-    probe.why_not = "no memory to try it with";
+    probe.why_not = "out of memory for the test";
     return probe;
   }
   if (const DirectAlignment told = direct_alignment(file->fd()); told.known && told.offset_bytes <= kLargest) {

@@ -40,7 +40,7 @@ Status failed(const std::string& path, int error) {
   const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound
                     : error == EACCES                   ? Code::kPermission
                                                         : Code::kIo;
-  return refuse(code, path, "cannot be looked at").with_errno(error);
+  return refuse(code, path, "cannot be examined").with_errno(error);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ Result<std::string> resolve_trusted(const std::string& path) {
     const std::size_t end = std::min(rest.find('/'), rest.size());
     const bool last = rest.find_first_not_of('/', end) == std::string::npos;
     if (const std::string why = why_others_can_write(about, !last); !why.empty()) {
-      return refuse(Code::kPermission, here, why + ": take the permission away, or move what is to be used");
+      return refuse(Code::kPermission, here, why + ": remove the permission, or move the file elsewhere");
     }
     if (S_ISLNK(about.st_mode)) {
       char target[PATH_MAX];

@@ -144,7 +144,7 @@ Status ByteSource::check_whole(std::span<const std::byte> whole) const {
   const std::uint32_t found = libdeflate_crc32(0, whole.data(), whole.size());
   if (found == *crc32_) return {};
   char text[96];
-  std::snprintf(text, sizeof text, "the object's CRC-32 is %08x, its store says %08x", found, *crc32_);
+  std::snprintf(text, sizeof text, "the object's CRC-32 is %08x, but the store lists %08x", found, *crc32_);
   return Status(Code::kCorrupt, Layer::kStore, text).with_range(0, whole.size());
 }
 

@@ -24,15 +24,15 @@ bool start_reads(ByteStore& store, std::span<RangeRead* const> reads, Status& fa
 Status check_answer(const RangeRead& read) {
   if (!read.status.ok()) return Status(read.status).with_key(read.key).with_range(read.offset, read.out.size());
   if (read.bytes > read.out.size()) {
-    return wrong_answer(Code::kIo, "the store says that it gave more bytes than were asked for", read);
+    return wrong_answer(Code::kIo, "the store reported more bytes than were requested", read);
   }
   if (read.object_bytes != RangeRead::kUnknown) {
     const std::uint64_t from = read.from_end ? 0 : std::min(read.offset, read.object_bytes);
     const std::uint64_t there = std::min<std::uint64_t>(read.object_bytes - from, read.out.size());
     if (read.bytes != there) {
       return wrong_answer(Code::kShort,
-                          "of an object of " + std::to_string(read.object_bytes) + " bytes the store gave " +
-                              std::to_string(read.bytes) + " where there are " + std::to_string(there),
+                          "the store returned " + std::to_string(read.bytes) + " bytes where an object of " +
+                              std::to_string(read.object_bytes) + " bytes has " + std::to_string(there),
                           read);
     }
   }
@@ -114,7 +114,7 @@ Result<std::uint64_t> measure(ByteStore& store, std::string_view key) {
   while (high == 0 || high - low > 1) {
     const std::uint64_t end = high == 0 ? low * 2 : low + (high - low) / 2;
     if (end > std::uint64_t{1} << 62) {
-      return Status(Code::kIo, Layer::kStore, "the store gives bytes beyond the end of any object").with_key(key);
+      return Status(Code::kIo, Layer::kStore, "the store returns bytes past any possible object size").with_key(key);
     }
     HEADRACE_TRY_ASSIGN(const bool longer, reaches(end - 1, 1));
     if (size != RangeRead::kUnknown) return size;

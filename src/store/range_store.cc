@@ -24,7 +24,7 @@ std::string RangeStore::url() const {
     url = behind_->url();
     return Status();
   });
-  return status.ok() ? url : "(a store that cannot say its name)";
+  return status.ok() ? url : "(a store without a URL)";
 }
 
 base::ReadShape RangeStore::read_shape() const noexcept {

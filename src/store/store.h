@@ -65,7 +65,7 @@ class Store {
     (void)object;
     (void)out;
     (void)scratch;
-    return Status(Code::kInternal, Layer::kStore, "this store packs nothing");
+    return Status(Code::kInternal, Layer::kStore, "this store has no packed objects");
   }
 
   // kAgainExhausted if the store holds its file's directory in memory (a ZIP file) and the file has changed since.

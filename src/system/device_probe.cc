@@ -25,7 +25,7 @@ void fill_pcie(DeviceReport& report) {
 void fill_near_cpus(DeviceReport& report) {
   const auto allowed = os::thread_cpus();
   if (!allowed) {
-    report.binds_threads_why_not = "the CPUs that this process may use are not told";
+    report.binds_threads_why_not = "the system does not report the CPUs that this process may use";
     return;
   }
   os::NearCpus near = os::near_cpus(report.numa_node, *allowed);
@@ -41,7 +41,7 @@ void try_mapping(device::Device& device, DeviceReport& report) {
   Status status = os::FileHandle::open("/proc/self/exe", {}, file);
   std::byte* mapping = status.ok() ? os::reserve_addresses(os::page_bytes()) : nullptr;
   if (mapping == nullptr || os::map_file_at(mapping, os::page_bytes(), file.fd(), 0) != 0) {
-    report.registers_file_mappings_why_not = "a file could not be mapped to try it";
+    report.registers_file_mappings_why_not = "a test file could not be mapped";
   } else if (status = device.register_mapping(mapping, os::page_bytes()); status.ok()) {
     device.unregister_mapping(mapping, os::page_bytes());
     report.registers_file_mappings = true;

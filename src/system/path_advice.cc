@@ -117,7 +117,7 @@ class Adviser {
     advice_.path = direct_allowed() ? ReadPath::kDirect : ReadPath::kBuffered;
     advice_.reason = path_.resident_share
                          ? "the page cache holds " + percent(*path_.resident_share) + " of " + sample()
-                         : std::string("no file could be tried; this is for what is not in the page cache");
+                         : std::string("no file could be tested; this applies to data outside the page cache");
     if (path_.is_network) {
       advice_.reason += ", and O_DIRECT is not used on network file systems unless asked for";
     } else if (path_.is_fuse) {
@@ -158,7 +158,7 @@ class Adviser {
         add("let the device read the page cache: " + device_.registers_file_mappings_why_not);
       }
       if (host.copy_threads > 0 && host.copy_threads < 4 && (device_.host_addressable || better(bus()))) {
-        add("more CPUs (" + std::to_string(host.copy_threads) + " may be used, and each copies only so much)");
+        add("more CPUs (" + std::to_string(host.copy_threads) + " may be used, which limits the copy rate)");
       }
     }
     if (!cached_) {
@@ -181,7 +181,7 @@ class Adviser {
     text = std::string(read_path_name(advice_.path)) + ", as " + advice_.reason;
     const auto rate = advice_.expected_bytes_per_second;
     text += rate ? "; should reach " + rate_text(*rate) + " read" : std::string("; no rate was measured");
-    if (rate && advice_.path == ReadPath::kBuffered && !cached_) text += " a thread";
+    if (rate && advice_.path == ReadPath::kBuffered && !cached_) text += " per thread";
     for (std::size_t i = 0; i < advice_.faster.size(); ++i)
       text += (i == 0 ? "; faster: " : ", or ") + advice_.faster[i];
   }

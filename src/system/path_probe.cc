@@ -129,9 +129,9 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
   for (const Sample& sample : files) bytes += sample.file.size_bytes();
   if (bytes < kEnoughBytes) {
     report.warnings.push_back(report.is_directory
-                                  ? "too little to measure reads with: the files beneath it that were found have " +
-                                        std::to_string(bytes >> 20) + " MiB together, and it takes 64"
-                                  : "too small to measure reads with: name a file of 64 MiB or more, or a directory");
+                                  ? "too little data to measure reads: the files found below it have " +
+                                        std::to_string(bytes >> 20) + " MiB in total, and 64 are needed"
+                                  : "too small to measure reads: name a file of 64 MiB or more, or a directory");
     return;
   }
   report.measured_files = files.size();
@@ -166,17 +166,17 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
 void add_warnings(PathReport& report) {
   const auto warn = [&](std::string text) { report.warnings.push_back(std::move(text)); };
   if (report.is_network) warn(report.filesystem + " is a network file system: O_DIRECT is used only when asked for");
-  if (report.is_fuse) warn(report.filesystem + ": a program answers for the kernel, each read passes through it");
+  if (report.is_fuse) warn(report.filesystem + ": a user-space program serves every read");
   if (report.is_memory) warn(report.filesystem + " keeps files in memory: they count as memory used");
-  if (report.is_overlay) warn("overlay: cachestat sees nothing through it, mincore is asked instead");
+  if (report.is_overlay) warn("overlay: cachestat does not work on it, so mincore is used");
   if (report.direct_works == false && !report.is_memory) warn("no direct reads: " + report.direct_why_not);
   if (report.rotational.value_or(false) && report.block_driver != "virtio") {
-    warn("the disk " + report.block_device + " says it rotates: random reads take milliseconds each");
+    warn("the disk " + report.block_device + " is a rotating disk: random reads take milliseconds each");
   }
-  if (report.sample_file.empty()) warn("there is no file beneath it that could be tried");
-  if (!report.sample_file.empty() && report.sample_bytes == 0) warn("the file is empty: nothing could be tried");
+  if (report.sample_file.empty()) warn("there is no file below it that could be tested");
+  if (!report.sample_file.empty() && report.sample_bytes == 0) warn("the file is empty: nothing could be tested");
   if (report.resident_share && report.residency_source == "sampled") {
-    warn("who may not write a file is not told what the page cache holds of it: 16 pages were tried");
+    warn("the kernel reports page-cache contents only to users who may write the file: 16 pages were sampled");
   }
 }
 

@@ -87,7 +87,7 @@ class RemoteExamination {
     if (!find_sample()) return;
     if (!try_requests()) return;
     if (denied_ && report_.lists != false) {
-      report_.warnings.push_back("not all that was tried may be read: " + denied_->message());
+      report_.warnings.push_back("some requests were denied: " + denied_->message());
     }
     if (options_.measure) measure();
   }
@@ -192,7 +192,7 @@ class RemoteExamination {
         fail(RemoteProblem::kOther, *unsupported_);
       } else if (no_document_ != nullptr) {
         fail(RemoteProblem::kOther,
-             Status(Code::kIo, Layer::kStore, "what the server gives is no document of Zarr's").with_key(no_document_));
+             Status(Code::kIo, Layer::kStore, "the server's answer is not a Zarr document").with_key(no_document_));
       } else {
         fail(RemoteProblem::kNothingThere, Status(Code::kNotFound, Layer::kStore, "no object at or below the URL"));
       }
@@ -250,8 +250,9 @@ class RemoteExamination {
     const std::string etag(http::strong_etag(first.head.etag));
     report_.tells_version = !etag.empty();
     if (!*report_.ranges) {
-      Status status =
-          first.status.ok() ? Status(Code::kUnsupported, Layer::kStore, "the server has no ranges") : first.status;
+      Status status = first.status.ok()
+                          ? Status(Code::kUnsupported, Layer::kStore, "the server does not support range requests")
+                          : first.status;
       fail(RemoteProblem::kNoRanges, std::move(status));
       return false;
     }
@@ -314,10 +315,10 @@ class RemoteExamination {
       report_.cpu_seconds_per_gigabyte = rates->cpu_seconds_per_gigabyte;
     }
     find_bound(*rates, report_);
-    if (rates->bytes == 0) report_.warnings.push_back("rates could not be measured: not one range came in time");
+    if (rates->bytes == 0) report_.warnings.push_back("rates could not be measured: no range arrived in time");
     if (samples_[0].bytes < (1 << 20)) {
-      report_.warnings.push_back("the largest object that was found has " + std::to_string(samples_[0].bytes) +
-                                 " bytes: rates are of requests that small");
+      report_.warnings.push_back("the largest object found has " + std::to_string(samples_[0].bytes) +
+                                 " bytes, so the rates are for requests that small");
     }
   }
 

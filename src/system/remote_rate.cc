@@ -218,8 +218,7 @@ void find_bound(const RangeRates& rates, RemoteReport& report) {
     report.bound_sentence = sentence;
   };
   if (rates.throttled) {
-    return say(RemoteBound::kThrottled,
-               "the service: it refuses requests because there are too many; fewer connections, or more prefixes");
+    return say(RemoteBound::kThrottled, "the service: it throttles requests; use fewer connections or more prefixes");
   }
   if (rates.one <= 0 || rates.all <= 0) return;
   const double times = rates.all / rates.one;
@@ -232,7 +231,7 @@ void find_bound(const RangeRates& rates, RemoteReport& report) {
   const double whole = static_cast<double>(rates.range_bytes) / rates.one;  // seconds per range on one connection
   const double wait = report.first_byte_median_seconds.value_or(0);
   if (times < 0.6 * rates.connections) {
-    std::snprintf(text, sizeof text, "the network or the server: %u connections bring %.1f times what one does",
+    std::snprintf(text, sizeof text, "the network or the server: %u connections give %.1f times the rate of one",
                   rates.connections, times);
     return say(RemoteBound::kNetwork, text);
   }
@@ -243,7 +242,7 @@ void find_bound(const RangeRates& rates, RemoteReport& report) {
                   std::min(100.0, 100 * wait / whole));
     return say(RemoteBound::kLatency, text);
   }
-  std::snprintf(text, sizeof text, "the number of connections: each brings %s; more of them bring more",
+  std::snprintf(text, sizeof text, "the number of connections: each gives %s; add connections",
                 rate_text(rates.one).c_str());
   say(RemoteBound::kConnections, std::string(text) + " (HEADRACE_HTTP_CONNECTIONS)");
 }

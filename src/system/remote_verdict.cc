@@ -20,43 +20,42 @@ constexpr auto kProblems = std::to_array<ProblemRow>({
     {RemoteProblem::kNone, "none", "arrays can be read from here", ""},
     {RemoteProblem::kUrl, "url", "the URL or a storage option is not valid",
      "write it as scheme://place/path, for instance s3://bucket/path, and check the names of the options"},
-    {RemoteProblem::kNoCredentials, "no-credentials", "nobody is found who could ask",
+    {RemoteProblem::kNoCredentials, "no-credentials", "no credentials were found",
      "set the variables or the profile of the service's own tools; to read a public bucket, AWS_NO_SIGN_REQUEST=YES or "
      "the storage option anon"},
     {RemoteProblem::kNoSuchHost, "no-such-host", "the server's name has no address",
      "check the spelling of the endpoint, the network, and the DNS of this machine; behind a proxy set https_proxy"},
     {RemoteProblem::kNoConnection, "no-connection", "no connection to the server",
      "check that the server runs, its port, and the firewalls on the way; behind a proxy set https_proxy"},
-    {RemoteProblem::kCertificate, "certificate",
-     "the server's certificate is not trusted, or no TLS could be agreed on",
+    {RemoteProblem::kCertificate, "certificate", "the server's certificate is not trusted, or the TLS handshake failed",
      "name the file of the certificates to trust by AWS_CA_BUNDLE or SSL_CERT_FILE; check that the name in the URL is "
-     "the one in the certificate, that the certificate has not ended, and whether the port is one of https"},
+     "the one in the certificate, that the certificate has not expired, and whether the port is one for https"},
     {RemoteProblem::kTimeout, "timeout", "the server did not answer in time",
      "check the network and the firewalls on the way; HEADRACE_HTTP_CONNECT_SECONDS and HEADRACE_HTTP_IDLE_SECONDS "
      "wait "
      "longer"},
-    {RemoteProblem::kNotHttp, "not-http", "what answers is no HTTP server, or breaks the rules of HTTP",
-     "check the port, and whether it is to be http or https"},
+    {RemoteProblem::kNotHttp, "not-http", "the peer is not an HTTP server, or violates HTTP",
+     "check the port, and whether the URL should be http or https"},
     {RemoteProblem::kNoBucket, "no-bucket", "there is no such bucket or container",
      "check its spelling, and that the endpoint (AWS_ENDPOINT_URL) is the one that has it"},
-    {RemoteProblem::kDenied, "denied", "who asks may not read here",
-     "let them: s3:GetObject for objects, s3:ListBucket to tell missing chunks from denied ones; or use other "
+    {RemoteProblem::kDenied, "denied", "access denied for these credentials",
+     "grant s3:GetObject for objects, s3:ListBucket to tell missing chunks from denied ones; or use other "
      "credentials; to read a public bucket, AWS_NO_SIGN_REQUEST=YES or the storage option anon"},
     {RemoteProblem::kBadCredentials, "bad-credentials", "the service does not know the keys, or the secret is wrong",
-     "check both keys, and that they are of this endpoint"},
-    {RemoteProblem::kExpired, "expired", "the credentials have ended, or the token is not valid",
+     "check both keys, and that they belong to this endpoint"},
+    {RemoteProblem::kExpired, "expired", "the credentials have expired, or the token is not valid",
      "get new ones, and keep AWS_SESSION_TOKEN with the keys that it belongs to"},
     {RemoteProblem::kClock, "clock", "this machine's clock is wrong", "set it, best by NTP"},
     {RemoteProblem::kRegion, "region", "the bucket is in another region",
-     "set AWS_REGION to the bucket's region, and remove an endpoint that is of another"},
+     "set AWS_REGION to the bucket's region, and remove an endpoint of another region"},
     {RemoteProblem::kNothingThere, "nothing-there", "there is no object at or below the URL",
      "check the path: it is the array's, the group's or the object's own"},
-    {RemoteProblem::kNoRanges, "no-ranges", "the server gives whole objects alone",
+    {RemoteProblem::kNoRanges, "no-ranges", "the server serves only whole objects",
      "chunks that are objects of their own can be read; for shards and archives use a server that answers range "
      "requests, such as nginx"},
-    {RemoteProblem::kBusy, "busy", "the server is overloaded, or broken", "try again later; ask who runs it"},
-    {RemoteProblem::kOther, "other", "the server refuses, or answers something else",
-     "check that the URL is the store's own, and no page to log in"},
+    {RemoteProblem::kBusy, "busy", "the server is overloaded, or broken", "try again later; contact its operator"},
+    {RemoteProblem::kOther, "other", "the server refused the request, or sent an unexpected response",
+     "check that the URL is the store's own, not a login page"},
 });
 
 const ProblemRow& row_of(RemoteProblem problem) {
@@ -125,7 +124,7 @@ void judge_remote(RemoteReport& report) {
   report.what_to_do = row.what_to_do;
   if (report.service == "http" && report.problem == RemoteProblem::kDenied) {
     report.what_to_do =
-        "give what the server wants to see: a signed query in the URL, or header lines by the storage "
+        "provide the credentials the server expects: a signed query in the URL, or header lines by the storage "
         "option headers.Authorization; and check that it may read its own files";
   } else if (report.service == "azure" && report.problem == RemoteProblem::kDenied) {
     report.what_to_do =
@@ -143,14 +142,15 @@ void judge_remote(RemoteReport& report) {
   }
   if (report.problem != RemoteProblem::kNone) return;
   if (report.keeps_connections == false) {
-    warn("the server closes the connection after each answer: each request pays for a new one");
+    warn("the server closes the connection after each answer: every request needs a new connection");
   }
   if (report.if_match == false) {
     warn("the server ignores If-Match: an object that is replaced is noticed by its ETag afterwards, not before");
   }
   if (report.tells_version == false) {
     warn(
-        "the server tells no strong ETag: indexes of shards are asked for at each read, and no disk cache keeps its "
+        "the server sends no strong ETag: shard indexes are fetched at every read, and the disk cache does not keep "
+        "its "
         "objects");
   }
   if (report.lists == false) {
@@ -158,7 +158,7 @@ void judge_remote(RemoteReport& report) {
   }
   if (report.redirects > 0) warn("the server redirects: name the address that it leads to, which saves a request each");
   if (report.credentials_expire_seconds && *report.credentials_expire_seconds < 900) {
-    warn("the credentials end in " + std::to_string(std::lround(*report.credentials_expire_seconds)) + " s");
+    warn("the credentials expire in " + std::to_string(std::lround(*report.credentials_expire_seconds)) + " s");
   }
 }
 

@@ -94,9 +94,9 @@ GdsReport probe_gds() {
   gds.meaning = gds.kernel_module && library
                     ? "cuFile may move bytes between NVMe and the GPU directly; the engine gds says whether it does"
                 : gds.kernel_module ? "the kernel module is there but no libcufile.so.0; headrace needs neither"
-                : library ? "without the nvidia-fs module cuFile copies through host memory, where it runs at all; "
-                            "the engine gds is used only where it is named"
-                          : "GPUDirect Storage is not here; headrace does not need it";
+                : library ? "without the nvidia-fs module cuFile copies through host memory, if it runs at all; "
+                            "the engine gds is used only if selected by name"
+                          : "GPUDirect Storage is not installed; headrace does not need it";
   return gds;
 }
 
@@ -119,7 +119,7 @@ void add_warnings(SystemReport& report) {
     if (!engine.status.ok() && engine.status.code() != Code::kNotFound)
       warn(engine.name + " cannot be used: " + engine.status.message());
     if (engine.features.find("RLIMIT_MEMLOCK") != std::string::npos) {
-      warn(engine.name + " is held back by RLIMIT_MEMLOCK: raise it (ulimit -l, limits.conf, or the container's)");
+      warn(engine.name + " is limited by RLIMIT_MEMLOCK: raise it (ulimit -l, limits.conf, or the container's)");
     }
   }
   if (host.open_files_limit < kFewFiles) {
@@ -137,14 +137,14 @@ void add_warnings(SystemReport& report) {
   }
   for (const PciGpu& gpu : report.pci_gpus) {
     if (gpu.driver != "nvidia") {
-      warn("the GPU at " + gpu.pci_address + " is not driven by NVIDIA's driver" +
-           (gpu.driver.empty() ? "" : " but by " + gpu.driver));
+      warn("the GPU at " + gpu.pci_address + " is not bound to NVIDIA's driver" +
+           (gpu.driver.empty() ? "" : " but to " + gpu.driver));
     }
   }
   for (const DeviceReport& device : report.devices) {
     if (device.status.ok() && !device.host_addressable && host.numa_nodes > 1 && device.numa_node >= 0 &&
         device.near_cpus.empty()) {
-      warn(device.name + ": no thread can be near it: " + device.binds_threads_why_not);
+      warn(device.name + ": no thread can be bound near it: " + device.binds_threads_why_not);
     }
     const PcieLink& link = device.pcie;
     const bool narrow = link.lanes < link.max_lanes;

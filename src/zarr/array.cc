@@ -116,7 +116,7 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
   }
   if (!same_elements(tensor.dtype, dtype)) {
     return Status(Code::kInvalidArgument, Layer::kApi,
-                  "the tensor's elements are " + name_of(tensor.dtype) + ", the read's are " + name_of(dtype) +
+                  "the tensor's elements are " + name_of(tensor.dtype) + ", but the read delivers " + name_of(dtype) +
                       (tensor.dtype.name == dtype.name ? " with other fields" : ""));
   }
   if (tensor.memory.data() == nullptr && bytes > 0) {
@@ -144,9 +144,9 @@ Status check_tensor(const ResolvedSelection& selection, const DataType& dtype, T
     return {};
   }
   return Status(Code::kInvalidArgument, Layer::kApi,
-                "the tensor's memory has " + std::to_string(tensor.memory.size()) + " bytes, and " +
-                    std::to_string(bytes) + " bytes of elements, laid out by its shape and strides from byte " +
-                    std::to_string(tensor.first_byte) + " on, reach beyond it");
+                "the tensor's memory has " + std::to_string(tensor.memory.size()) +
+                    " bytes, but its shape and strides from byte " + std::to_string(tensor.first_byte) +
+                    " on need more (" + std::to_string(bytes) + " bytes of elements)");
 }
 
 }  // namespace
@@ -184,7 +184,7 @@ Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadO
   if (array.metadata.dtype.is_variable_length()) {
     return Status(Code::kUnsupported, Layer::kZarr,
                   "elements of type '" + array.metadata.dtype.name +
-                      "' have variable length, which no tensor and no device memory holds: read them to the host with "
+                      "' have variable length, which tensors and device memory cannot hold: read them to the host with "
                       "Array::read_variable (C: hr_array_read_variable)");
   }
   return zarr::make_conversion(array.metadata.dtype, array.element_op, array.fill, !array.metadata.fill.empty(),

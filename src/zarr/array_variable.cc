@@ -29,7 +29,7 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
   const DataType& dtype = array->metadata.dtype;
   if (!dtype.is_variable_length()) {
     return Status(Code::kInvalidArgument, Layer::kApi,
-                  "elements of type '" + dtype.name + "' have a size: Array::read reads them into a tensor");
+                  "elements of type '" + dtype.name + "' are of fixed size: use Array::read");
   }
   std::uint64_t elements = 1;
   for (const std::uint64_t extent : resolved.shape) {

@@ -63,8 +63,8 @@ class ArrayWriter::Worker::Impl {
  private:
   Result<std::span<const std::byte>> encode_chunk(std::span<const std::uint64_t> chunk, const FillChunk& fill) {
     Status filled;
-    HEADRACE_TRY(base::run_callback("the function that fills in elements threw an exception",
-                                    [&] { filled = fill(chunk, elements_); }));
+    HEADRACE_TRY(
+        base::run_callback("the FillChunk function threw an exception", [&] { filled = fill(chunk, elements_); }));
     HEADRACE_TRY(std::move(filled));
     if (arranged_.empty()) return encoder_.encode(elements_);
     const Array::Impl& array = owner_->array;
@@ -162,7 +162,7 @@ Result<ArrayWriter::Worker> ArrayWriter::make_worker() const {
       const std::vector<std::uint8_t>& order = grids.front().axis_order;
       if (grids.size() > 1 || !std::is_sorted(order.begin(), order.end())) {
         return Status(Code::kUnsupported, Layer::kZarr,
-                      "writing shards inside shards, or behind a transpose, is not implemented")
+                      "writing shards inside shards, or after a transpose, is not implemented")
             .with_key(impl_->document_key);
       }
     }

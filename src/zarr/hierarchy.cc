@@ -149,7 +149,7 @@ class Walk {
     if (depth < kMaxDepth) return folder(path, depth, false, below_broken);
     return visit_(path, Status(Code::kUnsupported, Layer::kZarr,
                                "nested deeper than " + std::to_string(kMaxDepth) +
-                                   " folders: what lies below is not looked at; open this folder itself")
+                                   " folders: deeper nodes are not listed; open this folder itself")
                             .with_key(path));
   }
 

@@ -62,7 +62,7 @@ class Listing {
         HEADRACE_TRY(list(zarr::join_path(folder, entry.name), axis + 1));
       } else if (entry.is_link) {
         // Opening the objects below may report a missing disk, which differs from "not found".
-        return Status(Code::kUnsupported, Layer::kZarr, "a symbolic link that leads to no folder")
+        return Status(Code::kUnsupported, Layer::kZarr, "a symbolic link whose target is not a folder")
             .with_key(zarr::join_path(folder, entry.name));
       }
     }

@@ -110,7 +110,7 @@ TEST_P(AllocationFailure, OpeningAStore) {
   refuse_each(
       [&]() -> Outcome {
         auto store = Store::open(context, path);
-        return {store.ok(), store.ok() || typed(store.status()) ? nullptr : "the error is of no fitting type"};
+        return {store.ok(), store.ok() || typed(store.status()) ? nullptr : "the error has an unexpected code"};
       },
       GetParam());
 }
@@ -121,7 +121,7 @@ TEST_P(AllocationFailure, MakingAContext) {
         ContextOptions options;
         options.threads = 2;
         auto context = Context::create(options);
-        return {context.ok(), context.ok() || typed(context.status()) ? nullptr : "the error is of no fitting type"};
+        return {context.ok(), context.ok() || typed(context.status()) ? nullptr : "the error has an unexpected code"};
       },
       GetParam());
 }
@@ -148,16 +148,16 @@ TEST_P(AllocationFailure, MovingFiles) {
     refuse_each(
         [&]() -> Outcome {
           auto queue = FileQueue::create(context, device, queue_options);
-          if (!queue.ok()) return {false, typed(queue.status()) ? nullptr : "the error is of no fitting type"};
+          if (!queue.ok()) return {false, typed(queue.status()) ? nullptr : "the error has an unexpected code"};
           for (const bool write : {false, true}) {
             const FileRange ranges[] = {{0, memory.data(), 4096},
                                         {4096, memory.data() + 4096, 200'000},
                                         {204'096, memory.data() + 204'096, kBytes - 204'096}};
             const Status status = write ? queue->write(out, ranges, 1) : queue->read(in, ranges, 1);
-            if (!status.ok()) return {false, typed(status) ? nullptr : "the error is of no fitting type"};
+            if (!status.ok()) return {false, typed(status) ? nullptr : "the error has an unexpected code"};
             FileCompletion done;
             if (queue->wait({&done, 1}) != 1) return {false, "no completion"};
-            if (!done.status.ok()) return {false, typed(done.status) ? nullptr : "the error is of no fitting type"};
+            if (!done.status.ok()) return {false, typed(done.status) ? nullptr : "the error has an unexpected code"};
           }
           support::AllocFailurePause pause;
           const bool right = memory.copy_to_host(0, got.data(), kBytes).ok() && got == expected;
@@ -321,7 +321,7 @@ TEST_P(AllocationFailure, OpeningAndReadingArchivesAndReferences) {
         refuse_each(
             [&]() -> Outcome {
               auto store = Store::open(*scenario.context, url);
-              return {store.ok(), store.ok() || typed(store.status()) ? nullptr : "the error is of no fitting type"};
+              return {store.ok(), store.ok() || typed(store.status()) ? nullptr : "the error has an unexpected code"};
             },
             GetParam());
       }
@@ -396,7 +396,7 @@ TEST_P(AllocationFailure, ReadingStrings) {
     refuse_each(
         [&]() -> Outcome {
           const auto result = array.read_variable({});
-          if (!result.ok()) return {false, typed(result.status()) ? nullptr : "the error is of no fitting type"};
+          if (!result.ok()) return {false, typed(result.status()) ? nullptr : "the error has an unexpected code"};
           if (result->size() != expected.size()) return {false, "wrong number of elements"};
           for (std::uint64_t i = 0; i < result->size(); ++i) {
             if ((*result)[i] != expected[static_cast<std::size_t>(i)]) return {false, "wrong elements"};

@@ -106,12 +106,12 @@ TEST_F(FileQueueFault, WhatCannotBeTransferredPastThePageCacheGoesThroughIt) {
     auto queue = make(Path::kDirect);
     ASSERT_TRUE(queue.ok());
     ASSERT_TRUE(run(*queue, file).status.ok());  // the bytes to write are those read
-    if (queue->stats().engine != "io_uring") GTEST_SKIP() << "io_uring is not to be had";
+    if (queue->stats().engine != "io_uring") GTEST_SKIP() << "io_uring is not available";
     arm("io_uring.result", EINVAL);
     const FileCompletion done = run(*queue, file, write);
     base::disarm_faults();
     ASSERT_TRUE(done.status.ok()) << done.status.to_string();
-    EXPECT_NE(queue->stats().notes.find("refuses to transfer"), std::string::npos) << queue->stats().notes;
+    EXPECT_NE(queue->stats().notes.find("rejects the transfers"), std::string::npos) << queue->stats().notes;
     ASSERT_TRUE(run(*queue, file).status.ok());
     EXPECT_TRUE(holds());
     EXPECT_GE(write ? queue->stats().written_buffered_bytes : queue->stats().buffered_bytes, kBytes);

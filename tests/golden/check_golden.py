@@ -47,7 +47,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MANIFESTS = ("manifest.json", "manifest-foreign.json", "manifest-invalid.json")
-NOT_ON_DEVICE = "decoding on the device was asked for"
+NOT_ON_DEVICE = "the device cannot decode, as placement requires"
 HOST_ELEMENTS = "elements of variable length are read to the host"
 UNSUPPORTED = re.compile(r"^(?:headrace[^:]*: *)?(?:error: *)?(unsupported\b.*)", re.IGNORECASE)
 

@@ -249,7 +249,7 @@ def test_notes(f):
     for key in ("thread", "gtod_reduce", "end_fsync", "mem", "ioengine"):
         assert sum(note.startswith(f"{key}: ") for note in notes) == 1, (key, notes)
     text = expect(OK, *arguments).stdout.decode()
-    assert text.count("end_fsync: changes nothing: nothing is written") == 1, text
+    assert text.count("end_fsync: has no effect: nothing is written") == 1, text
     only_job(f"--filename={f.file}", "--bs=64k", "--description=nightly run")["desc"].index("nightly")
     said = expect(OK, *arguments, "--parse-only").stderr.decode()
     assert said.count("headrace: note: ") == 5, said

@@ -489,7 +489,7 @@ def test_index(f):
     assert 0 < made["index_bytes"] <= made["decoded_bytes"] / 192 and made["stored_bytes"] > 0, made
     file = pathlib.Path(made["file"])
     assert file.parent == place.resolve() and file.stat().st_size == made["file_bytes"], made
-    assert "0 saved indices are of other bytes" in expect(OK, "index", array, "--check").stdout.decode()
+    assert "0 saved indices are for other bytes" in expect(OK, "index", array, "--check").stdout.decode()
     elsewhere = f.root / "elsewhere"
     text = expect(OK, "index", array, "--out", elsewhere).stdout.decode()
     assert "have an index (zstd)" in text and (elsewhere / file.name).read_bytes() == file.read_bytes(), text

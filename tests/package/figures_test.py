@@ -236,7 +236,7 @@ def test_output(f):
                 check_stats(run["stats"], run, device)
                 check_report(page, trace, run, device)
                 assert run["stats"]["decoded_bytes"] == run["decoded_bytes"], run
-                near(page.rows["whole run, with what was made of it (-o, --sha256)"][1], run["run_seconds"], "the whole run")
+                near(page.rows["whole run, including output and hashing (-o, --sha256)"][1], run["run_seconds"], "the whole run")
                 written = sum(e["args"]["bytes"] for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "write")
                 assert written == run["decoded_bytes"], (written, run)
 

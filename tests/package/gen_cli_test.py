@@ -113,16 +113,16 @@ def test_existing_outputs_are_kept(root):
     assert tree(store) != before
     plain.mkdir()
     (plain / "precious").write_text("mine")
-    expect(FAILED, "gen", plain, *SMALL, "--overwrite", says="no Zarr store")
+    expect(FAILED, "gen", plain, *SMALL, "--overwrite", says="not a Zarr store")
     expect(FAILED, "gen", "--files", plain, "--count", 1, "--size", 1, "--overwrite", says="precious")
-    expect(FAILED, "gen", "--raw", plain, "--size", 1, "--overwrite", says="no regular file")
+    expect(FAILED, "gen", "--raw", plain, "--size", 1, "--overwrite", says="not a regular file")
     file.write_text("mine")
-    expect(FAILED, "gen", file, *SMALL, "--overwrite", says="no directory")
+    expect(FAILED, "gen", file, *SMALL, "--overwrite", says="not a directory")
     expect(FAILED, "gen", "--raw", file, "--size", 1)
     assert file.read_text() == "mine" and (plain / "precious").read_text() == "mine"
     link = root / "link"
     link.symlink_to(store)
-    expect(FAILED, "gen", link, *SMALL, "--overwrite", says="no directory")
+    expect(FAILED, "gen", link, *SMALL, "--overwrite", says="not a directory")
     expect(OK, "gen", "--raw", file, "--size", 10, "--overwrite")
     assert file.stat().st_size == 10
     (root / "new.headrace-partial").mkdir()

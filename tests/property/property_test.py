@@ -36,7 +36,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 UNSUPPORTED = 10   # hr_code
-NOT_ON_DEVICE = "decoding on the device was asked for"
+NOT_ON_DEVICE = "the device cannot decode, as placement requires"
 SHRINK_TRIES = 150
 
 

@@ -108,10 +108,10 @@ class Lz4Beside {
     if (!in_.intact() || !out_.intact()) return "wrote outside its output";
     if (!support::same_bytes(block, {src, block.size()})) return "wrote into its input";
     if (outcome_.ok() != accepted_) return accepted_ ? "refused what liblz4 accepts" : "accepted what liblz4 refuses";
-    if (accepted_ && !support::same_bytes(want_, {dst, want_.size()})) return "other bytes than liblz4";
+    if (accepted_ && !support::same_bytes(want_, {dst, want_.size()})) return "bytes differ from liblz4's";
     if (!accepted_ && (outcome_.stage() != 3 || outcome_.reason() == device::DecodeReason::kNone ||
                        outcome_.position() > block.size())) {
-      return "an outcome that makes no sense";
+      return "an invalid outcome";
     }
     return nullptr;
   }

@@ -7,6 +7,7 @@
 
 extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t*, const pthread_attr_t*,
                                                                      void* (*)(void*), void*) {
-  std::fputs("a thread begins in a test that is declared SINGLE_THREADED: take the word out of its line\n", stderr);
+  std::fputs("this SINGLE_THREADED test starts a thread: remove SINGLE_THREADED from its headrace_test() line\n",
+             stderr);
   std::abort();
 }

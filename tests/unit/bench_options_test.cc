@@ -126,7 +126,7 @@ TEST(JobFile, ErrorsNameFileLineAndKey) {
   EXPECT_EQ(message("[a]\nfilename="), "j.fio line 2: filename: a value is missing");
   EXPECT_EQ(message("[a]\nsize=101%"), "j.fio line 2: size: '101' is not between 1 and 100");
   EXPECT_EQ(message("[a]\npath=tunnel").substr(0, 20), "j.fio line 2: path: ");
-  EXPECT_EQ(message(std::string("[a]\nname=x\0y", 12)), "j.fio line 2: the line holds a zero byte");
+  EXPECT_EQ(message(std::string("[a]\nname=x\0y", 12)), "j.fio line 2: the line contains a zero byte");
   EXPECT_EQ(message(std::string((1 << 20) + 1, '\n')), "j.fio line 1: the job file is larger than 1 MiB");
 }
 
@@ -236,7 +236,7 @@ TEST(Options, WhatDoesNothingIsANoteAndWhatWouldMeasureSomethingElseIsRefused) {
   note_idle_options(job);
   note_idle_options(job);
   ASSERT_EQ(job.notes.size(), 2u);
-  EXPECT_EQ(job.notes[1].text, "changes nothing: nothing is written");
+  EXPECT_EQ(job.notes[1].text, "has no effect: nothing is written");
   EXPECT_FALSE(as_run(job).end_fsync);
 }
 

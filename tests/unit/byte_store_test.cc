@@ -241,10 +241,10 @@ TEST_F(ByteStoreTest, WrongAnswersAreErrors) {
   const std::vector<Lie> lies = {
       {"more than was asked for", [](RangeRead& read) { read.bytes = read.out.size() + 1; }, Code::kIo, "more bytes"},
       {"a wild count", [](RangeRead& read) { read.bytes = ~std::uint64_t{0}; }, Code::kIo, "more bytes"},
-      {"too short", [](RangeRead& read) { read.bytes /= 2; }, Code::kShort, "the store gave"},
-      {"nothing", [](RangeRead& read) { read.bytes = 0; }, Code::kShort, "the store gave"},
+      {"too short", [](RangeRead& read) { read.bytes /= 2; }, Code::kShort, "the store returned"},
+      {"nothing", [](RangeRead& read) { read.bytes = 0; }, Code::kShort, "the store returned"},
       {"an object that is larger", [](RangeRead& read) { read.object_bytes = ~std::uint64_t{0} - 1; }, Code::kOk, ""},
-      {"an object that is smaller", [](RangeRead& read) { read.object_bytes = 1; }, Code::kShort, "the store gave"},
+      {"an object that is smaller", [](RangeRead& read) { read.object_bytes = 1; }, Code::kShort, "the store returned"},
       {"an error", [](RangeRead& read) { read.status = Status(Code::kPermission, Layer::kStore, "planted"); },
        Code::kPermission, "planted"},
       {"another version",

@@ -117,8 +117,8 @@ TEST_P(CLoaderFaults, ArraysThatAreRefused) {
   add("abacus").dtype = "abacus";
   add("damage_as_nan").damage_as_nan = 1;
   add("fill_as_nan").fill_as_nan = 1;
-  add("arrays[1]->placement is 3, which is none of HR_PLACEMENT_").placement = 3;
-  add("arrays[1]->verify is 2, which is none of HR_VERIFY_").verify = 2;
+  add("arrays[1]->placement is 3, which is not one of HR_PLACEMENT_").placement = 3;
+  add("arrays[1]->verify is 2, which is not one of HR_VERIFY_").verify = 2;
   add("scale").scale = std::numeric_limits<double>::infinity();
   hr_loader_array& padded = add("padding has 3 bytes");
   padded.padding = &one;
@@ -127,7 +127,7 @@ TEST_P(CLoaderFaults, ArraysThatAreRefused) {
   add("'arrays[1]->padding' is null").padding_bytes = 4;
   add("arrays[1]->missing_bytes is 0").missing = &one;
   add("'arrays[1]->positions' is null").positions_count = 1;
-  hr_loader_array& aligned = add("positions of dimension 1: 2, and its windows are of 12");
+  hr_loader_array& aligned = add("positions of dimension 1: 2 positions, but its windows have 12");
   aligned.positions = by_lat;
   aligned.positions_count = 1;
   hr_loader_array& unaligned = add("'arrays[1]->positions->positions' is null");
@@ -145,7 +145,7 @@ TEST_P(CLoaderFaults, ArraysThatAreRefused) {
   hr_loader_array& no_offset = add("'arrays[1]->scale_by_offset' is null");
   no_offset.scale_by_count = 1;
   no_offset.scale_by_scale = &scale;
-  hr_loader_array& no_dims = add("scale_by_dims names no dimension");
+  hr_loader_array& no_dims = add("scale_by_dims is empty");
   no_dims.scale_by_count = 1;
   no_dims.scale_by_scale = no_dims.scale_by_offset = &scale;
   add("size field is 0").size = 0;
@@ -168,7 +168,7 @@ TEST_P(CLoaderFaults, OptionsThatAreRefused) {
     rows.push_back({code, names, HR_LOADER_OPTIONS_INIT});
     return rows.back().options;
   };
-  add("the order is of 12 samples, the arrays have 11").order = other_order.get();
+  add("the order has 12 samples, but the arrays have 11").order = other_order.get();
   add("rank").rank = 1;
   hr_loader_options& last = add("rank");
   last.rank = 4;
@@ -178,9 +178,9 @@ TEST_P(CLoaderFaults, OptionsThatAreRefused) {
   groups.reader_group = 3;
   add("batch").batch_size = 12;  // larger than the 11 samples
   add("bytes").batch_size = std::uint64_t{1} << 61;
-  add("options->tail is 3, which is none of HR_TAIL_").tail = 3;
-  add("options->cache_form is 2, which is none of HR_CACHE_").cache_form = 2;
-  add("options->on_damage is 2, which is none of HR_DAMAGE_").on_damage = 2;
+  add("options->tail is 3, which is not one of HR_TAIL_").tail = 3;
+  add("options->cache_form is 2, which is not one of HR_CACHE_").cache_form = 2;
+  add("options->on_damage is 2, which is not one of HR_DAMAGE_").on_damage = 2;
   add("options->reserved is not zero").reserved = 1;
   add("memory_bytes = 2000", HR_RESOURCE_EXHAUSTED).memory_bytes = 2000;
   add("loader state", HR_CORRUPT).state = "{}";
@@ -203,14 +203,14 @@ TEST_P(CLoaderFaults, OptionsThatAreRefused) {
   const auto shuffled =
       make<hr_order>([](hr_order** out, hr_error** error) { return hr_order_full_shuffle(11, out, error); });
   goes_on.order = shuffled.get();
-  expect_refused(loader_of({&c_one_}, goes_on), HR_INVALID_ARGUMENT, "what differs: 'order'");
+  expect_refused(loader_of({&c_one_}, goes_on), HR_INVALID_ARGUMENT, "different: 'order'");
   std::string later(4096, '\0');
   ASSERT_EQ(hr_loader_state_of_epoch(loader_of({&c_one_}).get(), 2, later.data(), later.size(), nullptr, nullptr),
             HR_OK);
   goes_on.order = nullptr;
   goes_on.state = later.c_str();
   goes_on.epochs = 2;
-  expect_refused(loader_of({&c_one_}, goes_on), HR_INVALID_ARGUMENT, "behind epoch 2");
+  expect_refused(loader_of({&c_one_}, goes_on), HR_INVALID_ARGUMENT, "past epoch 2");
 }
 
 // A caller with a later header: set fields that this library does not know are refused, and unknown output fields are
@@ -316,7 +316,7 @@ TEST_P(CLoaderFaults, ABatchThatWasGivenBack) {
   EXPECT_EQ(hr_batch_release(batch.get(), nullptr, 0, nullptr), HR_OK);  // no effect
   const Said said = said_by([&](hr_error** error) { return hr_batch_tensor(batch.get(), 0, &tensor, error); });
   EXPECT_EQ(said.code, HR_INVALID_ARGUMENT);
-  EXPECT_NE(said.message.find("given back"), std::string::npos) << said.message;
+  EXPECT_NE(said.message.find("was released"), std::string::npos) << said.message;
   EXPECT_EQ(tensor.data, nullptr);
   EXPECT_EQ(hr_batch_copy_to_host(batch.get(), 0, 0, &element, 4, nullptr), HR_INVALID_ARGUMENT);
   EXPECT_EQ(hr_batch_size(batch.get()), 1u);

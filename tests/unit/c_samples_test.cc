@@ -236,10 +236,10 @@ TEST(CSamples, WindowsThatAreRefused) {
           "there is no dimension 'tiem'; the array has 'time', 'lat', 'lon'");
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .input_overlap = {{"time", 2}}}, "input_overlap");
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .input_stride = {{"time", 0}}}, "a stride of 0");
-  refused(dims(kShape), {.input_dims = {{"time", 2}}, .input_starts = {{"time", {3, 3}}}}, "they ascend");
+  refused(dims(kShape), {.input_dims = {{"time", 2}}, .input_starts = {{"time", {3, 3}}}}, "starts must ascend");
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .batch_dims = {{"depth", 2}}}, "'depth'");
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .boundary = static_cast<Boundary>(4)},
-          "options->boundary is 4, which is none of HR_BOUNDARY_");
+          "options->boundary is 4, which is not one of HR_BOUNDARY_");
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .boundary_of = {{"time", static_cast<Boundary>(9)}}},
           "options->boundary_of: dimension 'time' is 9");
   refused(dims(kShape), {.input_dims = {{"time", 2}}, .outputs = {{"y", "time", 2}}}, "'y'");

@@ -442,7 +442,8 @@ TEST_P(ChunkPartTest, DamageIsFoundWhereItIsAskedFor) {
   const Status damaged = read({end}, &stats);
   EXPECT_EQ(damaged.code(), Code::kCorrupt) << damaged.to_string();
   EXPECT_NE(damaged.to_string().find("c/0"), std::string::npos) << damaged.to_string();
-  EXPECT_NE(damaged.to_string().find("of the part from decoded byte"), std::string::npos) << damaged.to_string();
+  EXPECT_NE(damaged.to_string().find("in the part that begins at decoded byte"), std::string::npos)
+      << damaged.to_string();
   EXPECT_EQ(read({first}, &stats, Verify::kWhole).code(), Code::kCorrupt);
 }
 
@@ -466,7 +467,8 @@ TEST_P(ChunkPartTest, WhatLiesBehindIsNotJudged) {
   const Status damaged = read({behind}, &stats);
   EXPECT_EQ(damaged.code(), Code::kCorrupt) << damaged.to_string();
   EXPECT_NE(damaged.to_string().find("c/0"), std::string::npos) << damaged.to_string();
-  EXPECT_NE(damaged.to_string().find("of the part from decoded byte 0"), std::string::npos) << damaged.to_string();
+  EXPECT_NE(damaged.to_string().find("in the part that begins at decoded byte 0"), std::string::npos)
+      << damaged.to_string();
   EXPECT_EQ(read({first}, &stats, Verify::kWhole).code(), Code::kCorrupt);
 }
 

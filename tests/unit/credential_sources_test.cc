@@ -148,7 +148,7 @@ class CredentialSources : public ::testing::Test {
       meanwhile();
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
     }
-    EXPECT_GE(shown.size(), 2u) << "they were not fetched anew";
+    EXPECT_GE(shown.size(), 2u) << "credentials were not renewed";
     EXPECT_GT(services_.given, before);
     services_.seconds = 3600;
     meanwhile();
@@ -237,10 +237,10 @@ TEST_F(CredentialSources, SingleSignOn) {
   check("s3://bucket/a", "the single sign-on of profile 'p'");
   EXPECT_EQ(services_.by(), "geheim-login?account_id=1&role_name=R");
   leave(-1);
-  EXPECT_NE(refused("s3://bucket/a").find("has ended: aws sso login --profile p"), std::string::npos);
+  EXPECT_NE(refused("s3://bucket/a").find("has expired: aws sso login --profile p"), std::string::npos);
   leave(3600);
   services_.status = 401;
-  EXPECT_NE(refused("s3://bucket/a").find("not taken any more: aws sso login --profile p"), std::string::npos);
+  EXPECT_NE(refused("s3://bucket/a").find("no longer accepted: aws sso login --profile p"), std::string::npos);
   services_.status = 500;
   EXPECT_NE(refused("s3://bucket/a").find("HTTP 500"), std::string::npos);
   services_.status = 200;

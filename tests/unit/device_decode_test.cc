@@ -530,7 +530,7 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   device::staged_decode_model().decoded_bytes_per_us = 0;
   base::arm_delay("transfer.decode", std::chrono::microseconds(0));
   EXPECT_GE(most_tried, 1u);
-  EXPECT_LE(fewest_tried, kArrays / 2) << "what one array has shown the next has to show again";
+  EXPECT_LE(fewest_tried, kArrays / 2) << "each array repeats the probe";
 }
 
 // The decoder is loaded while the first read's memory is made; later users of that memory do not wait again.

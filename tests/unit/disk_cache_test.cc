@@ -374,7 +374,7 @@ TEST_F(DiskCacheTest, DamagedFilesAreMisses) {
     if (!open) toy.reopen();
     EXPECT_LE(read_all(toy, objects), 30u);
     toy.flush();
-    EXPECT_GE(read_all(toy, objects), 15u) << "what was lost is kept anew";
+    EXPECT_GE(read_all(toy, objects), 15u) << "lost records are cached again";
     ASSERT_TRUE(clear_disk_cache(cache()).ok());
   }
 }
@@ -418,7 +418,7 @@ TEST_F(DiskCacheTest, OfASecretThatIsLostNothingIsServed) {
   { read_all(cached_store(cache(), objects), objects); }
   ASSERT_TRUE(support::write_file(cache() + "/secret", pattern(7)));
   CachedStoreInMemory toy = cached_store(cache(), objects);
-  EXPECT_TRUE(segments().empty()) << "nobody could read it again";
+  EXPECT_TRUE(segments().empty()) << "it could not be read again";
   EXPECT_EQ(read_all(toy, objects), 0u);
   toy.flush();
   EXPECT_EQ(read_all(toy, objects), 10u);

@@ -48,7 +48,7 @@ SystemReport gpu_machine() {
   none.status = Status(Code::kUnsupported, Layer::kDevice, "there is no NVIDIA driver");
   report.devices = {gpu, none};
   report.pci_gpus = {{"0000:3b:00.0", "", -1, {}}};
-  report.gds.meaning = "GPUDirect Storage is not here";
+  report.gds.meaning = "GPUDirect Storage is not installed";
   report.warnings = {"io_uring cannot be used"};
   PathReport good;
   good.path = good.sample_file = "/data/f";
@@ -93,7 +93,7 @@ TEST(DoctorText, SaysEverythingInAlignedRows) {
                            "  CPUs 2-3, 8 near it; threads that carry bytes to it are kept there\n",
                            "reads the page cache by itself",
                            "cuda:1           cannot be used: unsupported: there is no NVIDIA driver",
-                           "driver none, PCIe link not told",
+                           "driver none, PCIe link unknown",
                            "! io_uring cannot be used\n",
                            "xfs, /dev/nvme0n1 at /data",
                            "nvme0n1, nvme, Model X, not rotational",
@@ -102,7 +102,7 @@ TEST(DoctorText, SaysEverythingInAlignedRows) {
                            "4.00 GB/s read by aio",
                            "-> cuda:0        direct, as it is cold",
                            "! overlay with a newline\n",
-                           "! cannot be looked at: not found: cannot open\n"}) {
+                           "! cannot be examined: not found: cannot open\n"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
@@ -123,10 +123,10 @@ TEST(DoctorText, WhyThreadsAreNotBound) {
   gpu.near_cpus = {5};
   EXPECT_EQ(says("  CPU 5 near it; threads that carry bytes to it are kept there\n"), "");
   gpu.binds_threads = false;
-  gpu.binds_threads_why_not = "every CPU that this process may use is near it";
+  gpu.binds_threads_why_not = "every CPU that this process may run on is near it";
   EXPECT_EQ(
       says("  CPU 5 near it; threads that carry bytes to it are not bound to CPUs: every CPU that this process may "
-           "use is near it\n"),
+           "run on is near it\n"),
       "");
   gpu.near_cpus.clear();
   gpu.binds_threads_why_not = "the machine has one NUMA node";

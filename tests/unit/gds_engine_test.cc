@@ -46,7 +46,7 @@ bool failed = false;
 void expect(bool right, const char* what, const std::string& more = {}) {
   if (right) return;
   failed = true;
-  std::cerr << "not so: " << what << " " << more << std::endl;
+  std::cerr << "expectation failed: " << what << " " << more << std::endl;
 }
 #define HOLDS(...) expect((__VA_ARGS__), #__VA_ARGS__)
 #define HOLDS_FOR(text, ...) expect((__VA_ARGS__), #__VA_ARGS__, text)
@@ -485,7 +485,8 @@ TEST(GdsQueue, WhatTheLibraryRefusesGoesThroughHostMemory) {
       const QueueRead read = read_all(scene, "gds", "host-staged");
       HOLDS_FOR(read.status.to_string(), read.status.ok() == one.right);
       HOLDS(read.right || !one.right);
-      HOLDS_FOR(read.stats.notes, read.stats.notes.find("reads into device memory: given up") != std::string::npos);
+      HOLDS_FOR(read.stats.notes,
+                read.stats.notes.find("direct reads into device memory are disabled") != std::string::npos);
       HOLDS(fake.handles == 0 && fake.misuses == 0);
     });
   }

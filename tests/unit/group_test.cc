@@ -339,7 +339,7 @@ TEST_F(GroupTest, NodeNamesFollowTheRules) {
   for (const char* name : {"__reserved", "..."}) {
     put(std::string(name) + "/zarr.json", kV3Array);
     put(std::string(name) + "/v2/.zarray", kV2Array);
-    expect(Array::open(*store_, name).status(), Code::kInvalidArgument, "no node of Zarr v3 can be called so");
+    expect(Array::open(*store_, name).status(), Code::kInvalidArgument, "invalid Zarr v3 node name");
     EXPECT_TRUE(Array::open(*store_, std::string(name) + "/v2").ok());  // v2 has no such rule
   }
   put("zarr.json", kV3Group);
@@ -560,7 +560,7 @@ TEST_F(StoredBudgetTest, MetadataAreMeasuredBeforeTheyAreReadAndParsed) {
     const auto opened = Array::open(*store_, "a");
     ASSERT_TRUE(opened.ok()) << opened.status().to_string();
     EXPECT_GE(used(), 200'000u) << "its attributes are kept";
-    EXPECT_LE(used(), 300'000u) << "and what parsing took is given back";
+    EXPECT_LE(used(), 300'000u) << "and the parser's memory is released";
   }
   EXPECT_EQ(used(), 0u);
 }

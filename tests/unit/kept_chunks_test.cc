@@ -328,7 +328,7 @@ TEST_P(KeptChunks, ReadsAtOnce) {
     Stats stats;
     ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
     ASSERT_TRUE(read({{0, kChunks * kElements}}, cache, &stats).ok());
-    EXPECT_GT(kept(stats), kChunks / 4) << "what cancelled reads began is decoded by others";
+    EXPECT_GT(kept(stats), kChunks / 4) << "other reads decode the chunks that cancelled reads claimed";
   }
 }
 

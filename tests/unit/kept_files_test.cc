@@ -470,7 +470,7 @@ TEST(KeptChunks, ReadersOfAStoreThatChangesGetWholeChunksOrAnError) {
   for (std::thread& reader : readers) reader.join();
   EXPECT_EQ(mixed, 0);
   EXPECT_GT(reads, 8);
-  EXPECT_GT(errors, 0) << "no chunk was met that was cut short";
+  EXPECT_GT(errors, 0) << "no reader met a truncated chunk";
   for (const Array& array : arrays) {
     std::vector<std::uint32_t> got(kChunks * kElements);
     EXPECT_EQ(look(array, got), 0);

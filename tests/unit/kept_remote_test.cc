@@ -303,7 +303,7 @@ TEST_P(KeptRemoteChunks, ReadsAtOnce) {
     Stats stats;
     for (int pass = 0; pass < 2; ++pass) ASSERT_TRUE(read(cache, stats).ok());
     EXPECT_GT(in_memory() ? stats.memory_bytes / content_.encoded(0).size() : kept(stats), kChunks / 8)
-        << "what cancelled reads began is decoded by others";
+        << "other reads decode the chunks that cancelled reads claimed";
   }
 }
 

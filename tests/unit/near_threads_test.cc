@@ -69,10 +69,10 @@ TEST(NearCpus, AreThoseOfTheNodeThatMayBeUsed) {
   EXPECT_EQ(os::near_cpus(1, some, tree.root()).cpus, (Cpus{4, 13}));
   near = os::near_cpus(1, {0, 1}, tree.root());
   EXPECT_TRUE(near.cpus.empty());
-  EXPECT_EQ(near.why_not, "this process may use no CPU of NUMA node 1");
+  EXPECT_EQ(near.why_not, "this process may not run on any CPU of NUMA node 1");
   near = os::near_cpus(0, {0, 9}, tree.root());
   EXPECT_EQ(near.cpus, (Cpus{0, 9}));
-  EXPECT_EQ(near.why_not, "every CPU that this process may use is near it");
+  EXPECT_EQ(near.why_not, "every CPU that this process may run on is near it");
 }
 
 TEST(NearCpus, AreNotGuessed) {
@@ -81,8 +81,8 @@ TEST(NearCpus, AreNotGuessed) {
   EXPECT_EQ(os::near_cpus(0, some, one.root()).why_not, "the machine has one NUMA node");
   EXPECT_EQ(os::near_cpus(0, some, "/nowhere").why_not, "the machine has one NUMA node");
   EXPECT_EQ(os::near_cpus(-1, some, two.root()).why_not, "its NUMA node is not known");
-  EXPECT_EQ(os::near_cpus(2, some, two.root()).why_not, "the CPUs of NUMA node 2 are not told");
-  EXPECT_EQ(os::near_cpus(2147483647, some, two.root()).why_not, "the CPUs of NUMA node 2147483647 are not told");
+  EXPECT_EQ(os::near_cpus(2, some, two.root()).why_not, "the CPUs of NUMA node 2 are unknown");
+  EXPECT_EQ(os::near_cpus(2147483647, some, two.root()).why_not, "the CPUs of NUMA node 2147483647 are unknown");
   for (const char* text : {"0-4294967295\n", "0-65536\n", "1-0\n", "1,1\n", "0,\n", "-1\n", "0x1\n", "0-\n", "1 0\n",
                            "99999999999999999999\n", "\xff\xfe\n"}) {
     const Tree hostile("0-1\n", {{0, text}, {1, "1\n"}});
@@ -93,7 +93,7 @@ TEST(NearCpus, AreNotGuessed) {
   }
   // A node with memory only.
   const Tree memory("0-1\n", {{0, "0-1\n"}, {1, "\n"}});
-  EXPECT_EQ(os::near_cpus(1, some, memory.root()).why_not, "this process may use no CPU of NUMA node 1");
+  EXPECT_EQ(os::near_cpus(1, some, memory.root()).why_not, "this process may not run on any CPU of NUMA node 1");
 }
 
 Cpus cpus_of(pid_t thread) {
@@ -199,7 +199,7 @@ TEST_F(NearThreadsTest, FollowWhatIsInFlight) {
       }
       EXPECT_EQ(now(), near1_);
     }
-    EXPECT_EQ(now(), near1_) << "the last work has gone: the next is likely the same";
+    EXPECT_EQ(now(), near1_) << "threads stay bound when idle: the next work is likely on the same node";
     const auto zero = near_->use(0);
     EXPECT_EQ(now(), near0_);
     EXPECT_EQ(near_->bound_cpus(), near0_.size());
@@ -235,7 +235,7 @@ TEST_F(NearThreadsTest, AThreadsCpusAreOnlyEverNarrowed) {
     ASSERT_EQ(os::set_thread_cpus(near1_), 0);  // somebody else, with taskset
     use = near_->use(NearThreads::kAllCpus);
     thread.follow();
-    EXPECT_EQ(cpus_of(0), near1_) << "what somebody else decided is not undone";
+    EXPECT_EQ(cpus_of(0), near1_) << "a binding made by others is kept";
   });
 }
 

@@ -96,7 +96,7 @@ TEST(PathAdvice, FileSystems) {
   EXPECT_EQ(network.for_gpu().path, ReadPath::kBuffered);
   EXPECT_EQ(network.for_gpu().expected_bytes_per_second, 2e9);
   EXPECT_NE(network.for_gpu().sentence.find("network"), std::string::npos);
-  EXPECT_NE(network.for_gpu().sentence.find("read a thread"), std::string::npos);
+  EXPECT_NE(network.for_gpu().sentence.find("read per thread"), std::string::npos);
 
   Case fuse;
   fuse.path.is_fuse = true;
@@ -147,7 +147,7 @@ TEST(PathAdvice, NothingMeasuredNothingPromised) {
   empty.path = {};
   empty.path.filesystem = "xfs";
   EXPECT_EQ(empty.for_gpu().path, ReadPath::kDirect);
-  EXPECT_NE(empty.for_gpu().reason.find("no file could be tried"), std::string::npos);
+  EXPECT_NE(empty.for_gpu().reason.find("no file could be tested"), std::string::npos);
 }
 
 TEST(PathAdvice, Rates) {

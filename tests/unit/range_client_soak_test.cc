@@ -117,7 +117,7 @@ class Soak final : public RangeListener {
     EXPECT_EQ(completions_, started_);
     for (const SoakSlot& slot : slots_) EXPECT_TRUE(is_untouched(slot));
     EXPECT_LE(transport_->most_under_way, 32u);
-    EXPECT_LT(transport_->least_limit, 16u) << "no storm has had an effect";
+    EXPECT_LT(transport_->least_limit, 16u) << "no storm lowered the connection limit";
   }
 
   std::uint64_t started() const { return started_; }
@@ -281,7 +281,7 @@ class Soak final : public RangeListener {
     const RangeRead& read = slot.read;
     ++good_;
     bytes_ += read.bytes;
-    ASSERT_TRUE(SoakObjects::exists(slot.object)) << "bytes of what is not there";
+    ASSERT_TRUE(SoakObjects::exists(slot.object)) << "bytes of a missing object";
     // An answer of "beyond the end" contains no version.
     const bool beyond = read.bytes == 0 && read.found_version.empty();
     EXPECT_TRUE(slot.version.empty() || beyond || read.found_version == slot.version) << read.found_version;
@@ -316,10 +316,10 @@ class Soak final : public RangeListener {
     const Code code = slot.read.status.code();
     switch (code) {
       case Code::kNotFound:
-        EXPECT_FALSE(SoakObjects::exists(slot.object)) << "an object was said not to be there";
+        EXPECT_FALSE(SoakObjects::exists(slot.object)) << "an existing object was reported as absent";
         break;
       case Code::kCancelled:
-        EXPECT_TRUE(slot.cancelled) << "nobody has cancelled it";
+        EXPECT_TRUE(slot.cancelled) << "the range was not cancelled";
         break;
       case Code::kIo:
       case Code::kShort:

@@ -282,7 +282,7 @@ class Subject {
       if (stats.mapped_bytes >= stats.stored_bytes) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    ADD_FAILURE() << "nothing is mapped";
+    ADD_FAILURE() << "the file was never fully mapped";
   }
 
   const Row row_;
@@ -420,7 +420,7 @@ void expect_recorded(const Row& row, std::map<std::string, Costs>& known) {
   ASSERT_NE(found, known.end()) << row.name() << " is not in " << costs_file();
   const Costs costs = costs_of(row);
   EXPECT_EQ(differences(found->second, costs), std::vector<std::string>())
-      << text_of(row.name(), costs) << "where a chunk is to cost that: HEADRACE_WRITE_READ_COSTS=1";
+      << text_of(row.name(), costs) << "if the new cost is intended, run with HEADRACE_WRITE_READ_COSTS=1";
   known.erase(found);
 }
 
@@ -448,7 +448,7 @@ TEST(ReadCost, IsAsRecorded) {
   std::map<std::string, Costs> known = recorded();
   for (const Row& row : rows()) expect_recorded(row, known);
   for (const Row& row : kDirect) known.erase(row.name());
-  EXPECT_TRUE(known.empty()) << known.begin()->first << " is in the file and nowhere else";
+  EXPECT_TRUE(known.empty()) << known.begin()->first << " is in the file but is no row of this test";
 }
 
 TEST(ReadCost, OfDirectReadsIsAsRecorded) {

@@ -101,7 +101,7 @@ TEST_F(RemoteParts, AreAskedForTogetherAndOfOneVersion) {
     for (std::size_t i = before; i < all.size(); ++i) unpinned += all[i].header("if-match").empty() ? 1 : 0;
     EXPECT_EQ(unpinned, known ? 0u : 1u);
     if (!known) {
-      EXPECT_EQ(all[before].header("if-match"), "") << "the first tells which version the others are of";
+      EXPECT_EQ(all[before].header("if-match"), "") << "the first answer names the version of the other parts";
     }
     EXPECT_EQ(most, wanted);
   }

@@ -85,7 +85,7 @@ TEST(MemoryBudget, CachesGiveWay) {
   ASSERT_TRUE(cache.kept.take(80, "a cache").ok());
   Charge charge(budget);
   EXPECT_EQ(charge.take(101, "more than there is").code(), Code::kResourceExhausted);
-  EXPECT_EQ(cache.asked, 0) << "for what cannot be had anyway";
+  EXPECT_EQ(cache.asked, 0) << "a request above the limit evicts nothing";
   EXPECT_TRUE(charge.take(20, "what is left").ok());
   EXPECT_EQ(cache.asked, 0);
   EXPECT_TRUE(charge.take(50, "what is kept").ok());

@@ -105,7 +105,7 @@ TEST(TraceRecorder, AFullRingKeepsTheLatestAndCountsTheRest) {
   ASSERT_FALSE(trace.events.empty());
   EXPECT_EQ(trace.events.size() + trace.lost_events, kMany);
   EXPECT_EQ(trace.events.back().bytes, kMany - 1);
-  EXPECT_EQ(trace.begin_ns(), trace.events.front().end_ns) << "the part before is not the whole story";
+  EXPECT_EQ(trace.begin_ns(), trace.events.front().end_ns) << "events before the loss are incomplete";
 }
 
 // Four threads record while a fifth takes the events: each event is complete, and those of a thread are in order.
@@ -204,7 +204,7 @@ TEST_F(TraceTotals, BusyTimeIsTheUnionAndSecondsAreTheSum) {
   EXPECT_DOUBLE_EQ(of(totals(), Stage::kDecode).seconds, 0.012);
   EXPECT_DOUBLE_EQ(trace_.wall_seconds(), 0.010);
   EXPECT_EQ(sentence(),
-            "The bottleneck is decode: threads were in it or waited for it for 100% of 10 ms; busy share of each "
+            "The bottleneck is decode: threads worked in it or waited for it for 100% of 10 ms; busy share of each "
             "stage: decode 100%.");
 }
 
@@ -223,7 +223,7 @@ TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
   add(2, Stage::kDecode, 0, 10);
   add(2, Stage::kWait, 10, 100, Stage::kRead);
   add(3, Stage::kWait, 0, 100);
-  EXPECT_NE(sentence().find("The bottleneck is read: threads were in it or waited for it for 90%"), std::string::npos)
+  EXPECT_NE(sentence().find("The bottleneck is read: threads worked in it or waited for it for 90%"), std::string::npos)
       << sentence();
 }
 

@@ -95,7 +95,7 @@ TEST(VariableMetadata, V2ObjectCodecsGiveTheType) {
 TEST(VariableMetadata, V2ObjectCodecsThatAreRefusedByName) {
   const auto refusal = [](const Json& filters) { return parse_v2_array(v2(filters).dump()).status(); };
   expect(refusal(filter("pickle")), Code::kUnsupported,
-         "'pickle', which never will be: reading a pickle runs the code");
+         "'pickle', which is not supported: reading a pickle executes code");
   expect(refusal(filter("vlen-array")), Code::kUnsupported, "'vlen-array'");
   expect(refusal(filter("msgpack2")), Code::kUnsupported, "'msgpack2'");
   expect(refusal(filter("categorize")), Code::kUnsupported, "'categorize'");

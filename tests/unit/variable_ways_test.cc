@@ -77,7 +77,7 @@ TEST_F(VariableWays, ManyRangesOfAUsersStoreAreUnderWay) {
     EXPECT_LT(took, kDelay * kChunks / 8);
     EXPECT_GE(of.store->most_in_flight, 64u);
     EXPECT_EQ(result->stats.store_bytes, result->stats.read_bytes);
-    EXPECT_EQ(result->stats.requests, kChunks) << "one a chunk, nobody asks for sizes first";
+    EXPECT_EQ(result->stats.requests, kChunks) << "one request per chunk, without a request for its size";
     EXPECT_EQ(result->stats.path, "store");
   }
 }

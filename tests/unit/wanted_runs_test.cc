@@ -36,7 +36,7 @@ TEST(WantedRunsTest, CoverWhatWasAdded) {
     }
     for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_TRUE(covered[i] || !wanted[i]) << i;
     if (apart <= most) {
-      ASSERT_EQ(covered, wanted) << "there was room for each";
+      ASSERT_EQ(covered, wanted) << "every separate range gets a run";
     }
   }
 }

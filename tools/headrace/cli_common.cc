@@ -38,7 +38,7 @@ std::string_view default_advice(const Status& status) {
     case Code::kCorrupt:
     case Code::kShort:
       if (is_metadata(status)) {
-        return "restore it from a copy or write it again; what other readers take may pass with --lenient";
+        return "restore it from a copy or write it again; what other readers accept may pass with --lenient";
       }
       return "'headrace verify' lists every damaged chunk, which must be restored or written again";
     case Code::kIo:
@@ -100,7 +100,7 @@ void add_path_and_json(CLI::App& verb, CommonOptions& options) {
 }
 
 void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
-  verb.add_option("--engine", options.engine, "how files are read: " + comma_list(engine_choices()))
+  verb.add_option("--engine", options.engine, "I/O engine for files: " + comma_list(engine_choices()))
       ->check(CLI::IsMember(engine_choices()))
       ->type_name("NAME");
   verb.add_option("--threads", options.threads, "worker threads; 0: the CPUs this process may use")
@@ -111,7 +111,7 @@ void add_engine_and_threads(CLI::App& verb, CommonOptions& options) {
 void add_stored_budget(CLI::App& verb, CommonOptions& options) {
   verb.add_option(
           "--stored-budget", options.stored_budget,
-          "memory for what stored bytes decide the size of, such as metadata, listings and shard indexes (512M)")
+          "memory limit for data whose size is set by the store, such as metadata, listings and shard indexes (512M)")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
 }
@@ -119,8 +119,7 @@ void add_stored_budget(CLI::App& verb, CommonOptions& options) {
 void add_lenient(CLI::App& verb, CommonOptions& options) {
   std::string names = "all";
   for (const LeniencyRow& row : leniencies()) names += std::string(", ") + row.name;
-  verb.add_option("--lenient", options.lenient,
-                  "let pass what the specifications forbid, by name, separated by commas: " + names)
+  verb.add_option("--lenient", options.lenient, "accept these spec violations, by name, separated by commas: " + names)
       ->type_name("LIST");
 }
 
@@ -134,12 +133,13 @@ OpenOptions open_options(const CommonOptions& options) {
 
 void note_lenient_uses(const ArrayInfo& info) {
   for (const std::string& use : info.lenient_uses) {
-    std::fprintf(stderr, "headrace: note: let pass by --lenient: %s\n", one_line(use).c_str());
+    std::fprintf(stderr, "headrace: note: accepted by --lenient: %s\n", one_line(use).c_str());
   }
 }
 
 void add_placement(CLI::App& verb, std::string& placement) {
-  verb.add_option("--placement", placement, "who decodes: auto (the faster), cpu or gpu (only where it can)")
+  verb.add_option("--placement", placement,
+                  "processor that decodes: auto (the faster), cpu or gpu (only where supported)")
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}))
       ->type_name("NAME");
 }
@@ -220,7 +220,7 @@ std::string output_advice(const Status& status, std::string_view option) {
         return "free space";
       case ENOENT:
       case ENOTDIR:
-        return "make the directory it shall lie in first";
+        return "create its parent directory first";
       case EACCES:
       case EPERM:
       case EROFS:

@@ -226,13 +226,13 @@ int run_cufile(const CufileRunOptions& options) {
   }
   if (loaded == 0 && code != 127 && code != 126) {
     print_error("the program did not load the library", options.command[0],
-                "a static or set-user-id program takes no LD_PRELOAD: link it with this library instead");
+                "a static or set-user-id program ignores LD_PRELOAD: link it with this library instead");
     return code != 0 ? code : kExitFailed;
   }
   // Processes without a report may have made calls.
   if (code == 0 && !used && all.size() == loaded) {
     print_error("the program called no cuFile function", options.command[0],
-                "if it should have, check its own settings: many programs use cuFile only where they are told to");
+                "if it should have, check its settings: many programs use cuFile only if it is enabled");
     return kExitFailed;
   }
   return code;
@@ -244,7 +244,7 @@ Verb add_cufile_run_command(CLI::App& app) {
   auto options = std::make_shared<CufileRunOptions>();
   CLI::App* verb =
       app.add_subcommand("cufile-run", "run a program written for cuFile with headrace's library in front");
-  verb->add_option("PROGRAM", options->command, "the program and its arguments, behind --")
+  verb->add_option("PROGRAM", options->command, "the program and its arguments, after --")
       ->required()
       ->type_name("PROGRAM [ARGUMENT...]");
   verb->add_flag("--stats", options->stats, "afterwards print calls, bytes by path and latency on standard error");

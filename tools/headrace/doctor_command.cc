@@ -32,8 +32,8 @@ int run_doctor(const DoctorCommandOptions& options) {
     }
     const auto local = local_directory(path);
     if (!local) {
-      return fail(Status(Code::kUnsupported, Layer::kApi, "not of this machine, and not of a network"),
-                  shown_path(path), "give a path, file:///path, or a URL of http, https, s3, gs, az or abfs");
+      return fail(Status(Code::kUnsupported, Layer::kApi, "neither a local path nor a supported URL"), shown_path(path),
+                  "give a path, file:///path, or a URL of http, https, s3, gs, az or abfs");
     }
     native.paths.push_back(*local);
   }
@@ -78,10 +78,10 @@ Verb add_doctor_command(CLI::App& app) {
       "  headrace doctor                    the machine: engines, GPUs, limits\n"
       "  headrace doctor era5.zarr          and how reads of this store will go\n"
       "  headrace doctor /data/x.bin --json\n"
-      "  headrace doctor s3://bucket/era5.zarr   who asks, latency, rates, and what is wrong\n\n"
+      "  headrace doctor s3://bucket/era5.zarr   credentials, latency, rates, and problems\n\n"
       "Measures for some 3 seconds, and 4 more for each URL, of which it reads 600 MB at most; --quick does not. "
       "Nothing "
-      "is written. Having no GPU is no failure.");
+      "is written. A missing GPU is not a failure.");
   return {verb, [options] { return run_doctor(*options); }};
 }
 

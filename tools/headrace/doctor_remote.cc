@@ -57,10 +57,10 @@ void print_remote(DoctorRows& text, const RemoteReport& remote) {
     std::string who = remote.credentials;
     if (remote.credentials_seconds) who += ", found in " + human_seconds(*remote.credentials_seconds);
     if (remote.credentials_expire_seconds) {
-      who += ", end in " + human_count(static_cast<std::uint64_t>(std::max(0.0, *remote.credentials_expire_seconds))) +
-             " s";
+      who += ", expire in " +
+             human_count(static_cast<std::uint64_t>(std::max(0.0, *remote.credentials_expire_seconds))) + " s";
     }
-    text.row("who asks", who);
+    text.row("credentials", who);
   }
   if (!remote.origin.empty()) text.row("server", server_text(remote));
   if (const std::string steps = first_connection(remote); !steps.empty()) text.row("first connection", steps);

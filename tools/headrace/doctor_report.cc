@@ -38,7 +38,7 @@ std::string number(double value) {
 }
 
 std::string link_text(const PcieLink& link) {
-  if (link.lanes == 0 && link.gigatransfers_per_second == 0) return "PCIe link not told";
+  if (link.lanes == 0 && link.gigatransfers_per_second == 0) return "PCIe link unknown";
   std::string out = "PCIe x" + std::to_string(link.lanes) + " at " + number(link.gigatransfers_per_second) + " GT/s";
   if (link.max_lanes != 0) {
     out += " (at most x" + std::to_string(link.max_lanes) + " at " + number(link.max_gigatransfers_per_second) + ")";
@@ -126,7 +126,7 @@ std::string disk_text(const PathReport& path) {
 void print_path(DoctorRows& text, const PathReport& path) {
   text.section(path.path);
   if (!path.status.ok()) {
-    text.warning("cannot be looked at: " + describe(path.status));
+    text.warning("cannot be examined: " + describe(path.status));
     return;
   }
   std::string where = path.filesystem;

@@ -47,7 +47,7 @@ int fail_output(const Status& status, const std::string& place, bool overwrite) 
   }
   if (status.code() == Code::kPermission) advice = "check the permissions of the directory, or choose another place";
   if (status.system_error() == EEXIST) advice = "remove it if no other run writes it";
-  if (status.system_error() == ENOENT) advice = "make the directory it shall lie in first";
+  if (status.system_error() == ENOENT) advice = "create its parent directory first";
   if (status.code() == Code::kCancelled) advice = "nothing was left behind, run it again";
   if (status.code() == Code::kResourceExhausted) advice = "use fewer --threads or a smaller --chunk";
   fail(status, place, advice);
@@ -71,18 +71,18 @@ std::vector<std::uint64_t> parse_shape(const std::string& text) {
 std::string refuse_to_replace_store(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!fs::is_directory(fs::symlink_status(path, ignored))) return "it is no directory";
+  if (!fs::is_directory(fs::symlink_status(path, ignored))) return "it is not a directory";
   for (const char* name : {".zgroup", "zarr.json", ".zarray"}) {
     if (fs::exists(path + "/" + name, ignored)) return {};
   }
-  return fs::is_empty(path, ignored) ? "" : "it is no Zarr store";
+  return fs::is_empty(path, ignored) ? "" : "it is not a Zarr store";
 }
 
 // May replace only files of an earlier run.
 std::string refuse_to_replace_files(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (!fs::is_directory(fs::symlink_status(path, error))) return "it is no directory";
+  if (!fs::is_directory(fs::symlink_status(path, error))) return "it is not a directory";
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename();
     if (name.size() < 8 || name.find_first_not_of("0123456789") != std::string::npos) {
@@ -226,13 +226,14 @@ int run_gen(const GenOptions& options, const CLI::App& verb) {
     if (!store && given(name)) return usage(std::string(name) + " is for stores, not for --raw or --files");
   }
   if (store && given("--content")) return usage("--content is for --raw and --files; a workload has its own");
-  if (given("--count") != given("--files")) return usage("--files needs --count, and nothing else takes it");
+  if (given("--count") != given("--files")) return usage("--files needs --count, and --count is only for --files");
   if (!store && !given("--size")) return usage("--raw and --files need --size");
   if (store && given("--size") && options.size == 0) return usage("--size is 0");
   for (const std::string& text : options.chunk_texts) {
-    if (parse_shape(text).empty()) return usage("--chunk '" + text + "' is no list of numbers above 0 like 1,721,1440");
+    if (parse_shape(text).empty())
+      return usage("--chunk '" + text + "' is not a list of numbers above 0 like 1,721,1440");
   }
-  if (!std::isfinite(options.scale)) return usage("--scale is no finite number");
+  if (!std::isfinite(options.scale)) return usage("--scale is not a finite number");
   catch_interrupts();
   const int code = store ? run_store(options) : run_bytes(options);
   raise_caught_interrupt();
@@ -249,7 +250,7 @@ Verb add_gen_command(CLI::App& app) {
       ->check(CLI::IsMember({"w1", "w2", "w3", "w4", "w5", "w6"}))
       ->type_name("NAME");
   CLI::Option* scale =
-      verb->add_option("--scale", options->scale, "times as many time steps as the workload has; chunks stay")
+      verb->add_option("--scale", options->scale, "factor for the number of time steps; chunks keep their shape")
           ->check(CLI::PositiveNumber)
           ->type_name("F");
   verb->add_option("--size", options->size, "bytes: of a file, or decoded ones of a store's data; k, M, G are 1024s")
@@ -280,14 +281,13 @@ Verb add_gen_command(CLI::App& app) {
   verb->add_option("--seed", options->seed, "other numbers for other seeds (default 0)")
       ->check([](const std::string& text) {
         return text.find_first_not_of("0123456789") == std::string::npos ? std::string()
-                                                                         : "'" + text + "' is no number";
+                                                                         : "'" + text + "' is not a number";
       })
       ->type_name("N");
   verb->add_option("--threads", options->threads, "threads; 0: the CPUs this process may use. The bytes stay the same")
       ->check(CLI::Range(0u, 4096u))
       ->type_name("N");
-  verb->add_flag("--overwrite", options->overwrite,
-                 "replace a store, file or files that are there, once all is written");
+  verb->add_flag("--overwrite", options->overwrite, "replace an existing store or files, after everything is written");
   verb->add_flag("--json", options->json, "print one JSON object instead of text");
   verb->footer(
       "Examples:\n"

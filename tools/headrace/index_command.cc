@@ -63,7 +63,7 @@ void print_report(const IndexCommandOptions& options, const DecodeIndexReport& r
                 human_count(report.without).c_str());
   }
   if (options.check) {
-    std::printf("%s saved indices are of other bytes, %s chunks have none saved\n", human_count(report.stale).c_str(),
+    std::printf("%s saved indices are for other bytes, %s chunks have none saved\n", human_count(report.stale).c_str(),
                 human_count(report.missing).c_str());
   }
 }

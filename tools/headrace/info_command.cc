@@ -209,7 +209,7 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
   print_row("codecs", codec_chain(info, " (no decode step)"));
   if (!info.outer_codecs.empty()) print_row("outer codecs", joined(info.outer_codecs));
   print_row("fill value", info.fill_text.empty() ? "none" : one_line(info.fill_text));
-  for (const std::string& use : info.lenient_uses) print_row("let pass", one_line(use));
+  for (const std::string& use : info.lenient_uses) print_row("accepted", one_line(use));
   print_row("decoded size", decoded_text(info));
   print_row("stored size", stored_text(size, info.decoded_bytes));
   if (!node.attributes_json.empty() && node.attributes_json != "{}") {
@@ -261,7 +261,7 @@ void print_group(const std::string& path, const std::vector<Node>& nodes, const 
           "  " + shape_text(info.shape) + "  " + dtype_text(info.dtype) + "  chunks " + shape_text(info.chunk_shape);
       if (!info.shard_shape.empty()) line += " in shards " + shape_text(info.shard_shape);
       line += "  " + codec_chain(info);
-      for (const std::string& use : info.lenient_uses) line += "  let pass: " + one_line(use);
+      for (const std::string& use : info.lenient_uses) line += "  accepted: " + one_line(use);
     } else {
       line += "  group";
     }

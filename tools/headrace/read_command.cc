@@ -300,7 +300,8 @@ Verb add_read_command(CLI::App& app) {
       ->excludes(points);
   verb->add_option("--device", options->device, device_help())->check(check_device_name)->type_name("NAME");
   add_placement(*verb, options->placement);
-  verb->add_flag("--whole", options->whole, "decode each chunk whole, so that damage beside what is selected is found");
+  verb->add_flag("--whole", options->whole,
+                 "decode each chunk completely, so that damage outside the selection is found");
   verb->add_option("--index", options->index, "directory of the decode indices that 'headrace index' has made")
       ->type_name("DIR");
   verb->add_option("-o,--output", options->output, "write the result here; - is standard output")->type_name("FILE");
@@ -321,7 +322,7 @@ Verb add_read_command(CLI::App& app) {
   verb->add_flag("--nan-fill", options->fill_as_nan, "NaN for elements equal to the fill value and for missing chunks");
   CLI::Option* raw = verb->add_flag("--raw", options->raw,
                                     "-o: elements only, C order, little-endian, packed; of variable length: "
-                                    "each behind its length as 4 bytes, little-endian");
+                                    "each after its length (4 bytes, little-endian)");
   CLI::Option* npy = verb->add_flag("--npy", options->npy,
                                     "-o: NumPy's format (the default for names in .npy); strings of variable "
                                     "length are written as JSON unless --raw is given");
@@ -339,7 +340,7 @@ Verb add_read_command(CLI::App& app) {
       "  headrace read era5.zarr/t2m --raw -o - | xxd | head");
   return {verb, [options, verb] {
             if ((options->raw || options->npy) && options->output.empty()) {
-              print_error("--raw and --npy say how -o writes, and there is no -o", "command line",
+              print_error("--raw and --npy choose the format of -o, which is not given", "command line",
                           "see 'headrace read --help'");
               return static_cast<int>(kExitUsage);
             }

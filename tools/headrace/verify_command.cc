@@ -295,7 +295,7 @@ int run_verify(const VerifyOptions& options) {
   if (verdict.empty()) return kExitOk;
   std::fflush(stdout);
   std::string advice = damaged.any() ? "restore what is damaged from a copy or write it again" : "";
-  if (damaged.arrays > 0) advice += "; metadata that other readers take may pass with --lenient";
+  if (damaged.arrays > 0) advice += "; metadata that other readers accept may pass with --lenient";
   if (unchecked.any()) {
     advice += (damaged.any() ? "; " : "") +
               std::string("what could not be checked may be good: mend the cause (first: ") +

@@ -88,8 +88,8 @@ def decode_fill_value(value: Any, dtype: np.dtype[Any]) -> Any:
         if dtype.kind in "iu":
             return int(value)
     except (TypeError, ValueError, struct.error, binascii.Error) as error:
-        raise ValueError(f"attribute _FillValue {value!r} is none that an array of {dtype} may have") from error
-    raise ValueError(f"attribute _FillValue {value!r}: arrays of {dtype} have none")
+        raise ValueError(f"attribute _FillValue {value!r} is not valid for an array of {dtype}") from error
+    raise ValueError(f"attribute _FillValue {value!r}: arrays of {dtype} must not have one")
 
 
 def _double(value: str) -> float:

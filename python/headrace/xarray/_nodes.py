@@ -145,7 +145,7 @@ def _open_root(store: Location, path: str, *, required: bool) -> headrace.Group 
             raise
         return None
     if required and not (isinstance(root, headrace.Group) and root.consolidated):
-        raise ValueError(f"consolidated metadata was asked for with consolidated=True, and {store.url!r} has none")
+        raise ValueError(f"consolidated=True needs consolidated metadata, but {store.url!r} has none")
     return root
 
 
@@ -159,13 +159,13 @@ def _open(store: Location, path: str, *, consolidated: bool) -> headrace.Group |
 
 def _below(root: headrace.Group | headrace.Array, path: str, url: str) -> headrace.Group | headrace.Array:
     if not isinstance(root, headrace.Group):
-        raise ValueError(f"{url!r} is an array, and nothing lies below one")
+        raise ValueError(f"{url!r} is an array and has no members")
     try:
         return root[path]
     except headrace.NotFoundError as error:
         source = "its consolidated metadata, which may be out of date (consolidated=False looks into the store)"
         there = source if root.consolidated else "the store"
-        raise headrace.NotFoundError(f"no group {path!r} in {url!r}, says {there}") from error
+        raise headrace.NotFoundError(f"no group {path!r} in {url!r} according to {there}") from error
 
 
 def attributes_of(group: headrace.Group) -> dict[str, Any]:

@@ -17,11 +17,11 @@ import headrace
 def test_outs_elsewhere(array, data):
     on_device, on_host = torch.empty(data.shape, device="cuda"), torch.empty(data.shape)
     for read in (array.read, lambda **how: array.read_async(**how).result()):
-        with pytest.raises(ValueError, match="lies on host, not on cuda"):
+        with pytest.raises(ValueError, match="is on host, not on cuda"):
             read(out=on_host, device="cuda")
-        with pytest.raises(ValueError, match="lies on cuda:0, not on host"):
+        with pytest.raises(ValueError, match="is on cuda:0, not on host"):
             read(out=on_device, device="host")
-    with pytest.raises(ValueError, match="outs lie on cuda:0 and host"):
+    with pytest.raises(ValueError, match="outs are on cuda:0 and host"):
         array.read_many([..., ...], out=[on_device, on_host])
     array.read(out=on_host)  # the array's own device applies only to new results
     assert np.array_equal(on_host.numpy(), data)

@@ -106,12 +106,12 @@ def test_memory_on_a_gpu_that_is_not_there(group, tmp_path):
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ({"indexing": "fancy"}, "indexing='fancy' is no choice: one of orthogonal"),
-    ({"placement": "moon"}, "placement='moon' is no choice: one of auto"),
+    ({"indexing": "fancy"}, "indexing='fancy' is invalid; choose one of orthogonal"),
+    ({"placement": "moon"}, "placement='moon' is invalid; choose one of auto"),
     ({"scale": "x"}, "could not convert"), ({"offset": "x"}, "could not convert"),
-    ({"fill": "x"}, "fill='x' is no element of type float32"), ({"fill": [1, 2]}, "no element"),
+    ({"fill": "x"}, "fill='x' is not representable as float32"), ({"fill": [1, 2]}, "not representable"),
     ({"dtype": "nope"}, "nope"), ({"dtype": "i4", "fill_as_nan": True}, "int32 has no NaN"),
-    ({"progress": 3}, "progress is a int"), ({"stream": "x"}, "stream"), ({"stream": -1}, "no CUDA stream")], ids=str)
+    ({"progress": 3}, "progress is a int"), ({"stream": "x"}, "stream"), ({"stream": -1}, "not a CUDA stream")], ids=str)
 def test_wrong_options_of_reads(group, options, says):
     array = group["v"]
     for read in (array.read, lambda **how: array.read_many([0], **how), lambda **how: array.read_async(**how).result()):
@@ -171,7 +171,7 @@ def test_wrong_options_of_opening(tmp_path, group):
                 lambda: headrace.MemoryStore("x", context=3)):
         with pytest.raises(ValueError, match="context is a int"):
             use()
-    with pytest.raises(ValueError, match="no leniency is called 'zzz'"):
+    with pytest.raises(ValueError, match="unknown leniency 'zzz'"):
         headrace.open(tmp_path / "g", lenient="zzz")
 
 
@@ -204,7 +204,7 @@ def test_wrong_uses_of_files(tmp_path):
     for flags in ("", "x", "rw", 0, None):
         with pytest.raises(ValueError, match="flags"):
             headrace.File(path, flags)
-    with pytest.raises(ValueError, match="via='magic' is no choice: one of auto, direct"):
+    with pytest.raises(ValueError, match="via='magic' is invalid; choose one of auto, direct"):
         headrace.File(path, via="magic")
     file = headrace.File(path)
     with pytest.raises(TypeError, match="integer"):
@@ -217,7 +217,7 @@ def test_wrong_uses_of_files(tmp_path):
         file.read_into(np.empty(60, "u1"), file_offset=50)
     assert isinstance(caught.value, EOFError)
     assert (caught.value.key, caught.value.offset, caught.value.length) == (str(path), 50, 50)
-    with pytest.raises(ValueError, match=r"opened for reading: flags='r\+'"):
+    with pytest.raises(ValueError, match=r"opened for reading; open it with flags='r\+'"):
         file.pwrite(np.empty(4, "u1")).get()
 
 

@@ -198,8 +198,8 @@ def test_refusals_name_parameter_store_and_place(tmp_path):
         with pytest.raises(headrace.InvalidArgumentError, match=match):
             headrace.Loader(source or {"a": a, "b": b}, **{"input_dims": {"time": 2}, "align": {"time": "equal"}, **options})
 
-    refused(r"'time' of 'a' .* has 2001-03-05T00:00:00.000000 at index 4, and 'time' of 'b' \(.*b0\) has nothing there; missing='drop'", np.arange(4))
-    refused("nothing there within the tolerance", np.arange(4), align={"time": "nearest"}, tolerance="1 h")
+    refused(r"'time' of 'a' .* has 2001-03-05T00:00:00.000000 at index 4, and 'time' of 'b' \(.*b0\) has no match; missing='drop'", np.arange(4))
+    refused("no match within the tolerance", np.arange(4), align={"time": "nearest"}, tolerance="1 h")
     refused(r"missing='drop': no window of 2 along 'time' is in all of them \('time' of 'a' .*: 2001-03-01.* to 2001-03-06.*; .*: 2001-03-21", times + 20, missing="drop")
     refused("has 2001-03-03T00:00:00.000000 twice, at indices 1 and 2", [0, 2, 2, 3, 4, 5])
     refused("no value at index 3", [0, 1, 2, np.nan, 4, 5])
@@ -210,7 +210,7 @@ def test_refusals_name_parameter_store_and_place(tmp_path):
     refused("beyond what microseconds", [0, 1, 2, 3, 4, 1 << 60])
     refused("of 'b' .* holds numbers, and .* times", about={})
     refused("align: there is no dimension 'level'; dimensions: 'time', 'x'", align={"level": "equal"})
-    refused("no coordinate 'x'.*coordinates=", align={"x": "equal"})
+    refused("no one-dimensional coordinate 'x'.*coordinates=", align={"x": "equal"})
     refused("align\\['time'\\] = 'near'", align={"time": "near"})
     refused("align is a str", align="equal")
     refused("missing = 'skip'", missing="skip")
@@ -221,11 +221,11 @@ def test_refusals_name_parameter_store_and_place(tmp_path):
     refused("there is no array 'c'", coordinates={"time": {"c": times}})
     refused("3 values, and array 'a' has 6", coordinates={"time": {"a": [1, 2, 3]}})
     refused("has 2 dimensions", coordinates={"time": {"a": np.zeros((6, 1))}})
-    refused("neither numbers nor times nor text", coordinates={"time": {"a": np.array([object()] * 6)}})
+    refused("values other than numbers, times and text", coordinates={"time": {"a": np.array([object()] * 6)}})
     refused("concat_input_dims", [0, 1, 2, 3, 5], missing="drop", concat_input_dims=True, batch_dims={"time": 4})
-    refused("none is near another", align={"time": "nearest"}, coordinates={"time": list("abcdef")})
+    refused("no nearest match", align={"time": "nearest"}, coordinates={"time": list("abcdef")})
     refused("align\\['time'\\] = None", align={"time": None})
-    refused("no coordinate 'time'", source={"a": a, "b": unlike(6, 2)}, dims={"b": ["time", "x"]})
+    refused("no one-dimensional coordinate 'time'", source={"a": a, "b": unlike(6, 2)}, dims={"b": ["time", "x"]})
 
 
 def test_windows_begin_where_a_list_says(tmp_path):

@@ -44,7 +44,7 @@ def test_arguments_that_are_rays_are_refused(path):
     from headrace.ray import LoaderDatasource
 
     for name in ("rank", "world", "tail", "device", "progress", "reader_group"):
-        with pytest.raises(headrace.InvalidArgumentError, match=f"{name} is Ray's"):
+        with pytest.raises(headrace.InvalidArgumentError, match=f"{name} is set by Ray"):
             LoaderDatasource(path, input_dims={"time": 2}, **{name: 1})
     with pytest.raises(headrace.InvalidArgumentError, match="input_dims"):
         LoaderDatasource(path, input_dims={"depth": 2})

@@ -151,7 +151,7 @@ def raising(error):
     (lambda parts: parts[:-1], headrace.StorageError, "parts of"),
     (lambda _: None, headrace.StorageError, "TypeError"),
     (lambda parts: ["text" for _ in parts], headrace.StorageError, "TypeError"),
-    (lambda parts: [part + b"more" * 10000000 for part in parts], headrace.StorageError, "more bytes than were asked for"),
+    (lambda parts: [part + b"more" * 10000000 for part in parts], headrace.StorageError, "more bytes than were requested"),
     (lambda parts: [part[:-1] for part in parts], headrace.HeadraceError, ""),
 ])
 def test_what_goes_wrong_is_said(fail, error, text):

@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_refused_by_name(store, ds):
     points = xr.DataArray([0, 1], dims="point")
     for source, says in [
             (chunked["t"] + 1, "source 't': a dask array with operations"), (chunked["t"].isel(time=slice(3)), "with operations"),
-            (lazy["t"].isel(x=points, y=points), "'t': selected by points"), (lazy["t"].transpose("x", ...), "dimensions in another order"),
+            (lazy["t"].isel(x=points, y=points), "'t': selected by points"), (lazy["t"].transpose("x", ...), "points or transposed"),
             (times["age"], "timedelta64"), (lazy.drop_vars(["t", "z"]), "no variable of the dataset"), ([lazy["t"], lazy["t"]], "two arrays are called 't'"),
             ({"t": 3}, r"source\['t'\] is a int"), ([], "no array"), (np.zeros((3, 4)), "'data'.*dims="), (np.array(["a"]), "data")]:
         with pytest.raises(headrace.InvalidArgumentError, match=says):

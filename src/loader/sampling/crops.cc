@@ -52,8 +52,7 @@ Result<Crops> Crops::create(const Windows& frames, const CropOptions& options) {
     crop.at = static_cast<std::size_t>(axis - of.axes.begin());
     if (std::find(of.sliced.begin(), of.sliced.end(), crop.at) != of.sliced.end()) {
       return refuse(of_crops("size", name) +
-                    "the frames are windows along it; only dimensions that they take whole can be "
-                    "cropped");
+                    "the frames have windows along it; only dimensions taken whole can be cropped");
     }
     if (std::any_of(impl->axes.begin(), impl->axes.end(), [&](const auto& other) { return other.at == crop.at; })) {
       return refuse(of_crops("size", name) + "given twice");

@@ -99,10 +99,9 @@ TEST(Crops, MisuseNamesTheParameter) {
   EXPECT_EQ(refusal({{{"lat", 0}}, 1, {}, {}}), "crops: size: dimension 'lat': a crop of 0 elements, but it has 9");
   EXPECT_EQ(refusal({{{"depth", 1}}, 1, {}, {}}), "crops: size: dimension 'depth': the array does not have it");
   EXPECT_EQ(refusal({{{"lat", 1}, {"lat", 1}}, 1, {}, {}}), "crops: size: dimension 'lat': given twice");
-  EXPECT_EQ(
-      refusal({{{"time", 1}}, 1, {}, {}}),
-      "crops: size: dimension 'time': the frames are windows along it; only dimensions that they take whole can be "
-      "cropped");
+  EXPECT_EQ(refusal({{{"time", 1}}, 1, {}, {}}),
+            "crops: size: dimension 'time': the frames have windows along it; only dimensions taken whole can be "
+            "cropped");
   EXPECT_EQ(refusal({{{"lat", 1}}, 0, {}, {}}), "crops: per_frame: 0 crops of a frame");
   EXPECT_EQ(refusal({{}, 1, {}, {}}), "crops: size: no dimension is cropped");
   EXPECT_EQ(refusal({{{"lat", 1}}, 1, {"lon"}, {}}), "crops: wrap: dimension 'lon': size does not have it");

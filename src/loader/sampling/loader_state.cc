@@ -31,20 +31,20 @@ Result<std::uint64_t> integer_at(const base::Json& document, const char* name) {
   const auto field = document.find(name);
   if (field == document.end()) return corrupt("the field " + in_quotes(name) + " is missing");
   if (!field->is_number_unsigned())
-    return corrupt("the field " + in_quotes(name) + " is no integer from 0 to 2^64 - 1");
+    return corrupt("the field " + in_quotes(name) + " must be an integer from 0 to 2^64 - 1");
   return field->get<std::uint64_t>();
 }
 
 Result<LoaderSchema> schema_at(const base::Json& document) {
   const auto field = document.find("schema");
   if (field == document.end()) return corrupt("the field 'schema' is missing");
-  if (!field->is_object()) return corrupt("the field 'schema' is no object");
+  if (!field->is_object()) return corrupt("the field 'schema' is not an object");
   if (field->size() > loader::kMaxDigests) return corrupt("the field 'schema' has more than 64 digests");
   LoaderSchema schema;
   for (const auto& [name, value] : field->items()) {
     if (name.size() > loader::kMaxDigestNameBytes)
       return corrupt("schema: " + in_quotes(name) + ": a name above 64 bytes");
-    if (!value.is_string()) return corrupt("schema: " + in_quotes(name) + ": the digest is no text");
+    if (!value.is_string()) return corrupt("schema: " + in_quotes(name) + ": the digest is not a string");
     const auto& text = value.get_ref<const std::string&>();
     std::uint64_t digest = 0;
     // from_chars accepts capitals too, but to_json() writes none.
@@ -101,7 +101,7 @@ Status LoaderState::check(const LoaderSchema& loader, std::uint64_t positions) c
   if (!differences.empty()) {
     std::string names;
     for (const std::string& name : differences) names += (names.empty() ? "" : ", ") + in_quotes(name);
-    return refuse("the loader state is of other samples or another order than this loader's; what differs: " + names);
+    return refuse("the loader state does not match this loader's samples or order; different: " + names);
   }
   if (at.consumed >= positions) {
     return refuse("the loader state has consumed " + std::to_string(at.consumed) + " positions of an epoch that has " +

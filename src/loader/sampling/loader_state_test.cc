@@ -97,15 +97,15 @@ TEST(LoaderState, HostileTextIsRefusedByName) {
   EXPECT_EQ(says(with(R"("epoch":1,"consumed":0)")), "corrupt: loader state: the field 'schema' is missing");
   for (const std::string epoch : {"-1", "1.0", "1e3", "\"1\"", "null", "true", "[]", "18446744073709551616"}) {
     EXPECT_EQ(says(with("\"epoch\":" + epoch + R"(,"consumed":0,"schema":{})")),
-              "corrupt: loader state: the field 'epoch' is no integer from 0 to 2^64 - 1");
+              "corrupt: loader state: the field 'epoch' must be an integer from 0 to 2^64 - 1");
   }
   EXPECT_EQ(says(R"({"version":2,"more":1})"), "unsupported: loader state: version 2; this headrace reads version 1");
   EXPECT_EQ(says(with(R"("epoch":1,"consumed":0,"schema":{},"rank":0)")),
             "corrupt: loader state: there is no field 'rank'");
   EXPECT_EQ(says(with(R"("epoch":1,"consumed":0,"schema":[])")),
-            "corrupt: loader state: the field 'schema' is no object");
+            "corrupt: loader state: the field 'schema' is not an object");
   EXPECT_EQ(says(with(R"("epoch":1,"consumed":0,"schema":{"a":1})")),
-            "corrupt: loader state: schema: 'a': the digest is no text");
+            "corrupt: loader state: schema: 'a': the digest is not a string");
   for (const std::string digest :
        {"", "1", "0000000000ABCDEF", "00000000000000000", "000000000000000g", "-000000000000001"}) {
     EXPECT_EQ(says(with(R"("epoch":1,"consumed":0,"schema":{"a":")" + digest + "\"}")),
@@ -131,11 +131,11 @@ TEST(LoaderState, OfAnotherLoaderSaysWhatDiffers) {
   const Status status = saved.check(other, 1000);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "the loader state is of other samples or another order than this loader's; what differs: 'dims', "
+            "the loader state does not match this loader's samples or order; different: 'dims', "
             "'positions', 'range', 'samples'");
   other = saved.schema;
   other.set("crops", 1);
-  EXPECT_NE(saved.check(other, 1000).message().find("what differs: 'crops'"), std::string::npos);
+  EXPECT_NE(saved.check(other, 1000).message().find("different: 'crops'"), std::string::npos);
   EXPECT_EQ(saved.check(saved.schema, 640).message(),
             "the loader state has consumed 640 positions of an epoch that has 640");
 }

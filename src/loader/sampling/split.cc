@@ -20,7 +20,7 @@ Result<Split> Split::create(const SplitOptions& options, std::uint64_t positions
                   number(options.world));
   }
   if (options.batch_size == 0) return refuse("batch_size: no samples");
-  if (options.tail > Tail::kWrap) return refuse("tail: no value of Tail");
+  if (options.tail > Tail::kWrap) return refuse("tail: not a value of Tail");
   if (positions == 0 || positions > loader::kMaxSamples)
     return refuse("positions: " + number(positions) + ", not 1 to 2^63");
   if (consumed > positions) {

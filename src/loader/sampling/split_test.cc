@@ -148,7 +148,7 @@ TEST(Split, MisuseNamesTheParameter) {
   EXPECT_EQ(refusal(Split::create({0, 4, 3}, 1)), "reader_group: 3 ranks, which do not divide world, 4");
   EXPECT_EQ(refusal(Split::create({0, 4, 0}, 1)), "reader_group: 0 ranks, which do not divide world, 4");
   EXPECT_EQ(refusal(Split::create({0, 1, 1, 0}, 1)), "batch_size: no samples");
-  EXPECT_EQ(refusal(Split::create({0, 1, 1, 1, static_cast<Tail>(3)}, 1)), "tail: no value of Tail");
+  EXPECT_EQ(refusal(Split::create({0, 1, 1, 1, static_cast<Tail>(3)}, 1)), "tail: not a value of Tail");
   EXPECT_EQ(refusal(Split::create({}, 0)), "positions: 0, not 1 to 2^63");
   EXPECT_EQ(refusal(Split::create({}, 5, 6)), "consumed: 6 positions, but an epoch has 5");
   EXPECT_EQ(refusal(Split::create({0, 2, 1, ~0ull}, 5)),

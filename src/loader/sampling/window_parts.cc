@@ -47,7 +47,7 @@ Result<const Windows::Impl::Axis*> find_axis(const Windows::Impl& impl, std::str
     if (axis.name != dim) continue;
     if (axis.per_sample != 1) return refuse(name_of(dim) + "samples have several windows along it");
     if (!axis.starts.empty()) {
-      return refuse(name_of(dim) + "its windows begin where input_starts says; divide these instead");
+      return refuse(name_of(dim) + "input_starts sets where its windows begin; divide those starts instead");
     }
     return &axis;
   }

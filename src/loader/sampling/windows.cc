@@ -63,14 +63,14 @@ Status check_parameters(const ByDim<std::uint64_t>& dims, const WindowOptions& o
   for (const auto& [name, overlap] : options.input_overlap) {
     HEADRACE_TRY(check_has_windows("input_overlap", name));
     if (find_dim(options.input_stride, name) != nullptr) {
-      return refuse(along("input_stride", name) + "input_overlap has it, too; one of them decides");
+      return refuse(along("input_stride", name) + "input_overlap is also set; give only one of them");
     }
   }
   for (const auto& [name, stride] : options.input_stride) HEADRACE_TRY(check_has_windows("input_stride", name));
   for (const auto& [name, starts] : options.input_starts) {
     HEADRACE_TRY(check_has_windows("input_starts", name));
     if (find_dim(options.input_overlap, name) != nullptr || find_dim(options.input_stride, name) != nullptr) {
-      return refuse(along("input_starts", name) + "input_overlap or input_stride has it, too; one of them decides");
+      return refuse(along("input_starts", name) + "input_overlap or input_stride is also set; give only one of them");
     }
   }
   for (const auto& [name, boundary] : options.boundary_of) HEADRACE_TRY(check_has_windows("boundary_of", name));
@@ -97,8 +97,8 @@ Status take_starts(Windows::Impl::Axis& axis, const std::vector<std::uint64_t>& 
   if (starts.empty()) return refuse(along("input_starts", axis.name) + "no window at all");
   for (std::size_t i = 0; i < starts.size(); ++i) {
     if (i > 0 && starts[i] <= starts[i - 1]) {
-      return refuse(along("input_starts", axis.name) + std::to_string(starts[i]) + " comes behind " +
-                    std::to_string(starts[i - 1]) + "; they ascend");
+      return refuse(along("input_starts", axis.name) + "starts must ascend: " + std::to_string(starts[i]) +
+                    " follows " + std::to_string(starts[i - 1]));
     }
   }
   // With kDrop, no window may reach beyond the end; otherwise each must have an element inside.
@@ -137,7 +137,7 @@ Status make_axis(Windows::Impl::Axis& axis, const WindowOptions& options, std::s
   }
   const Boundary* boundary = find_dim(options.boundary_of, axis.name);
   axis.boundary = boundary != nullptr ? *boundary : options.boundary;
-  if (axis.boundary > Boundary::kWrap) return refuse(along("boundary", axis.name) + "no value of Boundary");
+  if (axis.boundary > Boundary::kWrap) return refuse(along("boundary", axis.name) + "not a value of Boundary");
   if (const auto* starts = find_dim(options.input_starts, axis.name)) return take_starts(axis, *starts);
   axis.windows = axis.samples = count_windows(axis);
   return {};
@@ -203,7 +203,7 @@ Status add_output(Windows::Impl& impl, const WindowOptions& options, const Windo
   if (!last || *last >= *window) {
     return refuse(where + "takes " + std::to_string(wanted.count) + " elements in steps of " +
                   std::to_string(wanted.step) + " from " + std::to_string(wanted.offset) +
-                  " on, which leaves the window of " + std::to_string(*window) + " along " + in_quotes(wanted.dim));
+                  " on, beyond the window of " + std::to_string(*window) + " along " + in_quotes(wanted.dim));
   }
   for (std::size_t at = 0; at < impl.axes.size(); ++at) {
     if (impl.axes[at].name == wanted.dim) output.axis = at;

@@ -122,7 +122,7 @@ TEST(Windows, MayBeginWhereAListSays) {
     EXPECT_EQ(windows.schema().differences(Windows::create({{"x", 13}, {"y", 4}}, others).value().schema()),
               (std::vector<std::string>{"range"}));
     EXPECT_EQ(divide_windows(windows, "x", {1, 1}, false).status().message(),
-              "dim: dimension 'x': its windows begin where input_starts says; divide these instead");
+              "dim: dimension 'x': input_starts sets where its windows begin; divide those starts instead");
   }
 }
 
@@ -240,7 +240,7 @@ TEST(Windows, MisuseNamesTheParameter) {
          o.input_starts = {{"time", {0}}};
          o.input_stride = {{"time", 2}};
        }),
-       "input_starts: dimension 'time': input_overlap or input_stride has it, too; one of them decides"},
+       "input_starts: dimension 'time': input_overlap or input_stride is also set; give only one of them"},
       {with([](auto& o) {
          o.input_starts = {{"time", {}}};
        }),
@@ -248,7 +248,7 @@ TEST(Windows, MisuseNamesTheParameter) {
       {with([](auto& o) {
          o.input_starts = {{"time", {3, 3}}};
        }),
-       "input_starts: dimension 'time': 3 comes behind 3; they ascend"},
+       "input_starts: dimension 'time': starts must ascend: 3 follows 3"},
       {with([](auto& o) {
          o.input_starts = {{"time", {0, 17}}};
        }),
@@ -295,9 +295,9 @@ TEST(Windows, MisuseNamesTheParameter) {
          o.input_overlap = {{"time", 1}};
          o.input_stride = {{"time", 1}};
        }),
-       "input_stride: dimension 'time': input_overlap has it, too; one of them decides"},
+       "input_stride: dimension 'time': input_overlap is also set; give only one of them"},
       {with([](auto& o) { o.boundary = static_cast<Boundary>(4); }),
-       "boundary: dimension 'time': no value of Boundary"},
+       "boundary: dimension 'time': not a value of Boundary"},
       {with([](auto& o) {
          o.outputs = {{"x", "lat", 0, 1}};
        }),
@@ -313,11 +313,11 @@ TEST(Windows, MisuseNamesTheParameter) {
       {with([](auto& o) {
          o.outputs = {{"x", "time", 1, 4}};
        }),
-       "outputs: 'x': takes 4 elements in steps of 1 from 1 on, which leaves the window of 4 along 'time'"},
+       "outputs: 'x': takes 4 elements in steps of 1 from 1 on, beyond the window of 4 along 'time'"},
       {with([](auto& o) {
          o.outputs = {{"x", "time", 1, 3, ~0ull}};
        }),
-       "outputs: 'x': takes 3 elements in steps of 18446744073709551615 from 1 on, which leaves the window of 4 along "
+       "outputs: 'x': takes 3 elements in steps of 18446744073709551615 from 1 on, beyond the window of 4 along "
        "'time'"},
       {with([](auto& o) {
          o.outputs = {{"x"}, {"x"}};

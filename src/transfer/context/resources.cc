@@ -34,7 +34,7 @@ Resources::Resources(const ContextOptions& options)
       placement_(options.placement_file, threads_) {}
 
 Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& options) {
-  if (options.waves > 64) return bad_option("waves must be at most 64 (0: as many as a read is best with)");
+  if (options.waves > 64) return bad_option("waves must be at most 64 (0: chosen per read)");
   if (options.threads > 1024) return bad_option("threads must be at most 1024 (0: one per CPU)");
   if (options.host_budget_bytes < (std::size_t{1} << 20)) return bad_option("host_budget_bytes must be at least 1 MiB");
   if (options.stored_budget_bytes < (std::size_t{1} << 20)) {

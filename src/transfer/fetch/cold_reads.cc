@@ -74,7 +74,7 @@ void ColdReads::read_refused(ReadJob& job) const {
   const auto to = base::part(job.slot, job.offset - job.aligned_offset, job.length);
   trace::Timer timer(trace::Stage::kRead, job.length);
   job.status = to ? os::read_exactly(job.fd, job.offset, *to)
-                  : Status(Code::kInternal, Layer::kTransfer, "a read does not fit its place");
+                  : Status(Code::kInternal, Layer::kTransfer, "a read exceeds its buffer");
   if (job.status.ok()) job.data = *to;
   job.seconds += timer.stop();
   job.direct = false;

@@ -75,7 +75,7 @@ Fetcher::Cached Fetcher::read_cached(const StoredRange& range, std::span<std::by
     case os::CachedRead::kEndOfFile:
       failure = Status(Code::kShort, Layer::kTransfer,
                        "the file ends after " + std::to_string(moved) +
-                           " of the bytes wanted; was it truncated while being read?")
+                           " of the requested bytes; was it truncated while being read?")
                     .with_range(range.offset, range.length);
       return Cached::kFailed;
     case os::CachedRead::kFailed:
@@ -104,7 +104,8 @@ Status Fetcher::finish(const store::ByteSource& source, ReadJob& job, Stats& sta
     }
     if (!job.read->whole && range.bytes < job.length) {
       return Status(Code::kShort, Layer::kTransfer,
-                    "the store gave " + std::to_string(range.bytes) + " bytes: does the object end there?")
+                    "the store returned only " + std::to_string(range.bytes) +
+                        " bytes: is the object shorter than expected?")
           .with_range(job.offset, job.length);
     }
     job.read_bytes = range.bytes;

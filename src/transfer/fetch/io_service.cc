@@ -80,7 +80,7 @@ bool IoService::Impl::place(ReadJob& job) {
   job.alignment = job.direct ? os::direct_alignment(job.fd).offset_bytes : 1;
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // widening cannot overflow below this
   if (job.offset > kMostBytes || job.length > kMostBytes) {
-    job.status = Status(Code::kInvalidArgument, Layer::kTransfer, "the range is beyond any file")
+    job.status = Status(Code::kInvalidArgument, Layer::kTransfer, "the range exceeds the largest file size")
                      .with_range(job.offset, job.length);
     return true;
   }
@@ -121,7 +121,7 @@ void IoService::Impl::start_jobs() {
       const os::WidenedRange range = os::widen(job.offset, job.length, job.alignment);
       const auto buffer = base::part(job.memory(), 0, range.length_bytes);
       if (job.status.ok() && !buffer) {
-        job.status = Status(Code::kInternal, Layer::kTransfer, "a read is longer than its place");
+        job.status = Status(Code::kInternal, Layer::kTransfer, "a read exceeds its buffer");
       }
       if (!job.status.ok()) {
         done.push_back(&job);

@@ -18,7 +18,8 @@ constexpr std::uint64_t kAwakeNs = 200'000;
 constexpr unsigned kCpusToLeaveSome = 8;
 
 Status ends_early(std::uint64_t moved, std::uint64_t offset, std::uint64_t length) {
-  return Status(Code::kShort, Layer::kTransfer, "the file ends after " + std::to_string(moved) + " of the bytes wanted")
+  return Status(Code::kShort, Layer::kTransfer,
+                "the file ends after " + std::to_string(moved) + " of the requested bytes")
       .with_range(offset, length);
 }
 
@@ -205,7 +206,7 @@ void FileCrew::perform_path(FilePart& part) const {
     if (mapped_ != nullptr) {
       ++part.system_calls;
       if (!os::identify(part.path, identity, error)) {
-        part.status = Status(error == ENOENT ? Code::kNotFound : Code::kIo, Layer::kTransfer, "cannot find the file")
+        part.status = Status(error == ENOENT ? Code::kNotFound : Code::kIo, Layer::kTransfer, "cannot stat the file")
                           .with_key(part.path)
                           .with_errno(error);
         return;

@@ -106,9 +106,10 @@ Status Mover::add(const std::shared_ptr<os::FileHandle>& file, std::span<const F
   }
   std::uint64_t bytes = 0;
   for (const FileRange& range : ranges) {
-    if (range.memory == nullptr && range.bytes != 0) return invalid("a range without memory").with_key(file->path());
+    if (range.memory == nullptr && range.bytes != 0)
+      return invalid("a range has a null memory pointer").with_key(file->path());
     if (range.offset_bytes > INT64_MAX || range.bytes > INT64_MAX - range.offset_bytes) {
-      return invalid("a range ends beyond the largest file").with_range(range.offset_bytes, range.bytes);
+      return invalid("a range ends beyond the largest file size").with_range(range.offset_bytes, range.bytes);
     }
     bytes += range.bytes;
   }
@@ -150,7 +151,7 @@ Status Mover::add_paths(std::span<const PathRange> ranges, std::uint64_t tag) {
   std::uint64_t bytes = 0;
   for (const PathRange& range : ranges) {
     if (range.path == nullptr || (range.memory == nullptr && range.bytes != 0)) {
-      return invalid("a range without a path or memory");
+      return invalid("a range has a null path or memory pointer");
     }
     // Each range is one piece of the slab.
     if (staged_ && range.bytes > options_.staging_bytes / 2) {

@@ -113,7 +113,7 @@ bool Mover::retry_through_slot(FilePart& part) {
   const Code code = part.status.code();
   if (!part.straight || part.status.ok() || code == Code::kShort || code == Code::kCancelled) return false;
   if (!straight_failed_)
-    router_.notes().add("reads into device memory: given up for this queue: ", part.status.to_string());
+    router_.notes().add("direct reads into device memory are disabled for this queue: ", part.status.to_string());
   straight_failed_ = true;
   part.straight = false;
   part.host = part.slot;

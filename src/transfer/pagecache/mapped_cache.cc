@@ -242,7 +242,7 @@ void MappedCache::set_note(std::string note) {
 }
 
 std::string MappedCache::budget_note() const {
-  std::string note = "mapped path: a budget is in use: " + std::to_string(budget_.bytes >> 20) + " MiB or " +
+  std::string note = "mapped path: a budget is used up: " + std::to_string(budget_.bytes >> 20) + " MiB or " +
                      std::to_string(mapping_budget_) + " mappings of the Context";
   if (budget_.process_bytes != ~std::uint64_t{0}) {
     note += ", " + std::to_string(budget_.process_bytes >> 20) + " MiB of the process";
@@ -250,7 +250,7 @@ std::string MappedCache::budget_note() const {
   if (budget_.machine_bytes != ~std::uint64_t{0}) {
     note += ", " + std::to_string(budget_.machine_bytes >> 20) + " MiB pinned on the machine";
   }
-  if (budget_.groups) note += ", half of the page cache that a control group has room for, mapped by its processes";
+  if (budget_.groups) note += ", half of a control group's room for page cache, mapped by its processes";
   return note;
 }
 

@@ -149,7 +149,7 @@ bool Router::direct_allowed(os::FileHandle& file) {
 
 void Router::refuse_direct(os::FileHandle& file) {
   file.give_up_direct();
-  notes_.add("direct path: the file system opens files for it and refuses to transfer: ", file.path());
+  notes_.add("direct path: the file system accepts O_DIRECT but rejects the transfers: ", file.path());
 }
 
 // Checks a file's identity once per round; each wave and each new request begins a round. The version of the file

@@ -27,7 +27,7 @@ constexpr int kVersion = 1;
 constexpr double kMostRate = 1e15;  // bytes a second
 
 Status not_such_a_file(const char* why) {
-  return Status(Code::kCorrupt, Layer::kTransfer, std::string("not a file of placement rates: ") + why);
+  return Status(Code::kCorrupt, Layer::kTransfer, std::string("not a placement file: ") + why);
 }
 
 bool usable(double rate) { return rate >= 1 && rate < kMostRate; }
@@ -64,7 +64,7 @@ Result<KnownRates> PlacementFile::parse(std::string_view text) {
     return not_such_a_file("it must be an object of version and kinds");
   }
   if (json["version"] != kVersion) {
-    return Status(Code::kUnsupported, Layer::kTransfer, "a file of placement rates of another version");
+    return Status(Code::kUnsupported, Layer::kTransfer, "a placement file of an unsupported version");
   }
   const base::Json& kinds = json["kinds"];
   if (!kinds.is_object()) return not_such_a_file("kinds must be an object");

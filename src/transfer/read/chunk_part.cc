@@ -174,7 +174,7 @@ Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::s
     Status status = chain.decode_part(part.bytes, to, workspace);
     if (status.ok()) return status;
     return Status(status.code(), Layer::kCodec,
-                  "of the part from decoded byte " + std::to_string(part.skipped) + " on: " + status.message());
+                  "in the part that begins at decoded byte " + std::to_string(part.skipped) + ": " + status.message());
   };
   const StoredPart first{stored.bytes, stored.skipped, stored.part_bytes};
   if (stored.more.empty()) return decode(first, target);

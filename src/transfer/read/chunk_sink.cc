@@ -29,9 +29,10 @@ std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const TaskGroup&
   const std::optional<std::span<std::byte>> part = base::part(target, 0, length);
   if (!part) {
     // Sizes were checked before. Even if that check failed, nothing is written beyond the place.
-    tasks_.fail_group(wave.tasks, group, worker,
-                      Status(Code::kInternal, Layer::kTransfer, "more bytes are stored than their place has room for")
-                          .with_range(group.offset, length));
+    tasks_.fail_group(
+        wave.tasks, group, worker,
+        Status(Code::kInternal, Layer::kTransfer, "the stored bytes do not fit the space reserved for them")
+            .with_range(group.offset, length));
   }
   return part;
 }
@@ -71,7 +72,7 @@ Status ChunkSink::take_one(Wave& wave, const TaskGroup& group, std::uint32_t tas
   // A raw chunk that was read alone may be only a part.
   const bool raw_part = chain.raw() && (whole_object || group.task_count == 1);
   const auto bytes = whole_object || raw_part ? data : base::part(data, task.offset - data_offset, task.length);
-  if (!bytes) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside of what was read for it");
+  if (!bytes) return Status(Code::kInternal, Layer::kTransfer, "a chunk lies outside the range that was read for it");
   if (chain.raw() && !raw_part) HEADRACE_TRY(chain.check_encoded_size(bytes->size()));
   worker.stats.stored_bytes += bytes->size();
   StoredChunk stored{*bytes};
@@ -135,7 +136,7 @@ Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRa
 Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                               Worker& worker) {
   (void)wave, (void)task_index, (void)skipped, (void)length, (void)worker;
-  return Status(Code::kInternal, Layer::kTransfer, "what is mapped was given to a sink that takes none");
+  return Status(Code::kInternal, Layer::kTransfer, "this sink does not accept mapped ranges");
 }
 
 Status ChunkSink::take_mapped_part(Wave& wave, const TaskGroup& group, const MappedPart& part, std::uint64_t stored_at,
@@ -155,7 +156,7 @@ Result<std::span<const std::byte>> ChunkSink::note_mapped_part(Wave& wave, std::
                                                                const MappedPart& part, std::uint64_t stored_at,
                                                                Worker& worker) {
   (void)wave, (void)task_index, (void)part, (void)stored_at, (void)worker;
-  return Status(Code::kInternal, Layer::kTransfer, "a part that is mapped was given to a sink that takes none");
+  return Status(Code::kInternal, Layer::kTransfer, "this sink does not accept mapped parts");
 }
 
 bool ChunkSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
@@ -172,7 +173,7 @@ std::span<const std::uint32_t> ChunkSink::settle(Wave& wave, Worker& worker) {
 }
 Status ChunkSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) {
   (void)wave, (void)task_index, (void)data, (void)worker;
-  return Status(Code::kInternal, Layer::kTransfer, "a task came back to a sink that hands out none");
+  return Status(Code::kInternal, Layer::kTransfer, "a task was handed back to a sink that does not use the device");
 }
 Status ChunkSink::finish_again(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
 

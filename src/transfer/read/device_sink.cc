@@ -317,7 +317,7 @@ Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
     // One piece may hold bytes of several tasks, so it is bounded by the whole area.
     const auto dst = base::part(area, wave.decode.chunks[piece.task].at + piece.within, piece.src.size());
-    if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
+    if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece exceeds its buffer");
     wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
   }
   for (const WaveChunk& chunk : wave.decode.chunks) {
@@ -345,7 +345,7 @@ Status DeviceSink::move_kept(Wave& wave) const {
     const std::uint64_t from = chunk.keeps ? 0 : chunk.stored_at;
     const auto kept = base::part(chunk.kept, from, chunk.bytes - head_bytes);
     if (!in_area || !kept || (chunk.keeps && chunk.bytes != chunk.kept.size())) {
-      return Status(Code::kInternal, Layer::kTransfer, "a chunk that is kept has another size than its place");
+      return Status(Code::kInternal, Layer::kTransfer, "a cached chunk does not have the size of its cache entry");
     }
     device::Box move;
     move.rank = 1;

@@ -139,7 +139,7 @@ Status ElementsSink::keep_box(const device::Box& box, Elements::Portion& portion
     const auto index = static_cast<std::uint64_t>(no_text - portion.decoded.data()) / sizeof(VariableSlot);
     return Status(
         Code::kUnsupported, Layer::kCodec,
-        "object arrays with elements that are no strings: element " + std::to_string(index) + " of the chunk is one");
+        "object arrays may contain only strings: element " + std::to_string(index) + " of the chunk is not a string");
   }
   bytes += more;
   if (!out_.keeps()) return {};

@@ -369,7 +369,7 @@ Status GroupReads::admit_length(const Wave& wave, const TaskGroup& group, std::u
   if (length <= forms_.planned_bytes() || wave.sink->own_rooms()) return {};
   if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   return worker.memory->beyond.grow_to(length - forms_.planned_bytes(),
-                                       "a chunk that is stored longer than it is decoded");
+                                       "a chunk whose stored size exceeds its planned size");
 }
 
 // Whether the I/O service has room for it.

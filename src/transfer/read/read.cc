@@ -203,7 +203,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
       return {.waits = true};
     }
     if (more.ok() && wave.tasks.tasks.size() > wave.form->sizes.tasks) {
-      more = Status(Code::kInternal, Layer::kTransfer, "a plan gave a wave more chunks than its slab has room for");
+      more = Status(Code::kInternal, Layer::kTransfer, "a plan put more chunks in a wave than fit its slab");
     }
     const std::size_t groups = wave.tasks.groups.size();
     if (wave.fetch.jobs.size() < groups) wave.fetch.jobs.resize(groups);

@@ -175,7 +175,7 @@ Status StagedSink::copy_runs(Wave& wave, Worker& worker) const {
 Status StagedSink::add_mapped_slabs(Wave& wave) const {
   for (const MappedShare::TaskBytes& piece : wave.fetch.mapped.pieces) {
     const auto dst = base::part(device_place(wave, piece.task), piece.within, piece.src.size());
-    if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece is longer than its place");
+    if (!dst) return Status(Code::kInternal, Layer::kTransfer, "a mapped piece exceeds its buffer");
     wave.stage.pieces.push_back({piece.src.data(), dst->data(), dst->size()});
   }
   return {};

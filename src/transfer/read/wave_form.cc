@@ -40,7 +40,7 @@ Result<ChunkDecoding> WaveForms::choose_decoder(const codec::Chain& chain) const
   if (made.status().code() != Code::kUnsupported) return std::move(made).status();
   if (wanted) {
     return Status(Code::kUnsupported, Layer::kTransfer,
-                  "decoding on the device was asked for: " + made.status().message());
+                  "the device cannot decode, as placement requires: " + made.status().message());
   }
   out.note = made.status().message();
   return out;
@@ -163,8 +163,8 @@ Status WaveForms::take(const std::shared_ptr<const ChunkForm>& form) {
   if (!sizes) {
     return Status(Code::kResourceExhausted, Layer::kTransfer,
                   "chunks that decode to " + std::to_string(request.decoded_bytes) +
-                      " bytes need more room on the device than the largest ones of their read, with " +
-                      std::to_string(sizes_.stride));
+                      " bytes do not fit the device slabs, which were sized for the largest chunks of this read (" +
+                      std::to_string(sizes_.stride) + " bytes)");
   }
   current_ = std::make_shared<const WaveForm>(WaveForm{form, *sizes, std::move(decoding)});
   return {};

@@ -129,7 +129,7 @@ Status stored_on_gpu(const Array::Impl& array) {
   if (array.metadata.rectilinear != nullptr) return unsupported("its chunks differ in shape (rectilinear)");
   const codec::Chain& chain = array.unit_chain();
   if (chain.index_stage() == chain.stage_count()) {
-    return unsupported("no codec of it is one whose GPU decoder uses them (zstd, and Blosc with zstd inside)");
+    return unsupported("none of its codecs has a GPU decoder that uses indices (zstd, and Blosc with zstd inside)");
   }
   return {};
 }
@@ -196,8 +196,9 @@ Result<std::vector<std::byte>> read_file(const std::string& path, base::Charge& 
 Result<std::string> load_decode_index(const Array::Impl& array, const std::string& directory) {
   transfer::IndexCache& cache = Access::impl(array.store.context())->resources->indices();
   if (array.index_array == 0) {
-    return Status(Code::kInvalidArgument, Layer::kApi,
-                  "decode indices are named and ContextOptions::index_budget_bytes leaves no room for any");
+    return Status(
+        Code::kInvalidArgument, Layer::kApi,
+        "a decode index directory is given, but ContextOptions::index_budget_bytes leaves no room for indices");
   }
   const auto ignored = [](const Status& why) { return "ignored: " + why.message(); };
   base::Charge memory(array.memory.budget());
@@ -209,7 +210,7 @@ Result<std::string> load_decode_index(const Array::Impl& array, const std::strin
   const codec::Chain& chain = array.unit_chain();
   const std::size_t stage = chain.index_stage();
   if (stage == chain.stage_count() || file->codec != chain.stage_name(stage)) {
-    return std::string("ignored: they are of codec '") + file->codec + "'";
+    return std::string("ignored: the indices are for codec '") + file->codec + "'";
   }
   transfer::IndexCache::Access access(cache);
   for (const IndexRecord& record : file->records) {

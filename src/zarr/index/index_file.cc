@@ -62,7 +62,7 @@ std::vector<std::byte> write_index_file(std::string_view codec, std::span<const 
 
 Result<IndexFile> parse_index_file(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeaderBytes || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0) {
-    return corrupt("is none");
+    return corrupt("is not one (bad magic)");
   }
   if (load(bytes, 8, 4) != kVersion) {
     return Status(Code::kUnsupported, Layer::kZarr,
@@ -70,8 +70,9 @@ Result<IndexFile> parse_index_file(std::span<const std::byte> bytes) {
   }
   const std::uint64_t count = load(bytes, 16, 8), index_bytes = load(bytes, 24, 8);
   const std::uint64_t room = bytes.size() - kHeaderBytes;
-  if (count > room / kRecordBytes || index_bytes != room - count * kRecordBytes) return corrupt("has another length");
-  if (load(bytes, kChecksumAt, 8) != checksum(bytes)) return corrupt("is damaged: its checksum does not hold");
+  if (count > room / kRecordBytes || index_bytes != room - count * kRecordBytes)
+    return corrupt("has an unexpected length");
+  if (load(bytes, kChecksumAt, 8) != checksum(bytes)) return corrupt("is damaged: checksum mismatch");
   IndexFile out;
   const auto* const name = reinterpret_cast<const char*>(bytes.data()) + kCodecAt;
   out.codec.assign(name, std::find(name, name + kCodecBytes, '\0'));
@@ -89,7 +90,7 @@ Result<IndexFile> parse_index_file(std::span<const std::byte> bytes) {
     if (record.bytes > index_bytes - at) return corrupt("has records that are longer than it");
     at += record.bytes;
   }
-  if (at != index_bytes) return corrupt("has bytes that no record is of");
+  if (at != index_bytes) return corrupt("has trailing bytes that belong to no record");
   return out;
 }
 

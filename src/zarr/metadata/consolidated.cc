@@ -23,7 +23,7 @@ Status too_many_nodes() {
 }
 
 Status wrong_path(std::string_view path) {
-  return corrupt("consolidated metadata names " + quote(path) + ", which no node can be called");
+  return corrupt("consolidated metadata names " + quote(path) + ", which is not a valid node path");
 }
 
 // Records what a listing needs of the node's document, which is the next value of `scanner`.

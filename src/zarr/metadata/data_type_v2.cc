@@ -157,12 +157,12 @@ Result<DataType> parse_any(const Json& value, bool& big_endian, int depth) {
 
 Result<DataType> parse_v2_object_type(const std::vector<CodecSpec>& codecs) {
   const std::string what = "object arrays: dtype '|O' with ";
-  if (codecs.empty()) return unsupported(what + "neither filter nor object codec, so that nothing says what is stored");
+  if (codecs.empty()) return unsupported(what + "neither filter nor object codec, so the element type is unknown");
   const std::string& name = codecs.front().name;
   if (name == "vlen-utf8" || name == "json2") return variable_type(TypeKind::kString);
   if (name == "vlen-bytes") return variable_type(TypeKind::kVariableBytes);
   if (name == "pickle") {
-    return unsupported(what + "object codec 'pickle', which never will be: reading a pickle runs the code in it");
+    return unsupported(what + "object codec 'pickle', which is not supported: reading a pickle executes code");
   }
   if (name == "vlen-array") {
     return unsupported(what + "object codec 'vlen-array': elements that are arrays themselves");

@@ -110,7 +110,8 @@ Result<DataType> parse_struct(const CodecSpec& spec, int depth) {
 Result<DataType> parse_any(const Json& value, int depth) {
   HEADRACE_TRY_ASSIGN(const CodecSpec spec, parse_extension(value, "data_type"));
   if (may_be_ignored(value)) {
-    return corrupt("data_type " + quote(spec.name) + " says must_understand: false, which a data type cannot");
+    return corrupt("data_type " + quote(spec.name) +
+                   " says must_understand: false, which is not allowed for a data type");
   }
   if (spec.name == "numpy.datetime64") return parse_time(spec, TypeKind::kDatetime);
   if (spec.name == "numpy.timedelta64") return parse_time(spec, TypeKind::kTimedelta);

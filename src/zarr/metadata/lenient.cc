@@ -173,7 +173,7 @@ Result<Lenient> Lenient::parse(std::string_view names) {
       std::string known;
       for (const LeniencyRow& r : kRows) known += std::string(", ") + r.name;
       return Status(Code::kInvalidArgument, Layer::kZarr,
-                    "no leniency is called " + quote(name) + "; there are all" + known);
+                    "unknown leniency " + quote(name) + "; known are: all" + known);
     }
   }
   return out;

@@ -189,7 +189,7 @@ Status refuse_other_members(const Json& object, const std::vector<std::string_vi
     std::string message(where);
     message += " has an unknown member " + quote(item.key()) + "; ";
     if (allowed.empty()) {
-      message += "it takes none";
+      message += "none are allowed";
     } else {
       message += "allowed are";
       for (std::size_t i = 0; i < allowed.size(); ++i) {

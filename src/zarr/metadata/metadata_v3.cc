@@ -34,7 +34,8 @@ Status refuse_unknown_keys(const Json& document, const std::vector<std::string_v
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
     if (may_be_ignored(item.value())) continue;
     return corrupt("zarr.json has an unknown key " + quote(item.key()) +
-                   ", which only an object with must_understand: false may be, not " + shorten(item.value()));
+                   "; unknown keys are allowed only as objects with must_understand: false, not " +
+                   shorten(item.value()));
   }
   return {};
 }
@@ -49,7 +50,7 @@ Result<Json> parse_attributes(const Json& document) {
 // Refuses must_understand: false on an extension point that readers cannot ignore.
 Status refuse_optional(const Json& value, std::string_view what) {
   if (!may_be_ignored(value)) return {};
-  return corrupt(std::string(what) + " says must_understand: false, which it cannot");
+  return corrupt(std::string(what) + " must not have must_understand: false");
 }
 
 Status parse_grid(const Json& value, ArrayMetadata& array) {

@@ -185,8 +185,8 @@ Result<LoadedNode> load_node(store::Store& store, std::string_view path, const L
     if (!by_the_rules && !(valid_node_path(path, 3, true) &&
                            node.lenient.use(Leniency::kReservedNames, "'" + std::string(path) + "'"))) {
       return Status(Code::kInvalidArgument, Layer::kZarr,
-                    "no node of Zarr v3 can be called so: a name must not be only periods, begin with '__' (which the "
-                    "leniency 'reserved-names' lets pass) or be 'zarr.json'")
+                    "invalid Zarr v3 node name: a name must not be only periods, begin with '__' (which the "
+                    "leniency 'reserved-names' accepts) or be 'zarr.json'")
           .with_key(path);
     }
     HEADRACE_TRY(load_v3(std::move(*v3), std::move(v3_memory), options.consolidated, node));

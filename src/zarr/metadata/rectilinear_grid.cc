@@ -44,7 +44,7 @@ Result<std::vector<EdgeRun>> parse_axis(const Json& value, std::uint64_t extent,
     const std::string where = what + "[" + std::to_string(i) + "]";
     std::uint64_t edge = 0, count = 1;
     if (item.is_array()) {
-      if (item.size() != 2) return wrong_value(where, "an edge length, or a pair of it and how often it repeats", item);
+      if (item.size() != 2) return wrong_value(where, "an edge length, or a pair [edge length, repeat count]", item);
       HEADRACE_TRY_ASSIGN(edge, read_integer(item[0], 1, kMaxExtent, where + "[0]"));
       HEADRACE_TRY_ASSIGN(count, read_integer(item[1], 1, kMaxExtent, where + "[1]"));
     } else {

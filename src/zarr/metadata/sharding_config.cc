@@ -49,7 +49,7 @@ Status check_index_codecs(const std::vector<CodecSpec>& codecs) {
                          " in index_codecs is not implemented; 'bytes' and 'crc32c' are");
     }
     if (is_bytes != (i == 0)) {
-      return corrupt(what + " is '" + codec.name + "', but there must be one array -> bytes codec, at the start");
+      return corrupt(what + " is '" + codec.name + "', but exactly one array -> bytes codec is allowed, at the start");
     }
     if (!is_bytes) {
       HEADRACE_TRY(refuse_other_members(codec.config, {}, "configuration of " + what));

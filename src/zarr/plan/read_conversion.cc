@@ -79,7 +79,7 @@ Result<Target> choose_target(const DataType& stored, const ReadOptions& options)
     target.dtype = numeric_type(options.dtype);
     if (target.dtype.name.empty()) {
       return refuse(Code::kInvalidArgument,
-                    "dtype \"" + options.dtype + "\" is no type that elements can be converted to");
+                    "dtype \"" + options.dtype + "\" is not a type that elements can be converted to");
     }
   }
   const bool same_type = target.dtype.name == stored.name;
@@ -130,7 +130,7 @@ Result<ReadConversion> make_conversion(const DataType& stored, const device::Ele
     return refuse(Code::kInvalidArgument, options.fill_as_nan
                                               ? "missing has " + std::to_string(options.missing.size()) +
                                                     " bytes, an element " + std::to_string(stored.item_bytes)
-                                              : "missing is given without fill_as_nan");
+                                              : "missing requires fill_as_nan");
   }
   ReadConversion out;
   out.dtype = std::move(target.dtype);

@@ -74,7 +74,7 @@ Status resolve_item(const SelectionItem& item, std::int64_t extent, std::size_t 
       HEADRACE_TRY(resolve_list(item.indices, extent, dim, resolved));
       break;
     case Kind::kBlocks:
-      return wrong(where(dim) + ": blocks are of an array's chunk grid, and there is no array here");
+      return wrong(where(dim) + ": blocks refer to an array's chunk grid, which is not available here");
     default:
       HEADRACE_TRY(resolve_slice(item, extent, dim, resolved));
   }

@@ -88,7 +88,8 @@ Result<SelectionItem> parse_item(const Place& where) {
     return item;
   }
   if (text.front() == '[') {
-    if (text.size() < 2 || text.back() != ']') return wrong_text(where.words() + ": text behind the bracket");
+    if (text.size() < 2 || text.back() != ']')
+      return wrong_text(where.words() + ": unexpected text after the closing bracket");
     return parse_list(text.substr(1, text.size() - 2), where);
   }
   const std::size_t first = text.find(':');
@@ -141,7 +142,7 @@ Result<Selection> parse_selection(std::string_view text) {
     if (text.front() == '[' && close == text.size() - 1) {
       text = trim(text.substr(1, text.size() - 2));
     } else if (close == std::string_view::npos) {
-      return wrong_text("selection " + quote(text) + " has only one of its brackets");
+      return wrong_text("selection " + quote(text) + " has an unmatched bracket");
     }
   }
   Selection selection;

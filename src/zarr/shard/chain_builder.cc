@@ -164,13 +164,13 @@ Status check_variable(const codec::Codec& codec, const DataType& dtype) {
   const std::string name(codec.name());
   if (codec.array_to_bytes() != nullptr && !codec.array_to_bytes()->variable_length()) {
     return Status(Code::kCorrupt, Layer::kZarr,
-                  "codec '" + name + "' encodes elements of one size, and those of type '" + dtype.name +
-                      "' have none: they need '" + (dtype.kind == TypeKind::kString ? "vlen-utf8" : "vlen-bytes") +
+                  "codec '" + name + "' encodes fixed-size elements, but type '" + dtype.name +
+                      "' has variable length; use '" + (dtype.kind == TypeKind::kString ? "vlen-utf8" : "vlen-bytes") +
                       "'");
   }
   if (codec.array_to_array() != nullptr && codec.coder() != nullptr) {
     return Status(Code::kCorrupt, Layer::kZarr,
-                  "codec '" + name + "' changes numbers, and elements of type '" + dtype.name + "' are none");
+                  "codec '" + name + "' changes numbers, but elements of type '" + dtype.name + "' are not numbers");
   }
   return {};
 }

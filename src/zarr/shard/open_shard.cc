@@ -63,7 +63,7 @@ Status read_index(const store::ByteSource& object, const ShardIndexFormat& forma
 }
 
 Status changed(const std::string& key) {
-  return Status(Code::kAgainExhausted, Layer::kZarr, "the shard was changed while it was read: read it again")
+  return Status(Code::kAgainExhausted, Layer::kZarr, "the shard changed while it was read; retry the read")
       .with_key(key);
 }
 
@@ -100,7 +100,7 @@ Status OpenShard::check() const {
     os::FileIdentity now;
     int error = 0;
     if (!os::identify(object->file().fd, now, error)) {
-      return Status(Code::kIo, Layer::kZarr, "cannot ask whether the shard has changed")
+      return Status(Code::kIo, Layer::kZarr, "cannot check whether the shard has changed")
           .with_key(key)
           .with_errno(error);
     }
@@ -172,7 +172,8 @@ Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
   if (packed.size_bytes() > kMostUnpackedBytes) {
     return Status(Code::kResourceExhausted, Layer::kZarr,
                   "a compressed shard of " + std::to_string(packed.size_bytes()) +
-                      " bytes would have to be unpacked whole; store shards uncompressed");
+                      " bytes must be unpacked whole, which exceeds " + std::to_string(kMostUnpackedBytes >> 20) +
+                      " MiB; store shards uncompressed");
   }
   HEADRACE_TRY(open.memory.take(packed.size_bytes(), "a compressed shard"));
   base::Charge unpacking(open.memory.budget());
@@ -211,7 +212,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
     if (!object.offers(store::Offer::kFile)) return {};
     int error = 0;
     if (!os::identify(object.file().fd, open.identity, error)) {
-      return Status(Code::kIo, Layer::kZarr, "cannot ask for the shard's version").with_errno(error);
+      return Status(Code::kIo, Layer::kZarr, "cannot determine the shard's version").with_errno(error);
     }
     const std::int64_t left_ns = os::unsettled_ns(object.file().fd, open.identity);
     const bool whole_file = object.file().begin == 0 && !object.file().lent;
@@ -220,7 +221,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
     // Time stamps that far in the future prove nothing; check() and is() handle them.
     if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
     if (base::now_ns() - start_ns > static_cast<std::uint64_t>(2 * kLongestWaitNs)) {
-      return Status(Code::kAgainExhausted, Layer::kZarr, "the shard is being changed all the time");
+      return Status(Code::kAgainExhausted, Layer::kZarr, "the shard keeps changing");
     }
     std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp<std::int64_t>(left_ns, 0, kLongestWaitNs)));
   }

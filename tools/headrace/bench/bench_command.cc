@@ -75,7 +75,7 @@ int report_unknown(const std::string& argument) {
 
 // Advice for a failed job; empty if the default advice fits.
 const char* advice_for(const Status& status) {
-  if (status.system_error() == ENOSPC) return "free space or write elsewhere: nothing of the failed request is counted";
+  if (status.system_error() == ENOSPC) return "free space or write elsewhere; the failed request is not counted";
   if (status.system_error() == EMFILE) return "lower nrfiles or numjobs, or raise the limit of open files (ulimit -n)";
   switch (status.code()) {
     case Code::kInvalidArgument:
@@ -122,7 +122,7 @@ Status note_arguments(const CLI::App& verb, std::vector<JobOptions>& jobs) {
     if (option->count() == 0) continue;
     const std::string value = option->results().back();
     HEADRACE_TRY(check_other_value(key, value == kNoValue ? "" : value));
-    for (JobOptions& job : jobs) job.notes.push_back({key.name, std::string("changes nothing: ") + key.text});
+    for (JobOptions& job : jobs) job.notes.push_back({key.name, std::string("has no effect: ") + key.text});
   }
   return {};
 }
@@ -278,7 +278,7 @@ Verb add_bench_command(CLI::App& app) {
       option->group("")->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }
-  verb->add_option("--output", options->output, "write the result here, whole or not at all")->type_name("FILE");
+  verb->add_option("--output", options->output, "write the result to this file, atomically")->type_name("FILE");
   verb->add_option("--output-format", options->format, "normal (the default), json, json+, or several: normal,json")
       ->check(check_formats)
       ->type_name("FORMAT");

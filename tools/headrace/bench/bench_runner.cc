@@ -122,7 +122,7 @@ Status pin(const Thread& thread) {
   }
   const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof(allowed), &allowed);
   if (error == 0) return {};
-  return Status(Code::kInvalidArgument, Layer::kApi, "cpus_allowed: this process may use none of these CPUs")
+  return Status(Code::kInvalidArgument, Layer::kApi, "cpus_allowed: this process may not run on any of these CPUs")
       .with_cause(std::generic_category().message(error));
 }
 

@@ -59,7 +59,7 @@ Result<std::uint64_t> resident_by_mincore(int fd, const CacheRange& range, std::
     const bool answered = ::mincore(memory, bytes, present.data()) == 0;
     const int error = errno;
     ::munmap(memory, bytes);
-    if (!answered) return system_failure("cannot ask what is cached", range.path, error);
+    if (!answered) return system_failure("cannot determine what is cached", range.path, error);
     for (std::size_t i = 0; i < bytes / page; ++i) resident += present[i] & 1u;
   }
   return resident;

@@ -467,7 +467,7 @@ void FileJob::add_notes(JobResult& result) const {
   if (options_.chosen_path() != Path::kDirect || stats.buffered_bytes + stats.written_buffered_bytes == 0) return;
   const bool all = stats.direct_bytes + stats.written_direct_bytes == 0;
   result.notes.push_back(std::string("direct=1: ") + (all ? "" : "partly ") +
-                         "through the page cache all the same: O_DIRECT was not to be had for " +
+                         "through the page cache all the same: O_DIRECT was not available for " +
                          cli::human_bytes(stats.buffered_bytes + stats.written_buffered_bytes));
 }
 

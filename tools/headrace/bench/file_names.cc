@@ -52,7 +52,7 @@ Result<std::vector<std::string>> files_of_folder(const std::string& folder) {
         .with_cause(error.message());
   }
   if (names.empty()) {
-    return Status(Code::kNotFound, Layer::kApi, "opendir: there is no file with bytes in it").with_key(folder);
+    return Status(Code::kNotFound, Layer::kApi, "opendir: the folder has no non-empty file").with_key(folder);
   }
   // Sorted, so that the order does not depend on the file system.
   std::sort(names.begin(), names.end());

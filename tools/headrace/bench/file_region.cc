@@ -146,7 +146,7 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   const bool there = ::stat(file.path.c_str(), &info) == 0;
   if (there && S_ISREG(info.st_mode) && info.st_size == 0 && !options.write && options.size_bytes == 0 &&
       options.least_file_bytes == 0) {
-    return unfit("the file is empty: give a file with bytes in it, or write it first", file.path);
+    return unfit("the file is empty: give a non-empty file, or write it first", file.path);
   }
   FileOptions open_options;
   open_options.write = options.write;
@@ -160,7 +160,7 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   const std::uint64_t wanted = wanted_bytes(options, file_bytes, files, index, thread);
   if (makes && wanted == 0) {
     if (!options.write) return File::open(file.path, open_options).status();
-    return unfit("there is no such file yet, and no size to make it with: give size", file.path);
+    return unfit("the file does not exist, and no size is given to create it: give size", file.path);
   }
   HEADRACE_TRY_ASSIGN(file.offset_bytes, region_offset(options, file, makes ? wanted : file_bytes, thread));
   const std::uint64_t behind = file_bytes > file.offset_bytes ? file_bytes - file.offset_bytes : 0;

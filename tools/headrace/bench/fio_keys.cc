@@ -23,7 +23,7 @@ constexpr const char* kMemory = "buffers are the device's memory";
 constexpr OtherFioKey kOtherKeys[] = {
     // Files
     {"unique_filename", "", "0|1", "there are no network clients"},
-    {"lockfile", "", "none", "files are not locked: exclusive and readwrite are not there"},
+    {"lockfile", "", "none", "files are not locked: exclusive and readwrite are unsupported"},
     {"openfiles", "", "#", "all files of a job stay open"},
     {"fallocate", "", "none|posix|native|keep|truncate|0|1", "files are not preallocated: writes extend them"},
     {"fadvise_hint", "", "0|1|none|sequential|random|noreuse", "the kernel gets no hint"},
@@ -78,7 +78,7 @@ constexpr OtherFioKey kOtherKeys[] = {
     {"dedupe_working_set_percentage", "", "#", kDedupe},
     {"dedupe_global", "", "0|1", kDedupe},
     // Rate and time
-    {"rate_ignore_thinktime", "", "0|1", "a rate is of all the time, thinktime too"},
+    {"rate_ignore_thinktime", "", "0|1", "rates include thinktime"},
     {"latency_target", "", nullptr, "run one job for each iodepth and compare their latencies"},
     {"latency_window", "", "#", kTarget},
     {"latency_percentile", "", "#", kTarget},
@@ -99,8 +99,8 @@ constexpr OtherFioKey kOtherKeys[] = {
     {"verify_async_cpus", "", "*", "the job's thread checks the blocks"},
     {"verify_backlog", "", nullptr, "write jobs verify when all is written (do_verify)"},
     {"verify_backlog_batch", "", "#", "acts with verify_backlog alone"},
-    {"verify_state_load", "", "0|1", "blocks say themselves which pass wrote them"},
-    {"verify_state_save", "", "0|1", "blocks say themselves which pass wrote them"},
+    {"verify_state_load", "", "0|1", "each block records which pass wrote it"},
+    {"verify_state_save", "", "0|1", "each block records which pass wrote it"},
     {"verifysort", "", "0|1", "written blocks are read in the order of writing"},
     {"verifysort_nr", "", "#", "written blocks are read in the order of writing"},
     {"trim_percentage", "", nullptr, kTrim},

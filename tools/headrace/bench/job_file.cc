@@ -90,7 +90,7 @@ Result<std::vector<JobOptions>> parse_job_file(std::string_view text, const std:
     if (!whole.ok()) return bad_line(name, number, whole.status().message());
     const std::string_view line = trim(*whole);
     if (line.empty()) continue;
-    if (line.find('\0') != std::string_view::npos) return bad_line(name, number, "the line holds a zero byte");
+    if (line.find('\0') != std::string_view::npos) return bad_line(name, number, "the line contains a zero byte");
     if (line.front() == '[') {
       const std::string_view section = line.back() == ']' ? trim(line.substr(1, line.size() - 2)) : std::string_view();
       if (section.empty()) return bad_line(name, number, "a section is written [name]");
@@ -125,7 +125,7 @@ Result<std::vector<JobOptions>> jobs_from_arguments(std::span<const std::pair<st
   for (const auto& [key, value] : arguments) {
     if (key == "name" && !have_files) jobs.push_back(common);
     if (key == "name" && have_files) {
-      return Status(Code::kInvalidArgument, Layer::kApi, "--name begins a job, but the jobs come from files")
+      return Status(Code::kInvalidArgument, Layer::kApi, "--name starts a job, but jobs are given by job files")
           .with_key("command line");
     }
     Status status;

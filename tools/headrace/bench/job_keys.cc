@@ -141,7 +141,7 @@ Status set_file_size(JobOptions& job, std::string_view value) {
   if (!value.empty() && value.back() == '%')
     return assign_count(job.size_percent, value.substr(0, value.size() - 1), 100);
   HEADRACE_TRY(assign_size(job.size_bytes, value));
-  return job.size_bytes > 0 ? Status() : invalid("a size of 0 leaves nothing to do");
+  return job.size_bytes > 0 ? Status() : invalid("a size of 0 is no work");
 }
 
 Status set_engine(JobOptions& job, std::string_view value) {
@@ -157,11 +157,12 @@ Status set_engine(JobOptions& job, std::string_view value) {
   if (value == "mmap" || value == "null") {
     job.engine_maps = value == "mmap";
     job.engine_is_null = value == "null";
-    note(job, job.engine_maps ? "mmap is path=mapped: no thread of its own touches each page"
+    note(job, job.engine_maps ? "mmap is path=mapped, without a thread that touches each page"
                               : "null is no_io: no file is touched, bytes go to the device");
     return assign(job.engine, "auto");
   }
-  if (value == "libcufile") return invalid("libcufile is not there: 'headrace cufile-run' runs programs of cuFile");
+  if (value == "libcufile")
+    return invalid("libcufile is not an engine here: 'headrace cufile-run' runs cuFile programs");
   return invalid("'" + std::string(value.substr(0, 80)) + "' is not one of " + cli::comma_list(known) +
                  ", libaio, sync, psync, vsync, pvsync, pvsync2, posixaio, mmap, null");
 }
@@ -212,7 +213,7 @@ Status set_file_size_range(JobOptions& job, std::string_view value) {
   if (dash != std::string_view::npos) {
     HEADRACE_TRY(assign_size(job.most_file_bytes, value.substr(dash + 1)));
   }
-  if (job.least_file_bytes == 0) return invalid("a file of 0 bytes leaves nothing to do");
+  if (job.least_file_bytes == 0) return invalid("a file of 0 bytes is no work");
   return job.most_file_bytes >= job.least_file_bytes ? Status() : invalid("a range that ends before it begins");
 }
 
@@ -271,7 +272,7 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign(j.description, v); }},
     {"filename", "", "FILES", kWhat, "the file, block device or URL of an object (of a folder, with '/' at its end); of several, ':' between",
      [](J& j, V v) { return assign(j.filename, v); }},
-    {"directory", "", "DIR", kWhat, "put before filename; without one files are NAME.THREAD.N; threads take turns at several",
+    {"directory", "", "DIR", kWhat, "folder of filename; without filename, files are NAME.THREAD.N; with several folders, threads take turns",
      [](J& j, V v) { return assign(j.directory, v); }},
     {"filename_format", "", "TEXT", kWhat, "of those names; default $jobname.$jobnum.$filenum",
      [](J& j, V v) { return assign(j.filename_format, v); }},
@@ -283,10 +284,10 @@ constexpr JobKey kKeys[] = {
      set_file_size_range},
     {"file_service_type", "", "KIND", kWhat, "roundrobin (the default), random, sequential; :N blocks in a row of each; zipf:T, pareto:H, normal:D",
      set_service},
-    {"file_append", "", nullptr, kWhat, "begin behind the end of the file", [](J& j, V v) { return assign(j.file_append, v); }},
-    {"overwrite", "", nullptr, kWhat, "make files whole before they are written over",
+    {"file_append", "", nullptr, kWhat, "start at the end of the file", [](J& j, V v) { return assign(j.file_append, v); }},
+    {"overwrite", "", nullptr, kWhat, "create files in full before overwriting them",
      [](J& j, V v) { return assign(j.overwrite, v); }},
-    {"allow_file_create", "", nullptr, kWhat, "0: a file that is not there is an error; default 1",
+    {"allow_file_create", "", nullptr, kWhat, "0: a missing file is an error; default 1",
      [](J& j, V v) { return assign(j.may_create, v); }},
     {"create_fsync", "", nullptr, kWhat, "fsync files that are made for a job; default 1",
      [](J& j, V v) { return assign(j.create_fsync, v); }},
@@ -294,14 +295,14 @@ constexpr JobKey kKeys[] = {
      [](J& j, V v) { return assign(j.create_only, v); }},
     {"unlink", "", nullptr, kWhat, "remove the files that were made for the job when it has ended",
      [](J& j, V v) { return assign(j.unlink, v); }},
-    {"paths", "", "FILE", kWhat, "a list of files, one a line, each read whole; threads share it out",
+    {"paths", "", "FILE", kWhat, "a file with a list of files, one per line, each read whole; divided among the threads",
      [](J& j, V v) { return assign(j.paths, v); }},
     {"zarr", "", "PATH", kWhat, "a Zarr array, read whole or by --select", [](J& j, V v) { return assign(j.zarr, v); }},
     {"decode", "", "PATH", kWhat, "a Zarr array, decoded from device memory into device memory: no I/O",
      [](J& j, V v) { return assign(j.decode, v); }},
     {"select", "", "TEXT", kWhat, "with --zarr or --decode: the part of the array, as in NumPy",
      [](J& j, V v) { return assign(j.select, v); }},
-    {"placement", "", "NAME", kWhat, "with --zarr: who decodes: auto (the default), cpu, gpu", set_placement},
+    {"placement", "", "NAME", kWhat, "with --zarr: processor that decodes: auto (the default), cpu, gpu", set_placement},
     {"rw", "readwrite", "KIND", kWhat,
      "read (the default), write, randread, randwrite, rw, randrw; randX:N: N blocks in a row, X:SIZE: with holes",
      set_direction},
@@ -534,7 +535,7 @@ constexpr JobKey kKeys[] = {
     {"log_alternate_epoch_clock_id", "", "N", kReport, "a clock of clock_gettime(2)",
      [](J& j, V v) -> Status {
        HEADRACE_TRY_ASSIGN(const std::uint64_t clock, parse_number(v));
-       if (clock > 11) return invalid("'" + std::string(v) + "' is no clock of clock_gettime");
+       if (clock > 11) return invalid("'" + std::string(v) + "' is not a clock of clock_gettime");
        j.log.epoch_clock = static_cast<int>(clock);
        return {};
      }},

@@ -25,7 +25,7 @@ void drop_notes(JobOptions& job, std::string_view key) {
 Status set_other_option(JobOptions& job, const OtherFioKey& key, std::string_view value, bool global) {
   HEADRACE_TRY(check_other_value(key, value));
   drop_notes(job, key.name);
-  job.notes.push_back({key.name, std::string("changes nothing: ") + key.text});
+  job.notes.push_back({key.name, std::string("has no effect: ") + key.text});
   const bool flag = key.values[0] == '0' && value.empty();
   replace_given(job, key.name, flag ? "1" : std::string(value), global);
   return {};
@@ -215,10 +215,10 @@ Status check_options(const JobOptions& job) {
                    " only reads: use auto, direct or buffered");
   }
   if (job.write && !job.read && (job.cache == CacheState::kWarm || job.cache == CacheState::kHalf)) {
-    return invalid("cache=warm and cache=half are states of what is read");
+    return invalid("cache=warm and cache=half apply only to reads");
   }
   if (job.log.any() && job.log.average_seconds == 0 && job.log.maximum) {
-    return invalid("log_max_value is of a window: give log_avg_msec");
+    return invalid("log_max_value applies to a window: give log_avg_msec");
   }
   HEADRACE_TRY(check_blocks(job));
   return check_verify(job);
@@ -229,9 +229,9 @@ void note_idle_options(JobOptions& job) {
     const auto said = [&](const GivenOption& option) { return option.key == key; };
     if (!std::any_of(job.given.begin(), job.given.end(), said)) return;
     drop_notes(job, key);
-    job.notes.push_back({key, std::string("changes nothing: ") + text});
+    job.notes.push_back({key, std::string("has no effect: ") + text});
   };
-  if (job.runtime_seconds <= 0) note("time_based", "there is no runtime");
+  if (job.runtime_seconds <= 0) note("time_based", "runtime is not set");
   if (!job.write) {
     for (const char* key : {"fsync", "fdatasync", "sync", "end_fsync", "fsync_on_close", "zero_buffers",
                             "buffer_pattern", "buffer_compress_percentage", "overwrite", "file_append"}) {
@@ -248,12 +248,12 @@ void note_idle_options(JobOptions& job) {
     }
   }
   if (!job.filename.empty() || !job.opendir.empty()) {
-    note("nrfiles", "filename or opendir says which files");
-    note("filename_format", "filename or opendir says which files");
+    note("nrfiles", "filename or opendir names the files");
+    note("filename_format", "filename or opendir names the files");
   }
   if (!job.verifies()) {
     for (const char* key : {"do_verify", "verify_fatal", "verify_interval", "verify_pattern", "verify_only"}) {
-      note(key, "there is no verify");
+      note(key, "verify is not set");
     }
   }
   if (!job.log.any()) {
@@ -264,11 +264,11 @@ void note_idle_options(JobOptions& job) {
   }
   if (job.think_seconds == 0) {
     for (const char* key : {"thinktime_blocks", "thinktime_spin", "thinktime_blocks_type", "thinktime_iotime"}) {
-      note(key, "there is no thinktime");
+      note(key, "thinktime is not set");
     }
   }
-  if (job.cpus.empty()) note("cpus_allowed_policy", "there is no cpus_allowed");
-  if (job.compress_percent == 0) note("buffer_compress_chunk", "there is no buffer_compress_percentage");
+  if (job.cpus.empty()) note("cpus_allowed_policy", "cpus_allowed is not set");
+  if (job.compress_percent == 0) note("buffer_compress_chunk", "buffer_compress_percentage is not set");
   if (job.depth_low >= job.depth) note("iodepth_low", "it is not below iodepth");
 }
 

@@ -142,7 +142,7 @@ Result<std::vector<JobObject>> open_objects(const JobOptions& options, const Con
     auto store = Store::open(context, url, storage);
     if (!store.ok()) return std::move(store).status().with_key(cli::shown_path(url));
     std::shared_ptr<ByteStore> ranges = store->ranges();
-    if (ranges == nullptr) return unfit_url("the store gives no ranges", url);
+    if (ranges == nullptr) return unfit_url("the store does not support range requests", url);
     return stores[url] = std::move(ranges);
   };
   for (const std::string& url : cli::split_urls(options.filename)) {
@@ -398,35 +398,36 @@ Status check_remote_options(const JobOptions& job) {
     const char* why;
   };
   constexpr const char* kFiles = "is of files";
-  constexpr Row kRows[] = {{"path", "is the way of files: leave it out"},
-                           {"direct", "is the way of files: leave it out"},
-                           {"ioengine", "is the way of files: leave it out"},
-                           {"list", "is of files: a request is one range"},
-                           {"no_io", kFiles},
-                           {"no_copy", kFiles},
-                           {"cache", "is the page cache of files; no cache is between a URL and its job"},
-                           {"invalidate", "is the page cache of files; no cache is between a URL and its job"},
-                           {"verify", "checks files"},
-                           {"verify_only", "checks files"},
-                           {"directory", "is of files: write whole URLs"},
-                           {"opendir", "is of files: end the URL with '/' for all objects below it"},
-                           {"create_only", "makes files"},
-                           {"filesize", "is of files: size is a part of each object"},
-                           {"unlink", "removes files"},
-                           {"rate", "is not there for URLs"},
-                           {"rate_iops", "is not there for URLs"},
-                           {"rate_min", "is not there for URLs"},
-                           {"rate_iops_min", "is not there for URLs"},
-                           {"thinktime", "is not there for URLs"},
-                           {"max_latency", "is not there for URLs: HEADRACE_HTTP_TOTAL_SECONDS limits each request"},
-                           {"write_bw_log", "is not there for URLs: json+ has the histogram of latencies"},
-                           {"write_lat_log", "is not there for URLs: json+ has the histogram of latencies"},
-                           {"write_iops_log", "is not there for URLs: json+ has the histogram of latencies"},
-                           {"iodepth_batch_submit", "is not there for URLs"},
-                           {"iodepth_batch_complete_min", "is not there for URLs"},
-                           {"iodepth_batch_complete_max", "is not there for URLs"},
-                           {"iodepth_low", "is not there for URLs"},
-                           {"startdelay", "is not there for URLs"}};
+  constexpr Row kRows[] = {
+      {"path", "applies only to files: leave it out"},
+      {"direct", "applies only to files: leave it out"},
+      {"ioengine", "applies only to files: leave it out"},
+      {"list", "is of files: a request is one range"},
+      {"no_io", kFiles},
+      {"no_copy", kFiles},
+      {"cache", "is the page cache of files; no cache is between a URL and its job"},
+      {"invalidate", "is the page cache of files; no cache is between a URL and its job"},
+      {"verify", "checks files"},
+      {"verify_only", "checks files"},
+      {"directory", "applies only to files: write whole URLs"},
+      {"opendir", "is of files: end the URL with '/' for all objects below it"},
+      {"create_only", "makes files"},
+      {"filesize", "is of files: size is a part of each object"},
+      {"unlink", "removes files"},
+      {"rate", "is not supported for URLs"},
+      {"rate_iops", "is not supported for URLs"},
+      {"rate_min", "is not supported for URLs"},
+      {"rate_iops_min", "is not supported for URLs"},
+      {"thinktime", "is not supported for URLs"},
+      {"max_latency", "is not supported for URLs: HEADRACE_HTTP_TOTAL_SECONDS limits each request"},
+      {"write_bw_log", "is not supported for URLs: json+ has the histogram of latencies"},
+      {"write_lat_log", "is not supported for URLs: json+ has the histogram of latencies"},
+      {"write_iops_log", "is not supported for URLs: json+ has the histogram of latencies"},
+      {"iodepth_batch_submit", "is not supported for URLs"},
+      {"iodepth_batch_complete_min", "is not supported for URLs"},
+      {"iodepth_batch_complete_max", "is not supported for URLs"},
+      {"iodepth_low", "is not supported for URLs"},
+      {"startdelay", "is not supported for URLs"}};
   for (const GivenOption& option : job.given) {
     for (const Row& row : kRows) {
       if (option.key == row.key && option.value != "0" && option.value != "none") {

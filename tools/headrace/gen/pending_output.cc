@@ -15,7 +15,7 @@ namespace headrace::cli {
 namespace {
 
 std::string left_behind(const std::string& partial) {
-  return partial + " is there, left by a killed run or made by one that still runs";
+  return partial + " exists: a killed run left it, or another run is still writing it";
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ Status PendingOutput::create_directory(const std::string& path, bool overwrite, 
 
 Status PendingOutput::create_file(const std::string& path, bool overwrite) {
   HEADRACE_TRY(check_place(path, overwrite, [](const std::string& place) -> std::string {
-    return std::filesystem::is_regular_file(std::filesystem::symlink_status(place)) ? "" : "it is no regular file";
+    return std::filesystem::is_regular_file(std::filesystem::symlink_status(place)) ? "" : "it is not a regular file";
   }));
   fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd_ < 0) {

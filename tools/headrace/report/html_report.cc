@@ -132,7 +132,7 @@ std::string stage_table(const std::array<trace::StageTotals, trace::kStageCount>
   return out +
          "</table></div><p class=\"note\">Busy: part of the wall time in which at least one span of the stage was "
          "open. "
-         "Limits: part of the wall time in which threads were in the stage or waited for it; these add up to 100% at "
+         "Limits: part of the wall time in which threads worked in the stage or waited for it; these add up to 100% at "
          "most. Seconds are summed over threads and requests in flight, as --stats gives them; what the device did "
          "itself stands apart.</p></section>\n";
 }

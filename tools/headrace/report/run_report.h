@@ -47,7 +47,7 @@ struct ReportSummary {
 std::vector<ReportTable> stats_tables(const Stats& stats, const std::string& decoder = {});
 
 // Label of the run time that includes processing the data, such as writing or hashing it.
-inline constexpr const char* kWholeRun = "whole run, with what was made of it (-o, --sha256)";
+inline constexpr const char* kWholeRun = "whole run, including output and hashing (-o, --sha256)";
 
 // Creates or replaces the file; a regular file is written atomically.
 Status write_text_file(const std::string& path, const std::string& text);
