@@ -10,6 +10,29 @@
 
 namespace headrace::codec::gpu {
 
+// Of a batch whose longest stream has `bytes`, one at least.
+constexpr std::uint64_t segment_count(std::uint64_t bytes, std::uint64_t segment_bytes) {
+  return bytes <= segment_bytes ? 1 : (bytes + segment_bytes - 1) / segment_bytes;
+}
+// Segments are so short that this many warps of each multiprocessor get one, unless a chunk would have more than
+// kManySegments.
+constexpr std::uint64_t kBusyWarps = 16, kManySegments = 8192;
+// The length of segments of `chunks` streams, the longest of which has `bytes`; a power of two.
+constexpr std::uint64_t segment_bytes(std::uint64_t bytes, std::uint64_t chunks, std::uint64_t multiprocessors) {
+  std::uint64_t out = kMostSegmentBytes;
+  while (out > kFewestSegmentBytes && segment_count(bytes, out / 2) <= kManySegments &&
+         chunks * segment_count(bytes, out) < multiprocessors * kBusyWarps) {
+    out /= 2;
+  }
+  return out;
+}
+// Segments of a stream of at most `bytes`, in batches of any size.
+constexpr std::uint64_t most_segments(std::uint64_t bytes) {
+  const std::uint64_t longest = segment_count(bytes, kMostSegmentBytes),
+                      shortest = segment_count(bytes, kFewestSegmentBytes);
+  return longest > kManySegments ? longest : shortest < kManySegments ? shortest : kManySegments;
+}
+
 struct ChecksumJob {
   Checksum kind = Checksum::kCrc32c;
   bool at_start = false;

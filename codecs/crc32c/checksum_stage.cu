@@ -11,8 +11,6 @@ namespace headrace::codec::gpu {
 namespace {
 
 constexpr unsigned kChecksumBlocks = 2;  // of a multiprocessor
-// Segments are as long as leaves so many warps of a multiprocessor busy, but no chunk has more than so many.
-constexpr std::uint64_t kBusyWarps = 16, kMostSegments = 8192;
 
 __device__ const CrcTables kTables[2] = {make_crc_tables(kCrc32cPolynomial), make_crc_tables(kCrc32Polynomial)};
 
@@ -45,16 +43,16 @@ class ChecksumStage final : public device::gpu::GpuCodec {
   }
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    // A batch within the limits may have shorter segments than one of the limits' size.
-    return limits.chunks * std::min(segments(limits, kFewestSegmentBytes), kMostSegments) * sizeof(uint2);
+    return limits.chunks * most_segments(longest(limits)) * sizeof(uint2);
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {
     if (batch.limits.chunks == 0) return cudaSuccess;
     ChecksumJob job = job_;
     job.chunks = batch.limits.chunks;
-    job.segment_bytes = segment_bytes(batch.limits, static_cast<std::uint64_t>(std::max(batch.multiprocessors, 1)));
-    job.segments = static_cast<std::uint32_t>(segments(batch.limits, job.segment_bytes));
+    job.segment_bytes = segment_bytes(longest(batch.limits), batch.limits.chunks,
+                                      static_cast<std::uint64_t>(std::max(batch.multiprocessors, 1)));
+    job.segments = static_cast<std::uint32_t>(segment_count(longest(batch.limits), job.segment_bytes));
     job.list = batch.chunks;
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;
@@ -92,19 +90,7 @@ class ChecksumStage final : public device::gpu::GpuCodec {
 
   // Of the longest stream: one longer than its capacity is refused before it is read.
   std::uint64_t longest(const device::gpu::Limits& limits) const noexcept {
-    return std::max<std::uint64_t>(1, std::min(limits.largest_src_bytes, job_.capacity_bytes));
-  }
-  std::uint64_t segments(const device::gpu::Limits& limits, std::uint64_t bytes) const noexcept {
-    return (longest(limits) + bytes - 1) / bytes;
-  }
-  // A power of two.
-  std::uint64_t segment_bytes(const device::gpu::Limits& limits, std::uint64_t multiprocessors) const noexcept {
-    std::uint64_t bytes = kMostSegmentBytes;
-    while (bytes > kFewestSegmentBytes && segments(limits, bytes / 2) <= kMostSegments &&
-           limits.chunks * segments(limits, bytes) < multiprocessors * kBusyWarps) {
-      bytes /= 2;
-    }
-    return bytes;
+    return std::min(limits.largest_src_bytes, job_.capacity_bytes);
   }
 
   ChecksumJob job_;

@@ -403,6 +403,22 @@ TEST(FilterKernels, SumsOfBytesWhereverTheyLie) {
   }
 }
 
+// Scratch is reserved for the largest batch; smaller ones have shorter segments, but never more of them than it holds.
+TEST(FilterKernels, ScratchForChecksumsHoldsEveryBatch) {
+  namespace gpu = codec::gpu;
+  for (std::uint64_t bytes = 0; bytes < std::uint64_t{1} << 39; bytes = bytes * 5 / 3 + 4093) {
+    for (const std::uint64_t shorter : {bytes, bytes / 2, bytes / 7, std::uint64_t{1}}) {
+      for (const std::uint64_t chunks : {1, 2, 7, 100, 5000, 1 << 20}) {
+        const std::uint64_t length = gpu::segment_bytes(shorter, chunks, 132);
+        EXPECT_LE(gpu::segment_count(shorter, length), gpu::most_segments(bytes)) << bytes << ' ' << chunks;
+        EXPECT_TRUE(length >= gpu::kFewestSegmentBytes && length <= gpu::kMostSegmentBytes);
+      }
+    }
+  }
+  EXPECT_EQ(gpu::segment_bytes(64 << 20, 1, 132), 16u << 10) << "one chunk is shared by many warps";
+  EXPECT_EQ(gpu::segment_bytes(64 << 10, 10000, 132), 64u << 10) << "many chunks have long segments";
+}
+
 // Positive control: a wrong table entry is detected.
 TEST(FilterKernels, AWrongTableIsSeen) {
   const codec::gpu::CrcTables& tables = kTables[0];
