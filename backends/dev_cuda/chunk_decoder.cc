@@ -27,7 +27,7 @@ namespace cuda {
 namespace {
 
 // Larger batches take longer than their launches, and their sizes vary too much for graphs to pay off.
-constexpr std::uint64_t kMostGraphBytes = 32u << 20;
+constexpr std::uint64_t kMaxGraphBytes = 32u << 20;
 
 class CudaDecoder final : public ChunkDecoder {
  public:
@@ -102,7 +102,7 @@ class CudaDecoder final : public ChunkDecoder {
     HEADRACE_TRY(send_indices(indices, count, ours, decode.index));
     const DecodeLimits rounded = rounded_up(limits);
     const std::uint64_t decoded_bytes = count * layout_.capacity(steps_.size() - 1);
-    const bool is_short = (limits.dst_bytes != 0 ? limits.dst_bytes : decoded_bytes) <= kMostGraphBytes;
+    const bool is_short = (limits.dst_bytes != 0 ? limits.dst_bytes : decoded_bytes) <= kMaxGraphBytes;
     if (marks != nullptr || !is_short || scratch_bytes(rounded) > scratch.size()) {
       HEADRACE_TRY(decode.queue(ours.stream, {}));
     } else {

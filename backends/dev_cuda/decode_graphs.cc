@@ -11,7 +11,7 @@
 namespace headrace::device::cuda {
 namespace {
 
-constexpr std::size_t kMostDecoders = 1024;
+constexpr std::size_t kMaxDecoders = 1024;
 
 // Rounds up to a multiple of 1/2^bits of the power of two below.
 std::uint64_t next_of(std::uint64_t bytes, int bits) noexcept {
@@ -54,7 +54,7 @@ std::uint32_t DecodeGraphs::decoder(std::span<const DecodeStage> stages) {
   for (std::size_t i = 0; i < decoders_.size(); ++i) {
     if (std::ranges::equal(decoders_[i], stages, same)) return static_cast<std::uint32_t>(i + 1);
   }
-  if (decoders_.size() == kMostDecoders) return 0;
+  if (decoders_.size() == kMaxDecoders) return 0;
   decoders_.emplace_back(stages.begin(), stages.end());
   return static_cast<std::uint32_t>(decoders_.size());
 }
@@ -65,7 +65,7 @@ DecodeGraphs::Entry& DecodeGraphs::entry_locked(const DecodeShape& shape) {
     if (entry.shape == shape) return entry;
     if (oldest == nullptr || entry.last < oldest->last) oldest = &entry;
   }
-  if (entries_.size() < kMostShapes) return entries_.emplace_back(Entry{shape, 0, 0, nullptr});
+  if (entries_.size() < kMaxShapes) return entries_.emplace_back(Entry{shape, 0, 0, nullptr});
   *oldest = Entry{shape, 0, 0, nullptr};
   return *oldest;
 }
@@ -76,7 +76,7 @@ Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const La
   bool makes = false;
   {
     std::lock_guard lock(mutex_);
-    entries_.reserve(kMostShapes);
+    entries_.reserve(kMaxShapes);
     Entry& entry = entry_locked(shape);
     entry.last = ++decodes_;
     graph = entry.graph;

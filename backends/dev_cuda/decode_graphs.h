@@ -41,7 +41,7 @@ DecodeLimits rounded_up(const DecodeLimits& limits) noexcept;
 
 class DecodeGraphs {
  public:
-  static constexpr std::size_t kMostShapes = 256;   // remembered, with a graph or without
+  static constexpr std::size_t kMaxShapes = 256;    // remembered, with a graph or without
   static constexpr std::uint32_t kSeenOften = 3;    // occurrences before a shape gets a graph
   static constexpr std::uint64_t kDecodesEach = 8;  // after kFewGraphs, at most one graph per this many decodes
   static constexpr std::uint64_t kFewGraphs = 64;

@@ -29,12 +29,12 @@ Status no_memory(std::size_t bytes, int error) {
 // Faults in the pages from several threads, since one clears only 4 GB/s. It touches them: MADV_POPULATE_WRITE would
 // hold the address-space lock, and other threads that do the same would wait.
 void make_pages(std::byte* start, std::size_t bytes, std::size_t page) {
-  constexpr std::size_t kLeast = std::size_t{4} << 20, kMostThreads = 4;
+  constexpr std::size_t kMin = std::size_t{4} << 20, kMaxThreads = 4;
   const auto make = [page](std::byte* part, std::size_t length) {
     for (std::size_t at = 0; at < length; at += page) *static_cast<volatile std::byte*>(part + at) = std::byte{0};
   };
-  const std::size_t most = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
-  const std::size_t parts = std::clamp<std::size_t>(bytes / kLeast, 1, most);
+  const std::size_t most = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMaxThreads);
+  const std::size_t parts = std::clamp<std::size_t>(bytes / kMin, 1, most);
   const std::size_t share = base::align_up(base::ceil_div(bytes, parts), kHugePage);
   std::vector<std::thread> threads;
   std::size_t at = 0;

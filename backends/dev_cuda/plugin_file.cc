@@ -16,7 +16,7 @@
 namespace headrace::device {
 namespace {
 
-constexpr std::size_t kMostHeaders = 256, kMostNoteBytes = 64 << 10;  // far more than linkers write
+constexpr std::size_t kMaxHeaders = 256, kMaxNoteBytes = 64 << 10;  // far more than linkers write
 
 Status not_elf(const std::string& path, const char* why) {
   return Status(Code::kCorrupt, Layer::kDevice, path + " is not a 64-bit ELF library: " + why);
@@ -49,7 +49,7 @@ Result<std::string> read_note(const os::FileHandle& file) {
   const auto bytes_of = [](auto& object) { return std::as_writable_bytes(std::span(&object, 1)); };
   if (!os::read_exactly(file.fd(), 0, bytes_of(header)).ok()) return not_elf(file.path(), "it is too short");
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMostHeaders) {
+      header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxHeaders) {
     return not_elf(file.path(), "its header is not of such a file");
   }
   std::vector<Elf64_Phdr> segments(header.e_phnum);
@@ -59,7 +59,7 @@ Result<std::string> read_note(const os::FileHandle& file) {
   std::string text;
   std::vector<std::byte> notes;
   for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type != PT_NOTE || segment.p_filesz > kMostNoteBytes) continue;
+    if (segment.p_type != PT_NOTE || segment.p_filesz > kMaxNoteBytes) continue;
     notes.resize(static_cast<std::size_t>(segment.p_filesz));
     if (!os::read_exactly(file.fd(), segment.p_offset, notes).ok()) {
       return not_elf(file.path(), "its notes are missing");

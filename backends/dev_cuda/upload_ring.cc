@@ -8,7 +8,7 @@ namespace headrace::device::cuda {
 namespace {
 // Allocating a buffer takes milliseconds under load, so the first size already suits most waves.
 constexpr std::size_t kSmallest = std::size_t{256} << 10;
-constexpr std::size_t kMostBuffers = 16;
+constexpr std::size_t kMaxBuffers = 16;
 }  // namespace
 
 UploadRing::~UploadRing() {
@@ -42,7 +42,7 @@ Result<UploadRing::Slot> UploadRing::acquire(std::size_t bytes) {
   std::size_t next = buffers_.empty() ? 0 : (current_ + 1) % buffers_.size();
   const bool busy =
       !buffers_.empty() && buffers_[next].bytes != 0 && cudaEventQuery(buffers_[next].copied) == cudaErrorNotReady;
-  if (buffers_.empty() || (busy && buffers_.size() < kMostBuffers)) {
+  if (buffers_.empty() || (busy && buffers_.size() < kMaxBuffers)) {
     try {
       // Insert it after the newest, so that the oldest stays next in rotation.
       next = buffers_.empty() ? 0 : current_ + 1;

@@ -164,7 +164,7 @@ struct ThreadStream::State {
 // read's work.
 class ThreadStream::Idle {
  public:
-  Idle() { threads_->states.reserve(kMost); }
+  Idle() { threads_->states.reserve(kMax); }
   // Null: none is idle.
   std::unique_ptr<State> take() {
     std::lock_guard lock(threads_->mutex);
@@ -176,11 +176,11 @@ class ThreadStream::Idle {
   // Joins the thread if enough are kept.
   void keep(std::unique_ptr<State> state) noexcept {
     std::lock_guard lock(threads_->mutex);
-    if (threads_->states.size() < kMost) threads_->states.push_back(std::move(state));
+    if (threads_->states.size() < kMax) threads_->states.push_back(std::move(state));
   }
 
  private:
-  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMax = 8;
   struct Threads {
     std::mutex mutex;
     std::vector<std::unique_ptr<State>> states;  // guarded by mutex

@@ -12,7 +12,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostBytesOfATurn = 1 << 20;
+constexpr std::size_t kMaxBytesPerTurn = 1 << 20;
 
 bool has_control(std::string_view text) noexcept {
   return std::any_of(text.begin(), text.end(),
@@ -74,7 +74,7 @@ PlainConnection::End PlainConnection::run() noexcept {
   if (!send()) return broken(errno);
   if (sends()) return {};
   std::size_t bytes = 0;
-  while (bytes < kMostBytesOfATurn) {
+  while (bytes < kMaxBytesPerTurn) {
     const std::span<std::byte> room = reader_.room();
     const ssize_t got = ::recv(socket_.get(), room.data(), room.size(), MSG_DONTWAIT);
     if (got < 0) {
@@ -118,12 +118,12 @@ bool PlainConnection::send() noexcept {
 
 // A server may close an idle connection just as a request is sent on it.
 PlainConnection::End PlainConnection::broken(int error) const noexcept {
-  if (used_before_ && !reader_.has_begun()) return {.over = true, .again = true};
-  const char* const what = error == ECONNRESET    ? "the server reset the connection"
-                           : error == ETIMEDOUT   ? "the server stopped responding"
-                           : error != 0           ? "the connection failed"
-                           : !reader_.has_begun() ? "the server sent no answer"
-                                                  : "the server sent fewer bytes than it announced";
+  if (used_before_ && !reader_.has_started()) return {.over = true, .again = true};
+  const char* const what = error == ECONNRESET      ? "the server reset the connection"
+                           : error == ETIMEDOUT     ? "the server stopped responding"
+                           : error != 0             ? "the connection failed"
+                           : !reader_.has_started() ? "the server sent no answer"
+                                                    : "the server sent fewer bytes than it announced";
   return {.over = true, .how = ExchangeEnd::kBroken, .detail = what};
 }
 

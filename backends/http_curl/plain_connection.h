@@ -61,7 +61,7 @@ class PlainConnection {
   End run() noexcept;
 
   // After an end: whether the connection can be reused.
-  bool can_go_on() const noexcept { return reader_.can_go_on(); }
+  bool can_reuse_connection() const noexcept { return reader_.can_reuse_connection(); }
   // Whether the server closed the connection or sent data while it was idle.
   bool is_stale() const noexcept;
 

@@ -7,11 +7,11 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kMostIdleNs = 60'000'000'000;  // then servers may have closed them, or firewalls forgotten them
+constexpr std::uint64_t kMaxIdleNs = 60'000'000'000;  // then servers may have closed them, or firewalls forgotten them
 
 }  // namespace
 
-PlainConnections::PlainConnections(std::size_t most) : most_(most) {
+PlainConnections::PlainConnections(std::size_t most) : max_(most) {
   busy_.reserve(most);
   idle_.reserve(most);
 }
@@ -21,7 +21,7 @@ bool PlainConnections::begin_on_idle(const CarriedExchange& carried) {
     if (idle_[i].connection->host() != carried.target.host) continue;
     Idle idle = std::move(idle_[i]);
     idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (base::now_ns() - idle.since_ns > kMostIdleNs || idle.connection->is_stale()) continue;
+    if (base::now_ns() - idle.since_ns > kMaxIdleNs || idle.connection->is_stale()) continue;
     idle.connection->begin(carried);
     busy_.push_back(std::move(idle.connection));
     return true;
@@ -40,8 +40,8 @@ CarriedExchange PlainConnections::remove(std::size_t index, bool keep) noexcept 
   busy_[index] = std::move(busy_.back());
   busy_.pop_back();
   const CarriedExchange carried = connection->carried();
-  if (!keep || !connection->can_go_on()) return carried;
-  if (idle_.size() == most_) idle_.erase(idle_.begin());
+  if (!keep || !connection->can_reuse_connection()) return carried;
+  if (idle_.size() == max_) idle_.erase(idle_.begin());
   idle_.push_back({std::move(connection), base::now_ns()});
   return carried;
 }

@@ -36,7 +36,7 @@ class PlainConnections {
     std::uint64_t since_ns = 0;
   };
 
-  const std::size_t most_;
+  const std::size_t max_;
   std::vector<std::unique_ptr<PlainConnection>> busy_;
   std::vector<Idle> idle_;
 };

@@ -23,7 +23,7 @@ constexpr const char* kFolders[] = {"/usr/local/cuda/lib64",      "/usr/local/cu
                                     "/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
 // A variable that only headrace's own library reads.
 constexpr std::string_view kOwnMark = "HEADRACE_CUFILE_ENGINE";
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;  // many times the library's size
+constexpr std::uint64_t kMaxBytes = std::uint64_t{256} << 20;  // many times the library's size
 
 Status refuse(Code code, std::string message) { return Status(code, Layer::kIo, std::move(message)); }
 
@@ -33,7 +33,7 @@ Result<bool> is_own(const std::string& path) {
   HEADRACE_TRY(os::FileHandle::open(path, {}, file));
   std::uint64_t bytes = 0;
   HEADRACE_TRY(file.size(bytes));
-  if (bytes > kMostBytes) return refuse(Code::kUnsupported, path + " is too large for a libcufile");
+  if (bytes > kMaxBytes) return refuse(Code::kUnsupported, path + " is too large for a libcufile");
   std::vector<std::byte> content(static_cast<std::size_t>(bytes));
   HEADRACE_TRY(os::read_exactly(file.fd(), 0, content));
   const std::string_view text(reinterpret_cast<const char*>(content.data()), content.size());

@@ -71,7 +71,7 @@ class CufileCalls final : public BlockingCalls {
   }
 
   void hold(const EngineRequest& request) noexcept override { handles_.hold(request.fd); }
-  void let_go(const EngineRequest& request) noexcept override { handles_.let_go(request.fd, library_); }
+  void release(const EngineRequest& request) noexcept override { handles_.release(request.fd, library_); }
 
   std::int64_t transfer(const EngineRequest& request) noexcept override {
     const HandleTable::Answer file = handles_.find(request.fd, library_);

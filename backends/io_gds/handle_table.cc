@@ -40,7 +40,7 @@ void HandleTable::hold(int fd) noexcept {
   }
 }
 
-void HandleTable::let_go(int fd, const CufileLibrary& library) noexcept {
+void HandleTable::release(int fd, const CufileLibrary& library) noexcept {
   std::lock_guard lock(mutex_);
   File* file = entry(fd);
   if (file == nullptr || --file->requests > 0) return;

@@ -26,7 +26,7 @@ class HandleTable {
 
   // One request more, or less, uses the descriptor. REQUIRES: room.
   void hold(int fd) noexcept;
-  void let_go(int fd, const CufileLibrary& library) noexcept;
+  void release(int fd, const CufileLibrary& library) noexcept;
 
   struct Answer {
     CUfileHandle_t handle = nullptr;

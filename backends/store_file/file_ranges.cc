@@ -19,7 +19,7 @@
 namespace headrace::store {
 namespace {
 
-constexpr std::size_t kMostThreads = 16;
+constexpr std::size_t kMaxThreads = 16;
 
 Status replaced() { return Status(Code::kAgainExhausted, Layer::kStore, "the file was replaced: read it again"); }
 
@@ -60,7 +60,7 @@ Status read_file(Store& files, RangeRead& read) {
 
 class RangeThreads {
  public:
-  explicit RangeThreads(std::shared_ptr<Store> files) : files_(std::move(files)) { threads_.reserve(kMostThreads); }
+  explicit RangeThreads(std::shared_ptr<Store> files) : files_(std::move(files)) { threads_.reserve(kMaxThreads); }
   RangeThreads(const RangeThreads&) = delete;
   RangeThreads& operator=(const RangeThreads&) = delete;
   ~RangeThreads() {
@@ -68,14 +68,14 @@ class RangeThreads {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    came_.notify_all();
+    changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
 
   Status start(std::span<RangeRead* const> reads) {
     try {
       std::lock_guard lock(mutex_);
-      const std::size_t wanted = std::min(kMostThreads, waiting_.size() + busy_ + reads.size());
+      const std::size_t wanted = std::min(kMaxThreads, waiting_.size() + busy_ + reads.size());
       while (threads_.size() < wanted && add_thread()) {
       }
       if (threads_.empty()) {
@@ -91,7 +91,7 @@ class RangeThreads {
     } catch (const std::bad_alloc&) {
       return Status::out_of_memory();
     }
-    came_.notify_all();
+    changed_.notify_all();
     return {};
   }
 
@@ -128,7 +128,7 @@ class RangeThreads {
   void serve() noexcept {
     std::unique_lock lock(mutex_);
     for (;;) {
-      came_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
+      changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
       RangeRead* const read = waiting_.front();
       waiting_.pop_front();
@@ -147,7 +147,7 @@ class RangeThreads {
 
   const std::shared_ptr<Store> files_;
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable changed_;
   std::deque<RangeRead*> waiting_;    // guarded by mutex_
   std::vector<std::thread> threads_;  // guarded by mutex_
   std::size_t busy_ = 0;              // guarded by mutex_

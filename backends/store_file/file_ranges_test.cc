@@ -49,7 +49,7 @@ class FileRangesTest : public testing::ByteStoreTest {
   support::TempDir directory_;
 };
 
-TEST_F(FileRangesTest, ARangeIsTheFilesOwn) {
+TEST_F(FileRangesTest, RangesMatchTheFile) {
   write("a", "0123456789");
   age("a");
   const auto store = ranges();
@@ -156,7 +156,7 @@ TEST_F(FileRangesTest, ASecondEpochReadsNoFile) {
   }
 }
 
-TEST_F(FileRangesTest, OptionsThatMeanNothingHereAreRefused) {
+TEST_F(FileRangesTest, RejectsOptionsOfOtherStores) {
   write("a", "x");
   const auto opened = [&](const std::vector<StorageOption>& storage) {
     return Store::open(context_, files(), storage).status();
@@ -188,7 +188,7 @@ TEST(SignalsBlocked, UntilTheScopeEndsHoweverItEnds) {
   EXPECT_FALSE(blocked());
 }
 
-TEST_F(FileRangesTest, AForkedChildSaysSo) {
+TEST_F(FileRangesTest, AForkedChildGetsAnError) {
   write("a", "x");
   const auto store = ranges();
   EXPECT_TRUE(read_range(*store, "a", 0, 1).status.ok());

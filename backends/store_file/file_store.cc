@@ -80,7 +80,7 @@ class FileStore final : public Store, public FileOffers {
 
   // Looks up the name without opening it. Links in the middle of the name are followed, and one that leads outside the
   // root goes unnoticed; but only the very file that was found beneath the root is accepted.
-  Status open_again(std::string_view key, ByteSource& out) override {
+  Status open_for_reuse(std::string_view key, ByteSource& out) override {
     out.close();
     if (!valid_key(key)) return check_key(key);
     const std::uint64_t tag = KeptFiles::tag_of(key);
@@ -98,7 +98,7 @@ class FileStore final : public Store, public FileOffers {
     const os::FileIdentity identity = os::identity_of(st);
     KeptFiles::File* kept = nullptr;
     // A file that has just changed could change again without showing.
-    if (identity.size_bytes <= kMostKeptBytes && !os::recently_changed(identity) && may_be_kept(fd, identity.device)) {
+    if (identity.size_bytes <= kMaxKeptBytes && !os::recently_changed(identity) && may_be_kept(fd, identity.device)) {
       kept = kept_.keep(tag, fd, identity);
     }
     if (kept != nullptr) {
@@ -112,7 +112,7 @@ class FileStore final : public Store, public FileOffers {
 
   bool at_hand(std::string_view key, std::uint64_t limit) override {
     if (!valid_key(key)) return false;
-    os::OwnedDescriptor fd(beneath_.open_remembered(key.data(), kOpenFlags));
+    os::OwnedDescriptor fd(beneath_.open_cached_path(key.data(), kOpenFlags));
     struct stat st {};
     if (!fd || stat_fd(fd.get(), st) < 0 || !S_ISREG(st.st_mode)) return false;
     const auto size = static_cast<std::uint64_t>(st.st_size);
@@ -255,7 +255,7 @@ class FileStore final : public Store, public FileOffers {
 
  private:
   // Reading more than this takes so long that opening the file adds little.
-  static constexpr std::uint64_t kMostKeptBytes = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kMaxKeptBytes = std::uint64_t{1} << 20;
   static constexpr std::uint64_t kNoDevice = ~std::uint64_t{0};
   static constexpr int kOpenFlags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 

@@ -199,7 +199,7 @@ TEST_P(FileStoreTest, PermissionIsNotAbsence) {
   ::chmod((dir_ / "root/in").c_str(), 0755);
 }
 
-TEST_P(FileStoreTest, ListHidesWhatIsBeingWrittenAndShowsLinks) {
+TEST_P(FileStoreTest, ListHidesUnfinishedFilesAndShowsLinks) {
   ASSERT_TRUE(support::write_file(dir_ / "root/.headrace-tmp-1-2-3", pattern(1)));
   link("in", "dirlink");
   link("../outside", "out");

@@ -84,11 +84,11 @@ class Parser {
   }
 
  private:
-  static constexpr std::uint64_t kMostGenerated = std::uint64_t{4} << 20;
-  static constexpr std::uint64_t kMostText = std::uint64_t{1} << 30;
-  static constexpr std::uint64_t kMostWork = std::uint64_t{8} << 30;  // limit for the text that one item of "gen"
-                                                                      // covers
-  static constexpr std::size_t kMostName = 4096;                      // limit for a key and a file name, in bytes
+  static constexpr std::uint64_t kMaxGenerated = std::uint64_t{4} << 20;
+  static constexpr std::uint64_t kMaxText = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kMaxWork = std::uint64_t{8} << 30;  // limit for the text that one item of "gen"
+                                                                     // covers
+  static constexpr std::size_t kMaxName = 4096;                      // limit for a key and a file name, in bytes
   static constexpr std::uint64_t kTargetBytes = 640;
   static constexpr std::string_view kWhat = "the references of a reference file";
 
@@ -129,7 +129,7 @@ class Parser {
     if (value[0].is_null()) return unsupported("references without a file are not supported");
     if (!value[0].is_string()) return corrupt("a reference's file is not a string");
     std::string url;
-    HEADRACE_TRY(expand_template(value[0].get_ref<const std::string&>(), names_, kMostName, url));
+    HEADRACE_TRY(expand_template(value[0].get_ref<const std::string&>(), names_, kMaxName, url));
     out.offset = 0;
     out.length = Reference::kToTheEnd;
     if (value.size() == 3) {
@@ -144,7 +144,7 @@ class Parser {
   }
 
   Status add_inline(std::string_view bytes, Reference& out) {
-    if (bytes.size() > kMostText - out_.text.size()) {
+    if (bytes.size() > kMaxText - out_.text.size()) {
       return Status(Code::kResourceExhausted, Layer::kStore, "reference file: more than 1 GiB of inline values");
     }
     HEADRACE_TRY(out_.memory.take(2 * bytes.size(), kWhat));  // twice, for the copy while the text grows
@@ -156,7 +156,7 @@ class Parser {
   }
 
   Status set_target(std::string url, Reference& out) {
-    if (url.empty() || url.size() > kMostName || url.find('\0') != std::string::npos) {
+    if (url.empty() || url.size() > kMaxName || url.find('\0') != std::string::npos) {
       return corrupt("a reference's file is neither a path nor a URL");
     }
     const std::uint64_t all = out.length == Reference::kToTheEnd ? 0 : out.length;
@@ -253,7 +253,7 @@ class Parser {
 
   static Status too_many() {
     return Status(Code::kResourceExhausted, Layer::kStore,
-                  "reference file: \"gen\" makes more than " + std::to_string(kMostGenerated) + " references");
+                  "reference file: \"gen\" makes more than " + std::to_string(kMaxGenerated) + " references");
   }
 
   static Status too_much_work(std::uint64_t count) {
@@ -279,7 +279,7 @@ class Parser {
 
   Status expand_number(const std::string& text, std::uint64_t& value) {
     std::string digits;
-    HEADRACE_TRY(expand_template(text, names_, kMostName, digits));
+    HEADRACE_TRY(expand_template(text, names_, kMaxName, digits));
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size()) {
       return corrupt("\"gen\" makes '" + digits.substr(0, 100) + "', which is not an offset or length");
@@ -312,13 +312,13 @@ class Parser {
       if (dimension.count == 0) return {};  // before the product of the others can overflow
     }
     for (const Dimension& dimension : dimensions) {
-      if (__builtin_mul_overflow(count, dimension.count, &count) || count > kMostGenerated - generated_) {
+      if (__builtin_mul_overflow(count, dimension.count, &count) || count > kMaxGenerated - generated_) {
         return too_many();
       }
     }
     generated_ += count;
     const std::uint64_t text_bytes = key->size() + url->size() + (offset ? offset->size() + length->size() : 0);
-    if (count * (text_bytes + dimensions.size() * sizeof(Dimension)) > kMostWork) return too_much_work(count);
+    if (count * (text_bytes + dimensions.size() * sizeof(Dimension)) > kMaxWork) return too_much_work(count);
     for (std::uint64_t i = 0; i < count; ++i) {
       names_.numbers.clear();
       std::uint64_t rest = i;
@@ -327,8 +327,8 @@ class Parser {
         rest /= dimension.count;
       }
       std::string name, file;
-      HEADRACE_TRY(expand_template(*key, names_, kMostName, name));
-      HEADRACE_TRY(expand_template(*url, names_, kMostName, file));
+      HEADRACE_TRY(expand_template(*key, names_, kMaxName, name));
+      HEADRACE_TRY(expand_template(*url, names_, kMaxName, file));
       Reference reference;
       reference.length = Reference::kToTheEnd;
       if (offset) {
@@ -337,7 +337,7 @@ class Parser {
         if (reference.length == Reference::kToTheEnd) return corrupt("a reference's range is out of bounds");
       }
       text_made_ += name.size() + file.size();
-      if (text_made_ > kMostText) {
+      if (text_made_ > kMaxText) {
         return Status(Code::kResourceExhausted, Layer::kStore, "reference file: \"gen\" makes more than 1 GiB of text");
       }
       HEADRACE_TRY(set_target(std::move(file), reference));

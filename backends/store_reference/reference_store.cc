@@ -30,7 +30,7 @@
 namespace headrace::store {
 namespace {
 
-constexpr int kMostKept = 256;  // descriptors kept open: most reference files name a few files with many chunks
+constexpr int kMaxKept = 256;  // descriptors kept open: most reference files name a few files with many chunks
 
 // A file named by references.
 struct Target {
@@ -216,7 +216,7 @@ class ReferenceStore final : public Store, public FileOffers {
     if (!status.ok()) return status;
     out.offer_file({.fd = fd, .begin = reference.offset}, length());
     os::Descriptors& descriptors = os::Descriptors::of_process();
-    if (kept_.load(std::memory_order_relaxed) >= kMostKept || !descriptors.hold()) return {};
+    if (kept_.load(std::memory_order_relaxed) >= kMaxKept || !descriptors.hold()) return {};
     int none = -1;
     if (target.fd.compare_exchange_strong(none, fd, std::memory_order_acq_rel)) {
       kept_.fetch_add(1, std::memory_order_relaxed);

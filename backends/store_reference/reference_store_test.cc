@@ -115,7 +115,7 @@ TEST_P(ReferenceStoreTest, TemplatesAndGenerators) {
   EXPECT_EQ(opened->get("w0", 1000).status().code(), Code::kNotFound);
 }
 
-TEST_P(ReferenceStoreTest, WhatIsNotSupportedIsNamed) {
+TEST_P(ReferenceStoreTest, UnsupportedFeaturesAreNamed) {
   for (const char* scheme : {"http", "https", "s3", "gs", "az", "memory", "simplecache::s3", "zip"}) {
     const Status status = follow(std::string("[\"") + scheme + "://host/x.nc\",0,1]");
     expect(status, Code::kUnsupported, scheme);
@@ -133,7 +133,7 @@ TEST_P(ReferenceStoreTest, WhatIsNotSupportedIsNamed) {
          "whole numbers");
 }
 
-TEST_P(ReferenceStoreTest, WhatIsNoReferenceFile) {
+TEST_P(ReferenceStoreTest, OtherFilesAreRefused) {
   for (
       const char* text :
       {"",
@@ -195,7 +195,7 @@ TEST_P(ReferenceStoreTest, Bombs) {
 }
 
 // A reference file's memory is computed before it is used, and charged to a budget.
-TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
+TEST_P(ReferenceStoreTest, ChargesItsMemoryToTheBudget) {
   constexpr std::uint64_t kLimit = std::uint64_t{8} << 20;
   const auto budget = std::make_shared<base::MemoryBudget>(kLimit, "the_option");
   const auto open_within = [&](const std::string& text) {
@@ -236,7 +236,7 @@ TEST_P(ReferenceStoreTest, TakesWhatTheBudgetHas) {
 }
 
 // Ranges and lists give the values of Python's range() and of the list itself.
-TEST_P(ReferenceStoreTest, DimensionsAreCountedAsTheyAreWalked) {
+TEST_P(ReferenceStoreTest, DimensionsMatchPythonRanges) {
   const auto names = [&](const std::string& dimension) {
     auto opened = store(R"({"version":1,"gen":[{"key":"v{{i}}","url":"b","dimensions":{"i":)" + dimension + "}}]}");
     std::string out;

@@ -22,7 +22,7 @@ class Expression {
   }
 
  private:
-  static constexpr int kMostDepth = 32;
+  static constexpr int kMaxDepth = 32;
 
   Status unsupported() const {
     return Status(Code::kUnsupported, Layer::kStore,
@@ -94,7 +94,7 @@ class Expression {
   }
 
   Status factor(std::int64_t& value, int depth) {
-    if (depth > kMostDepth) return unsupported();
+    if (depth > kMaxDepth) return unsupported();
     if (accept("-")) {
       HEADRACE_TRY(factor(value, depth + 1));
       return __builtin_sub_overflow(std::int64_t{0}, value, &value) ? overflow() : Status();

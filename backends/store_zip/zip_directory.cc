@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kHeaderMark = 0x04034b50, kEntryMark = 0x02014b50, kEndMark = 0x06054b50;
 constexpr std::uint32_t kEnd64Mark = 0x06064b50, kLocatorMark = 0x07064b50;
 constexpr std::uint64_t kHeaderBytes = 30, kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
-constexpr std::uint64_t kMostComment = 65'535;
+constexpr std::uint64_t kMaxComment = 65'535;
 constexpr std::uint32_t kFull32 = 0xffffffffu;  // means that the value is in the ZIP64 field
 constexpr std::uint16_t kFull16 = 0xffffu;
 constexpr std::uint16_t kZip64Field = 1;
@@ -64,7 +64,7 @@ struct End {
 // Reads the end record (section 4.3.16), and the ZIP64 records before it, if any (4.3.14, 4.3.15).
 Status find_end(int fd, std::uint64_t file_bytes, End& end) {
   if (file_bytes < kEndBytes) return corrupt("the file is too short");
-  const std::uint64_t tail_bytes = std::min(file_bytes, kEndBytes + kMostComment);
+  const std::uint64_t tail_bytes = std::min(file_bytes, kEndBytes + kMaxComment);
   std::vector<std::byte> tail(static_cast<std::size_t>(tail_bytes));
   HEADRACE_TRY(os::read_exactly(fd, file_bytes - tail_bytes, tail));
   // The last record whose comment ends with the file.
@@ -194,8 +194,8 @@ Status check_entry(const ZipEntry& entry, std::uint64_t name_bytes, std::uint64_
   }
   if (entry.method == ZipEntry::kDeflated) {
     // Deflate produces at most 258 bytes from two bits (RFC 1951, 3.2.5).
-    constexpr std::uint64_t kMostGain = 1032;
-    if (entry.size_bytes / kMostGain > entry.packed_bytes) {
+    constexpr std::uint64_t kMaxGain = 1032;
+    if (entry.size_bytes / kMaxGain > entry.packed_bytes) {
       return corrupt(std::to_string(entry.packed_bytes) + " deflated bytes cannot hold " +
                      std::to_string(entry.size_bytes));
     }

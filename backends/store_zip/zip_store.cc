@@ -77,7 +77,7 @@ class ZipStore final : public Store, public FileOffers {
     }
     if (entry.method == ZipEntry::kDeflated) {
       // Refuse it before reading far more bytes than the entry can need.
-      if (entry.packed_bytes > most_packed_bytes(entry.size_bytes)) {
+      if (entry.packed_bytes > max_packed_bytes(entry.size_bytes)) {
         return Status(Code::kUnsupported, Layer::kStore, "ZIP: the entry is deflated to much more than its size")
             .with_key(key);
       }
@@ -94,7 +94,7 @@ class ZipStore final : public Store, public FileOffers {
     os::FileIdentity now;
     int error = 0;
     const bool known = os::identify(file_.fd(), now, error);
-    if (known && (now == identity_ || now.same_but_for_links(identity_))) return {};
+    if (known && (now == identity_ || now.same_except_changed_ns(identity_))) return {};
     return Status(Code::kAgainExhausted, Layer::kStore, "the ZIP file was changed after it was opened: open it again")
         .with_key(path_)
         .with_errno(error);

@@ -56,13 +56,13 @@ struct Device {
   }
 };
 
-// How a batch is decoded: in order, or by tiles if a stream has at least `least_src` encoded bytes (0: automatic).
+// How a batch is decoded: in order, or by tiles if a stream has at least `min_src` encoded bytes (0: automatic).
 struct Way {
   bool in_order = false;
-  std::uint32_t least_src = 0;
+  std::uint32_t min_src = 0;
   std::string name() const {
     if (in_order) return "in order";
-    return least_src == 0 ? "tiles" : "tiles from " + std::to_string(least_src >> 10) + " KiB";
+    return min_src == 0 ? "tiles" : "tiles from " + std::to_string(min_src >> 10) + " KiB";
   }
 };
 
@@ -104,7 +104,7 @@ void run(Device& device, const Case& one, std::size_t count, int reps, const Way
   job.scratch = device.scratch;
   job.scratch_bytes = device.scratch_bytes;
   codec::gpu::Lz4TilesChoice choice;
-  choice.least_src = way.least_src;
+  choice.min_src = way.min_src;
   const auto decode = [&] {
     const int error = way.in_order ? codec::gpu::enqueue_lz4_inorder(job, nullptr)
                                    : codec::gpu::enqueue_lz4_tiles(job, nullptr, choice);

@@ -73,7 +73,7 @@ Fixture& fixture(bool sharded) {
 // Fills the next wave; false at the end. No store is accessed.
 bool fill(transfer::Plan& plan, transfer::WaveTasks& wave) {
   struct Nobody final : transfer::LookupListener {
-    void lookup_came() noexcept override {}
+    void lookup_done() noexcept override {}
   } nobody;
   wave.clear();
   const Result<transfer::More> more = plan.fill(wave, nobody);

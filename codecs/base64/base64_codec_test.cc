@@ -18,7 +18,7 @@ TEST(Base64Codec, VectorsOfTheRfc) {
   EXPECT_EQ(decode(to_bytes("+/+/"), 3).bytes, from_hex("fbffbf"));
 }
 
-TEST(Base64Codec, OtherCharactersArePointedAt) {
+TEST(Base64Codec, InvalidCharactersAreReported) {
   const auto codec = make("numcodecs.base64");
   Decoder decode(*codec);
   for (const char* text : {"Zm9vYm-y", "Zm9vYm_y", "Zm9vYm y", "Zm9vYm\ny", "Zm9v=mFy", "Zm9vY===", "Zm9v====",

@@ -101,7 +101,7 @@ TEST(BloscCodec, WiderTypesThanTheFormatKnowsAreBytes) {
 }
 
 // Containers written by headrace decode with c-blosc to the same bytes, and c-blosc sees the same layout.
-TEST(BloscCodec, TheReferenceReadsWhatWeWrite) {
+TEST(BloscCodec, TheReferenceReadsOurOutput) {
   for (const char* inner : {"lz4", "zstd"}) {
     for (const char* filter : {"noshuffle", "shuffle"}) {
       for (const std::size_t item : {1, 2, 3, 4, 8, 16, 17, 255}) {

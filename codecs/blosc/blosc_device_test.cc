@@ -136,7 +136,7 @@ TEST_F(BloscDevice, SplitAndUnsplitBlocks) {
 }
 
 // headrace's encoder splits blocks of any size.
-TEST_F(BloscDevice, WhatOurEncoderWrites) {
+TEST_F(BloscDevice, DecodesOurEncodersOutput) {
   for (std::size_t item = 1; item <= 17; ++item) {
     for (const char* filter : {"noshuffle", "shuffle"}) {
       for (const std::size_t block : {128 * item, 136 * item, 129 * item, std::size_t{4096}}) {
@@ -221,7 +221,7 @@ TEST_F(BloscDevice, InnerZlib) {
   EXPECT_GT(gpu_.zlib_streams, 100u);
 }
 
-TEST_F(BloscDevice, LeavesToTheCpuWhatItCannotDo) {
+TEST_F(BloscDevice, LeavesUnsupportedContainersToTheCpu) {
   const Bytes plain = sample(10'000, Content::kSmooth);
   Bytes got;
   for (const char* inner : {"zstd", "zlib"}) {

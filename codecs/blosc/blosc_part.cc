@@ -10,7 +10,7 @@ namespace headrace::codec {
 namespace {
 
 constexpr std::size_t kStartBytes = 4;
-constexpr std::size_t kMostBlocks = (kBloscPartTableBytes - BloscHeader::kBytes) / kStartBytes;
+constexpr std::size_t kMaxBlocks = (kBloscPartTableBytes - BloscHeader::kBytes) / kStartBytes;
 constexpr std::size_t kDecodedBytesAt = 4, kBlockBytesAt = 8, kContainerBytesAt = 12;
 
 void put_u32(std::byte* at, std::uint64_t value) noexcept {
@@ -37,7 +37,7 @@ bool cut_blosc(std::span<const std::byte> table, std::uint64_t stream_bytes, std
   std::memcpy(head.data(), table.data(), BloscHeader::kBytes);
   if (header.stored) return cut_stored(header, begin, end, head, part);
   const std::uint32_t count = header.block_count;
-  if (count < 2 || count > kMostBlocks) return false;
+  if (count < 2 || count > kMaxBlocks) return false;
   std::uint32_t first = static_cast<std::uint32_t>(begin / header.block_bytes);
   const std::uint32_t last = static_cast<std::uint32_t>((end - 1) / header.block_bytes);
   // A short block alone would be a container with one full block, which may be split; so the part includes the block
@@ -48,7 +48,7 @@ bool cut_blosc(std::span<const std::byte> table, std::uint64_t stream_bytes, std
   if (head.size() < part.head_bytes) return false;
 
   // A block ends at the next start in container order, which may differ from the chunk's order.
-  std::array<std::uint32_t, kMostBlocks> starts;
+  std::array<std::uint32_t, kMaxBlocks> starts;
   for (std::uint32_t i = 0; i < count; ++i) starts[i] = blosc_u32(&table[BloscHeader::kBytes + kStartBytes * i]);
   std::uint32_t from = starts[first], highest = starts[first];
   for (std::uint32_t i = first; i <= last; ++i) {

@@ -11,7 +11,7 @@
 namespace headrace::codec {
 
 // The header and the starts of a thousand blocks.
-inline constexpr std::size_t kBloscPartTableBytes = kMostPartTableBytes;
+inline constexpr std::size_t kBloscPartTableBytes = kMaxPartTableBytes;
 
 // See StreamCoder::cut().
 bool cut_blosc(std::span<const std::byte> table, std::uint64_t stream_bytes, std::uint64_t begin, std::uint64_t end,

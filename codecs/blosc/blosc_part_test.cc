@@ -94,7 +94,7 @@ class Parts : public ::testing::Test {
   std::mt19937 random_{20261125};
 };
 
-TEST_F(Parts, OfAnyWriterDecodeToWhatWasAskedFor) {
+TEST_F(Parts, OfAnyWriterDecodeToTheRequestedBytes) {
   std::size_t parts = 0;
   std::map<std::pair<Content, std::size_t>, Bytes> samples;
   for (const char* inner : {"blosclz", "lz4", "lz4hc", "zlib", "zstd"}) {

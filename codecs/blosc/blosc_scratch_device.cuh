@@ -27,8 +27,8 @@ Inner inner_limits(const device::gpu::Limits& limits, const Layout& layout) noex
 }
 
 inline std::uint64_t stage_scratch_bytes(const device::gpu::Limits& limits, Named named) {
-  const std::uint32_t few = named == Named::kOthers ? kLz4TilesMostStreams : lz77::TileLayout::kMostStreams;
-  return device::gpu::most_scratch(limits, few, [named](const device::gpu::Limits& batch) {
+  const std::uint32_t few = named == Named::kOthers ? kLz4TilesMostStreams : lz77::TileLayout::kMaxStreams;
+  return device::gpu::max_scratch(limits, few, [named](const device::gpu::Limits& batch) {
     const Layout layout(batch, allowance_for(named), named);
     switch (named) {
       case Named::kZstd:

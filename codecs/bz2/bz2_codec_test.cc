@@ -71,7 +71,7 @@ TEST(Bz2Codec, DamagedStreams) {
   damage(*codec, compress(sample(10'000, Content::kZeros)), 10'000, true);
 }
 
-TEST(Bz2Codec, WhatFollowsIsPointedAt) {
+TEST(Bz2Codec, TrailingBytesAreReported) {
   const auto codec = make("bz2", "{}", 2);
   const Bytes one = from_hex(kByPython);
   const Decoded got = Decoder(*codec)(one + to_bytes("garbage"), kText.size());

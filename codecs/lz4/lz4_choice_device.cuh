@@ -82,8 +82,8 @@ __device__ inline U32 cheapest(const SizeClasses& classes, const Lz4TilesChoice&
 // By one thread block; all threads return the answer.
 __device__ inline TileLeast choose_streams(SizeClasses& shared, const Lz4Stream* streams, U32 count, U32 smallest,
                                            const Lz4TilesChoice& choice) {
-  TileLeast least{choice.least_src, smallest, choice.stored, choice.from};
-  if (choice.least_src != 0) return least;
+  TileLeast least{choice.min_src, smallest, choice.stored, choice.from};
+  if (choice.min_src != 0) return least;
   least.src = kNoPosition;
   if (count > kLz4TilesMostStreams) {
     least.stored = kNoPosition;

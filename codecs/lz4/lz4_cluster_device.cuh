@@ -53,25 +53,25 @@ __device__ __forceinline__ T* of_block(T* at, [[maybe_unused]] std::uint32_t ran
 
 namespace small {
 
-inline constexpr U32 kMostBlocks = 8;  // per cluster; every GPU that has clusters supports this size
-inline constexpr U32 kMostTurns = 4;   // streams that a cluster decodes
+inline constexpr U32 kMaxBlocks = 8;  // per cluster; every GPU that has clusters supports this size
+inline constexpr U32 kMaxTurns = 4;   // streams that a cluster decodes
 
 template <class S>
 struct ClusterShared {
   Shared<S> own;
   // Also written by other blocks:
-  U32 enters[kMostBlocks + 1];  // where the walk enters each block's window, and where it leaves the last one
-  U32 made[kMostBlocks];        // output bytes of the tokens of each block's window
+  U32 enters[kMaxBlocks + 1];  // where the walk enters each block's window, and where it leaves the last one
+  U32 made[kMaxBlocks];        // output bytes of the tokens of each block's window
   // For this turn and the next one: whether a block's window has anything unusual; whether the stream is to be decoded.
-  U32 failed[2][kMostBlocks];
+  U32 failed[2][kMaxBlocks];
   U32 good[2];
 
-  U32 mine[kMostTurns];  // the cluster's streams
+  U32 mine[kMaxTurns];  // the cluster's streams
 };
 
 // Writes a value to the shared memory of all blocks, by one thread of a warp for each block of the cluster.
 template <class T>
-__device__ __forceinline__ void tell_all(T* at, T value) {
+__device__ __forceinline__ void broadcast_to_blocks(T* at, T value) {
   if (threadIdx.x < cluster::blocks()) *cluster::of_block(at, threadIdx.x) = value;
 }
 
@@ -86,10 +86,10 @@ __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U
     const bool ours = low < in.end;
     if (ours) {
       load(own, in, low);
-      leave_segments(own, in);
+      map_segment_exits(own, in);
       __syncthreads();
       // The entries of the other windows are not known yet, so walks of their first ranges come later.
-      if (threadIdx.x < 32 * S::kWays) try_ways(own, in, rank == 0 ? p : kAtBad);
+      if (threadIdx.x < 32 * S::kWays) walk_guesses(own, in, rank == 0 ? p : kAtBad);
       __syncthreads();
     }
     U32 from = 0;
@@ -97,9 +97,9 @@ __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U
       if (rank == turn && threadIdx.x < 32) {
         const U32 came = turn == 0 ? p : shared.enters[turn];
         const bool inside = ours && came < low + S::kIn;  // otherwise inside a long run of literals
-        const U32 to = inside ? pass_ranges(own, in, came, from) : came;
+        const U32 to = inside ? chain_ranges(own, in, came, from) : came;
         if (turn == 0 && threadIdx.x == 0) shared.enters[0] = p;
-        tell_all(&shared.enters[turn + 1], to);
+        broadcast_to_blocks(&shared.enters[turn + 1], to);
       }
       cluster::sync();
     }
@@ -111,7 +111,7 @@ __device__ inline Known discover_together(ClusterShared<S>& shared, Input& in, U
     const U32 entry = has_segment && inside ? own.before[segment] : kNoEntry;
     U32 all;
     const U32 before = sum_before(own, entry == kNoEntry ? 0 : produced(in, at + entry, at + kSegment), all);
-    tell_all(&shared.made[rank], all);
+    broadcast_to_blocks(&shared.made[rank], all);
     cluster::sync();
     U32 before_window = out;
     for (U32 i = 0; i < blocks; ++i) {
@@ -172,7 +172,7 @@ __device__ inline void decode_together(ClusterShared<S>& shared, Lz4Stream& stre
     const bool ours = begin < known.bytes;
     const Window window{begin, ours && known.bytes - begin < S::kOut ? known.bytes : begin + S::kOut, stream.dst};
     const bool right = !ours || fill_window(own, in, window, known.segments, stream.dst_bytes);
-    tell_all(&shared.failed[parity][rank], right ? 0u : 1u);
+    broadcast_to_blocks(&shared.failed[parity][rank], right ? 0u : 1u);
     for (U32 turn = 0; turn < blocks; ++turn) {
       cluster::sync();
       if (shared.failed[parity][turn] != 0) return leave_rest(own, in, known, first + turn * S::kOut, stream);
@@ -192,12 +192,12 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
                                            ClusterShared<S>& shared) {
   const U32 rank = cluster::rank(), blocks = cluster::blocks();
   const U32 clusters = gridDim.x / blocks, own = blockIdx.x / blocks;
-  turns = turns < kMostTurns ? turns : kMostTurns;
+  turns = turns < kMaxTurns ? turns : kMaxTurns;
   // The order alternates, so that clusters with the longest streams of one turn get the shortest of the next.
   const auto number_in = [&](U32 turn) { return turn * clusters + (turn % 2 == 0 ? own : clusters - 1 - own); };
   const U32 found = number_longest_first(shared.own, streams, count, clusters * turns, [&](U32 number, U32 i) {
     const U32 turn = number / clusters;
-    if (turn < kMostTurns && number == number_in(turn)) shared.mine[turn] = i;
+    if (turn < kMaxTurns && number == number_in(turn)) shared.mine[turn] = i;
   });
   if (found > clusters * turns) return;
   cluster::sync();  // all blocks have started, so their memory can be written
@@ -207,7 +207,7 @@ __device__ inline void decode_cluster_body(Lz4Stream* streams, U32 count, U32 tu
     if (rank == 0) {
       const bool good =
           *static_cast<const volatile std::uint64_t*>(&outcomes[stream.chunk]) == device::DecodeOutcome::kOk;
-      tell_all(&shared.good[turn % 2], good && stream.kind == Lz4Kind::kBlock ? 1u : 0u);
+      broadcast_to_blocks(&shared.good[turn % 2], good && stream.kind == Lz4Kind::kBlock ? 1u : 0u);
     }
     cluster::sync();
     if (shared.good[turn % 2] == 0) continue;

@@ -73,7 +73,7 @@ TEST(Lz4Codec, BombIsRefused) {
   EXPECT_EQ(Decoder(*codec)(compress(Bytes(std::size_t{300} << 20)), 4096).status.code(), Code::kCorrupt);
 }
 
-TEST(Lz4Codec, BeginningsEndWhereTheyAreToldTo) {
+TEST(Lz4Codec, PrefixesHaveTheRequestedLength) {
   const auto codec = make("numcodecs.lz4");
   Decoder decode(*codec);
   for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
@@ -89,7 +89,7 @@ TEST(Lz4Codec, BeginningsEndWhereTheyAreToldTo) {
 }
 
 // The size word is checked even if it exceeds the requested beginning; a block that ends too early fails.
-TEST(Lz4Codec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
+TEST(Lz4Codec, PrefixesOfStreamsThatAreTooShortOrTooLong) {
   const auto codec = make("numcodecs.lz4");
   Decoder decode(*codec);
   const Bytes encoded = compress(sample(5000, Content::kText));
@@ -111,7 +111,7 @@ TEST(Lz4Codec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
 }
 
 // liblz4 would leave the last match's bytes uninitialised, which the Decoder detects.
-TEST(Lz4Codec, BeginningsWithTheOffsetZeroAreNotOldMemory) {
+TEST(Lz4Codec, OffsetZeroInAPrefixExposesNoOldMemory) {
   const auto codec = make("numcodecs.lz4");
   const unsigned char stream[] = {100, 0, 0, 0, 0x1F, 'a', 0, 0, 60, 0x50, 1, 2, 3, 4, 5};
   const Decoded got = Decoder(*codec).beginning(std::as_bytes(std::span(stream)), 40, 100);

@@ -115,7 +115,7 @@ __device__ inline Lz4Bytes bytes_of(const TileStream& s, const U16* runs_of_stre
 
 // The first position at or after p whose byte is not 0xFF; s.end or more if there is none or the run is too long.
 template <class Shape>
-__device__ inline U32 behind_run(const Lz4Bytes& s, U32 p) {
+__device__ inline U32 after_run(const Lz4Bytes& s, U32 p) {
   const U32 start = p;
   for (U32 i = 0; i < 16; ++i, ++p) {
     if (p >= s.end || s.at(p) != 255) return p;
@@ -162,7 +162,7 @@ __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
       literals += more;
       ++q;
     } else {
-      const U32 z = behind_run<Shape>(s, q + 1);
+      const U32 z = after_run<Shape>(s, q + 1);
       if (z >= s.end || z - q > s.longest_run) return kBadToken;
       literals = 15 + 255 * (z - q) + s.at(z);
       q = z + 1;
@@ -184,7 +184,7 @@ __device__ inline U32 parse_token(const Lz4Bytes& s, U32 p, Lz4Token& token) {
       match += more;
       ++q;
     } else {
-      const U32 z = behind_run<Shape>(s, q + 1);
+      const U32 z = after_run<Shape>(s, q + 1);
       if (z >= s.end || z - q > s.longest_run) return kBadToken;
       match = 15 + 255 * (z - q) + s.at(z);
       q = z + 1;
@@ -302,7 +302,7 @@ __device__ inline U64 block_sum_before(U64 value, U64* sums, U64& all) {
 }
 
 // The sum of the values of the higher threads.
-__device__ inline U64 block_sum_behind(U64 value, U64* sums) {
+__device__ inline U64 block_sum_after(U64 value, U64* sums) {
   U64 all;
   const U64 before = block_sum_before(value, sums, all);
   return all - before - value;
@@ -498,7 +498,7 @@ __device__ inline void skip_literals(const GraphArrays& g) {
       while (first > s.begin && s.base[first - 1] == 255) --first;
       if (first == s.begin || s.base[first - 1] < 0xf0) continue;
       const Lz4Bytes bytes = bytes_of(s, runs_of(g, s, Shape::kRun, Shape::kSegment), nullptr, 0, 0);
-      const U32 last = behind_run<Shape>(bytes, p);
+      const U32 last = after_run<Shape>(bytes, p);
       if (last >= s.end) continue;
       const U64 end = static_cast<U64>(last) + 1 + 15 + U64{255} * (last - first) + s.base[last];
       const U32 stop = static_cast<U32>(end < s.end ? end : s.end) / Shape::kSegment;

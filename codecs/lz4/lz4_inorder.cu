@@ -25,10 +25,10 @@ __global__ void __launch_bounds__(kThreads, 8)
 
 // For at most `most` streams; the grid may be smaller, then each block takes several.
 template <unsigned kLanes>
-void decode(device::gpu::Launcher& launch, const Lz4Job& job, Lz4InorderChoice choice, std::uint64_t most_warps) {
-  constexpr std::uint64_t kWarps = kThreads / 32, kMostBlocks = 1u << 20;
-  const std::uint64_t warps = std::min<std::uint64_t>(job.limits.streams / (32 / kLanes) + 16, most_warps);
-  launch(decode_in_order<kLanes>, std::min((warps + kWarps - 1) / kWarps, kMostBlocks), kThreads, 0, job.streams,
+void decode(device::gpu::Launcher& launch, const Lz4Job& job, Lz4InorderChoice choice, std::uint64_t max_warps) {
+  constexpr std::uint64_t kWarps = kThreads / 32, kMaxBlocks = 1u << 20;
+  const std::uint64_t warps = std::min<std::uint64_t>(job.limits.streams / (32 / kLanes) + 16, max_warps);
+  launch(decode_in_order<kLanes>, std::min((warps + kWarps - 1) / kWarps, kMaxBlocks), kThreads, 0, job.streams,
          job.count, job.limits.streams, choice, job.outcomes, job.stage);
 }
 

@@ -41,7 +41,7 @@ class Lz4Inorder : public ::testing::Test {
   InorderBeside beside_{1 << 20};
 };
 
-TEST_F(Lz4Inorder, WhatLiblz4Writes) {
+TEST_F(Lz4Inorder, DecodesLiblz4Output) {
   for (const std::size_t bytes : {0,  1,  4,  5,   12,  13,   14,   31,   32,    33,    63,    64,
                                   65, 96, 97, 127, 128, 1000, 4095, 4096, 20011, 65535, 65536, 150000}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
@@ -53,7 +53,7 @@ TEST_F(Lz4Inorder, WhatLiblz4Writes) {
 }
 
 // Float fields, byte-shuffled ones and sparse ones have other tokens than text.
-TEST_F(Lz4Inorder, FieldsAsArraysHoldThem) {
+TEST_F(Lz4Inorder, TypicalArrayContent) {
   std::mt19937 rng(11);
   Bytes plain(40'000 + 3), planes = plain, sparse(70'001);
   float value = 280;

@@ -62,15 +62,15 @@ struct TileArrays {
   U32* sections;     // section_word(), or kNoPosition if nothing is open
   U32* masks_left;   // like masks, after follow_open_bytes()
   U32* slot_stream;  // the same in every slice
-  U32* bounds;  // kMostTileBlocks + 1 for each slice: where each block's slots begin, and where the last block's end
+  U32* bounds;  // kMaxTileBlocks + 1 for each slice: where each block's slots begin, and where the last block's end
   U32* open_threads;  // by slice: threads of its tiles that have open bytes
   U32 slice;
 };
-inline constexpr U32 kMostTileBlocks = 1024;
+inline constexpr U32 kMaxTileBlocks = 1024;
 
 // The block whose section contains a slot, and the number of the section's slots before it.
 __device__ inline U32 section_word(U32 block, U32 before) { return before << 10 | block; }
-__device__ inline U32 section_block(U32 word) { return word & (kMostTileBlocks - 1); }
+__device__ inline U32 section_block(U32 word) { return word & (kMaxTileBlocks - 1); }
 __device__ inline U32 section_before(U32 word) { return word >> 10; }
 
 // ---- outcomes ----
@@ -256,14 +256,14 @@ struct TileWriter {
         value |= s.base[what + k];
       } else if (what != 0) {
         const S32 from = static_cast<S32>(to + k % what) - static_cast<S32>(what);
-        value = from >= 0 ? static_cast<U32>(from) : outside(to + k, position + static_cast<U32>(from));
+        value = from >= 0 ? static_cast<U32>(from) : cell_before_tile(to + k, position + static_cast<U32>(from));
       }
       shared.cell[to + k] = static_cast<U16>(value);
     }
   }
 
   // The cell of byte i, which is a copy of stream byte `at`, before the tile.
-  __device__ U32 outside(U32 i, U32 at) const {
+  __device__ U32 cell_before_tile(U32 i, U32 at) const {
     if (!section.closed) {
       const U32 shift = tile * Shared::kTile - position;
       const bool inside = at >= section.start;
@@ -283,7 +283,7 @@ struct TileWriter {
     const bool before = !section.closed && head.match_at <= section.start;
     const U32 origin = before ? section.start : head.match_at, done = position + i - origin;
     const U32 at = origin - head.offset + (done < head.offset ? done : done % head.offset);
-    return at >= position ? at - position : outside(i, at);
+    return at >= position ? at - position : cell_before_tile(i, at);
   }
 
   // Writes the piece by one thread (first 0, step 1), or by a warp, with each lane starting at its number.
@@ -307,7 +307,7 @@ struct TileWriter {
     for (U32 k = first; k < length; k += 4 * step) write_match(to, length, what, k, step);
   }
 
-  // Writes four bytes of a match; equivalent to outside(), but with overlapping loads.
+  // Writes four bytes of a match; equivalent to cell_before_tile(), but with overlapping loads.
   __device__ void write_match(U32 to, U32 length, U32 offset, U32 first, U32 step) const {
     const U32 shift = tile * Shared::kTile - position;
     S32 from[4];

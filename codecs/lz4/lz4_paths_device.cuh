@@ -15,7 +15,7 @@ struct SegmentShared {
   U8 pending[Shape::kThreads * Shape::kNodes];  // starting positions in the lane, found by the lanes before
   U32 pendings[Shape::kThreads];
   U8 entry[Shape::kCandidates * Shape::kLanes];  // by candidate and lane, like GraphArrays::lane_entry
-  U32 candidate_exit[Shape::kCandidates], candidate_begun[Shape::kCandidates], candidate_kept[Shape::kCandidates];
+  U32 candidate_exit[Shape::kCandidates], candidate_started[Shape::kCandidates], candidate_kept[Shape::kCandidates];
   U32 kept[Shape::kPaths], kept_count;
   U64 sums[32];
 
@@ -152,12 +152,12 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
     }
     if (t < Shape::kCandidates) {
       shared.candidate_exit[t] = p;
-      shared.candidate_begun[t] = begun;
+      shared.candidate_started[t] = begun;
     }
   }
   __syncthreads();
   if (t < Shape::kCandidates) {  // candidates that soon meet an earlier one are redundant
-    const U32 begun = shared.candidate_begun[t];
+    const U32 begun = shared.candidate_started[t];
     // A path that ends in damage is not part of a good stream.
     bool other = begun != kUnknown && (shared.candidate_exit[t] != kBadToken || (first && t == 0));
     for (U32 k = 0; k < t && other; ++k) {
@@ -194,7 +194,7 @@ __device__ inline void walk_segment(SegmentShared<Shape>& shared, const GraphArr
       p = step<Shape>(bytes, fast, p, length);
       sum += length;
     }
-    const U64 after = sum + block_sum_behind(sum, shared.sums);
+    const U64 after = sum + block_sum_after(sum, shared.sums);
     if (t >= Shape::kWarmLanes) {
       const U64 at = (static_cast<U64>(segment) * Shape::kPaths + path) * Shape::kLanes + own;
       g.lane_entry[at] = static_cast<U8>(entry);

@@ -37,7 +37,7 @@ inline Lz4Limits lz4_limits_of(const device::gpu::Limits& limits) {
 }
 
 inline std::uint64_t lz4_stage_scratch_bytes(const device::gpu::Limits& limits) {
-  return device::gpu::most_scratch(limits, kLz4TilesMostStreams, [](const device::gpu::Limits& batch) {
+  return device::gpu::max_scratch(limits, kLz4TilesMostStreams, [](const device::gpu::Limits& batch) {
     return device::gpu::StreamList<Lz4Stream>::end(batch.chunks) + lz4_scratch_bytes(lz4_limits_of(batch));
   });
 }

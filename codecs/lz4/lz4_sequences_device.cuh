@@ -159,7 +159,7 @@ __device__ inline void bound_sections(BoundsShared& shared, const GraphArrays& g
                                       U32 blocks) {
   const TilePlan plan = *g.plan;
   if (slice >= plan.slices || plan.whole != 0) return;
-  U32* const bounds = a.bounds + slice * (kMostTileBlocks + 1);
+  U32* const bounds = a.bounds + slice * (kMaxTileBlocks + 1);
   if (threadIdx.x == 0) a.open_threads[slice] = 0;
   // Fewer sections need fewer joins.
   const U32 used = plan.slots * 2 < blocks ? plan.slots * 2 : blocks;

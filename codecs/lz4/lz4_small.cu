@@ -78,7 +78,7 @@ int enqueue_lz4_small(const Lz4Job& job, device::gpu::NativeStream stream, bool&
   all = false;
   constexpr std::size_t kShared = sizeof(small::Shared<Shape>);
   if (launch.error() != cudaSuccess || static_cast<std::size_t>(room) < kShared || job.limits.streams == 0 ||
-      job.limits.least_dst_bytes > kLz4Small) {
+      job.limits.min_dst_bytes > kLz4Small) {
     return launch.error();
   }
   if (launch.has_clusters() && static_cast<std::size_t>(room) >= kClusterShared &&

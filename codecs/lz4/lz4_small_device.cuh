@@ -3,7 +3,7 @@
 //
 // In order, a stream's tokens are decoded serially. Here a block has one thread for each segment of 32 input bytes, and
 // only a chain of short walks is serial. For each window of the input (lz4_small_tokens_device.cuh):
-//   1. leave_segments: for every byte, from the last to the first, treats it as a token and finds where a walk from
+//   1. map_segment_exits: for every byte, from the last to the first, treats it as a token and finds where a walk from
 //      there leaves its segment.
 //   2. enter_segments: walks by that table from segment to segment, in 32 ranges at once. Each walk begins at a few
 //      neighbouring positions before its range; the walk through the range before usually arrives at one of them.
@@ -170,7 +170,7 @@ __device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) 
     for (U32 k = 0; k < kEach; ++k) {
       at[k] = stripe + k * S::kThreads + threadIdx.x;
       cell[k] = at[k] < bytes ? shared.cell[at[k]] : kLiteral;
-      shared.come[0][at[k] - stripe] = static_cast<Cell>(cell[k]);
+      shared.resolved[0][at[k] - stripe] = static_cast<Cell>(cell[k]);
     }
     for (U32 round = 0;; ++round) {
       bool open = false;
@@ -180,10 +180,10 @@ __device__ __forceinline__ void follow(Shared<S>& shared, const Window& window) 
         const U32 own = stripe + k * S::kThreads + threadIdx.x;
         if (cell[k] < kLiteral) {
           at[k] -= cell[k];
-          cell[k] = at[k] < stripe ? shared.cell[at[k]] : shared.come[round % 2][at[k] - stripe];
+          cell[k] = at[k] < stripe ? shared.cell[at[k]] : shared.resolved[round % 2][at[k] - stripe];
         }
         const U32 all = cell[k] < kLiteral ? own - at[k] + cell[k] : cell[k];
-        shared.come[1 - round % 2][own - stripe] = static_cast<Cell>(all);
+        shared.resolved[1 - round % 2][own - stripe] = static_cast<Cell>(all);
       }
     }
     for (U32 k = 0; k < kEach; ++k) {
@@ -297,7 +297,7 @@ __device__ __forceinline__ bool seems_one_run(const Lz4Stream& stream) {
 template <class S>
 __device__ __forceinline__ bool takes(const Lz4Stream& stream) {
   return stream.kind == Lz4Kind::kBlock && stream.src_bytes != 0 && stream.dst_bytes != 0 &&
-         stream.src_bytes <= S::kMostSource && stream.dst_bytes <= S::kMost &&
+         stream.src_bytes <= S::kMaxSource && stream.dst_bytes <= S::kMost &&
          (stream.src_bytes <= S::kMost - 4 || !seems_one_run(stream));
 }
 

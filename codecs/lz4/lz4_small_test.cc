@@ -25,7 +25,7 @@ class Lz4Small : public ::testing::Test {
   // liblz4 accepts it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     taken_ = true;
-    const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMostSource;
+    const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMaxSource;
     for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
       if (small) {
         check<OneWarp>(block, plain_bytes, flush);
@@ -68,7 +68,7 @@ class Lz4Small : public ::testing::Test {
   unsigned turns_ = 0;
 };
 
-TEST_F(Lz4Small, WhatLiblz4Writes) {
+TEST_F(Lz4Small, DecodesLiblz4Output) {
   for (const std::size_t bytes : {1,   4,    5,    12,   13,   14,    31,    32,    33,    63,    64,     65,    96,
                                   128, 1000, 2047, 2048, 4095, 20011, 49151, 49152, 65535, 65537, 131072, 262144}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
@@ -85,7 +85,7 @@ TEST_F(Lz4Small, WhatLiblz4Writes) {
   }
 }
 
-TEST_F(Lz4Small, LargerOnesAreLeft) {
+TEST_F(Lz4Small, LargeStreamsAreNotTaken) {
   for (const std::size_t bytes : {262145, 300000}) {
     EXPECT_TRUE(same(compress_lz4(sample(bytes, Content::kText)), bytes));
     EXPECT_FALSE(taken_);
@@ -100,16 +100,16 @@ TEST_F(Lz4Small, LargerOnesAreLeft) {
   EXPECT_GT(block_of_many.bytes().size(), Large::kMost);
   taken(block_of_many);
   // More input than LZ4 can make of this output, and exactly as much.
-  EXPECT_FALSE(same(TokenWriter().last(Large::kMostSource).bytes(), Large::kMost));
+  EXPECT_FALSE(same(TokenWriter().last(Large::kMaxSource).bytes(), Large::kMost));
   EXPECT_FALSE(taken_);
   Bytes block = TokenWriter().sequence(1, 1, 4).last(Large::kMost - 5).bytes();
-  while (block.size() < Large::kMostSource) block.insert(block.begin(), {std::byte{0x00}, std::byte{0}, std::byte{0}});
-  block.resize(Large::kMostSource);
+  while (block.size() < Large::kMaxSource) block.insert(block.begin(), {std::byte{0x00}, std::byte{0}, std::byte{0}});
+  block.resize(Large::kMaxSource);
   EXPECT_FALSE(same(block, Large::kMost));
 }
 
 // Float fields, byte-shuffled ones and sparse ones have other tokens than text.
-TEST_F(Lz4Small, FieldsAsArraysHoldThem) {
+TEST_F(Lz4Small, TypicalArrayContent) {
   std::mt19937 rng(11);
   Bytes plain(1 << 17), planes = plain, sparse(1 << 18);
   float value = 280;
@@ -177,7 +177,7 @@ TEST_F(Lz4Small, LongLengthFields) {
 
 // A damaged stream continues in order from the last window before its damage; decoding all of it in order would take
 // too long.
-TEST_F(Lz4Small, WhatIsRightBeforeDamageIsNotDecodedAgain) {
+TEST_F(Lz4Small, DataBeforeDamageIsNotDecodedTwice) {
   const auto left_at = [this](const TokenWriter& block, std::size_t wrong_at, std::size_t plain_bytes) {
     const auto near = [&](std::size_t window) {
       EXPECT_EQ(small_left.kind, Lz4Kind::kBegun);
@@ -210,7 +210,7 @@ TEST_F(Lz4Small, WhatIsRightBeforeDamageIsNotDecodedAgain) {
 }
 
 // liblz4 accepts offset 0 as zeros. In order, the rest of the stream would take many times as long.
-TEST_F(Lz4Small, OffsetsOfNothingAreNotLeft) {
+TEST_F(Lz4Small, OffsetZeroIsDecodedHere) {
   for (const std::size_t at : {40, 1'000, 24'600, 33'000, 100'000}) {
     TokenWriter block;
     block.sequence(40, 7, 30);
@@ -247,7 +247,7 @@ TEST_F(Lz4Small, DamageHasTheVerdictOfLiblz4) {
   EXPECT_GT(accepted, 20u);
 }
 
-TEST_F(Lz4Small, EndsAsLiblz4HasThem) {
+TEST_F(Lz4Small, BlockEndsMatchLiblz4) {
   for (std::size_t literals = 0; literals < 16; ++literals) {
     for (std::size_t last = 0; last < 16; ++last) {
       for (const std::size_t offset : {0, 1, 7, 8, 20}) {

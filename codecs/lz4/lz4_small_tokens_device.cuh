@@ -26,7 +26,7 @@ inline constexpr U32 kLiteral = 0xff00, kOutside = 0x10000;
 // Cells of a stripe per thread, so that latencies overlap.
 inline constexpr U32 kEach = 4;
 
-// kMost: maximum output bytes of a stream; kMostSource: maximum input, the most that LZ4 can make of that output. The
+// kMost: maximum output bytes of a stream; kMaxSource: maximum input, the most that LZ4 can make of that output. The
 // window sizes are bytes of input and of output. Cells of 32 bits may refer outside of their window.
 template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads, class CellType = U16>
 struct Shape {
@@ -34,8 +34,8 @@ struct Shape {
   static constexpr bool kLeadsOutside = sizeof(Cell) == 4;
   static constexpr U32 kStripe = kEach * threads;
   static constexpr U32 kMost = most_bytes, kIn = in_window, kOut = out_window, kThreads = threads;
-  static constexpr U32 kMostSource = most_bytes + most_bytes / 255 + 16;
-  static constexpr U32 kSegments = (kMostSource + 3 + kSegment - 1) / kSegment;  // 3: to the boundary before it
+  static constexpr U32 kMaxSource = most_bytes + most_bytes / 255 + 16;
+  static constexpr U32 kSegments = (kMaxSource + 3 + kSegment - 1) / kSegment;  // 3: to the boundary before it
   static_assert(in_window <= 32768 && in_window % kSegment == 0 && in_window / kSegment <= threads);
   static_assert(out_window <= 32768 && out_window % 64 == 0 && out_window / 64 <= threads);
   static constexpr U32 kWays = threads < 128 ? threads / 32 : 4;  // walks through a range of segments
@@ -61,9 +61,9 @@ struct Shared {
     U16 leave[S::kIn / 32 * 34];
     typename S::Cell cell[S::kOut + kTokenCells];
   };
-  typename S::Cell come[2][S::kStripe];  // cells of a stripe: how far back, or the literal
-  U32 starts[S::kOut / 32];              // a bit for each byte: whether a token's output begins there
-  U16 last_start[S::kOut / 32];          // 1 + the last of them in earlier words; 0: none
+  typename S::Cell resolved[2][S::kStripe];  // cells of a stripe: how far back, or the literal
+  U32 starts[S::kOut / 32];                  // a bit for each byte: whether a token's output begins there
+  U16 last_start[S::kOut / 32];              // 1 + the last of them in earlier words; 0: none
   U32 before[S::kSegments + 1];  // output before each segment, times 64, plus the position of its first token in it
   U32 sums[S::kThreads / 32];
   U32 way_entry[S::kWays][32], way_exit[S::kWays][32];
@@ -98,7 +98,7 @@ struct Token {
 
 // The first byte at or after p that is not 0xFF. If the run is longer than any length of a good stream, that byte or
 // another one. 0 if it is not in the window and `outside` does not permit reading beyond.
-__device__ __forceinline__ U32 behind_run(const Input& in, U32 p, bool outside = true) {
+__device__ __forceinline__ U32 after_run(const Input& in, U32 p, bool outside = true) {
   const U32 longest = p + in.most / 255 + 2, stop = longest < in.end ? longest : in.end;
   while (p < stop) {
     if (p % kSegment == 0 && in.has_segment(p)) {
@@ -118,13 +118,13 @@ __device__ __forceinline__ U32 behind_run(const Input& in, U32 p, bool outside =
   return p < stop ? p : stop;
 }
 
-// Reads a length's further bytes. Returns false if they do not end, or exceed any stream. `run_end`: behind_run() of q,
+// Reads a length's further bytes. Returns false if they do not end, or exceed any stream. `run_end`: after_run() of q,
 // or 0.
 __device__ __forceinline__ bool add_length(const Input& in, U32& q, U32& length, U32 run_end) {
   if (q >= in.end) return false;
   U32 last = in.at(q);
   if (last == 255) {
-    const U32 z = run_end != 0 ? run_end : behind_run(in, q);
+    const U32 z = run_end != 0 ? run_end : after_run(in, q);
     if (z >= in.end) return false;
     last = in.at(z);
     length += 255 * (z - q);
@@ -135,7 +135,7 @@ __device__ __forceinline__ bool add_length(const Input& in, U32& q, U32& length,
   return length <= in.most;
 }
 
-// Parses the bytes at p as a token. Returns the next one's position, or kAtEnd or kAtBad. `run_end`: behind_run() of p
+// Parses the bytes at p as a token. Returns the next one's position, or kAtEnd or kAtBad. `run_end`: after_run() of p
 // + 1, or 0. Without `outside`, returns kAtFar if that requires scanning a run of 0xFF outside the window.
 // https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
 __device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 run_end = 0, bool outside = true) {
@@ -155,7 +155,7 @@ __device__ __forceinline__ U32 parse(const Input& in, U32 p, Token& token, U32 r
   if (match == 15) {
     U32 match_run_end = 0;
     if (!outside && in.at(q) == 255) {
-      match_run_end = behind_run(in, q, false);
+      match_run_end = after_run(in, q, false);
       if (match_run_end == 0) return kAtFar;
     }
     if (!add_length(in, q, match, match_run_end)) return kAtBad;
@@ -235,14 +235,14 @@ __device__ __forceinline__ U32 code_of(const Shared<S>& shared, const Input& in,
 // A token whose match length continues in a run of 0xFF outside the window becomes kFar, to be parsed only if it is
 // reached: there may be hundreds of them, if literals lead there from a run inside.
 template <class S>
-__device__ __forceinline__ void leave_segments(Shared<S>& shared, const Input& in) {
+__device__ __forceinline__ void map_segment_exits(Shared<S>& shared, const Input& in) {
   const U32 first = in.low + threadIdx.x * kSegment;
   if (threadIdx.x >= S::kIn / kSegment || first >= in.end) return;
   const U32 begin = first > in.begin ? first : in.begin, stop = first + kSegment < in.end ? first + kSegment : in.end;
   const bool fast = in.has_segment(first);
   Token token;
   // The end of the current run of 0xFF, so that its bytes need not search for it.
-  U32 run_end = behind_run(in, stop), p = stop;
+  U32 run_end = after_run(in, stop), p = stop;
   // Two at a time: a token has at least 3 bytes, so neither depends on the other.
   for (; fast && p >= begin + 2; p -= 2) {
     const U32 last = in.in_window(p - 1), other = in.in_window(p - 2);
@@ -288,7 +288,7 @@ __device__ __forceinline__ Range range_of(const Input& in, U32 lane) {
 
 // By the threads of S::kWays warps: walks through the ranges, each warp from a guess of its own.
 template <class S>
-__device__ __forceinline__ void try_ways(Shared<S>& shared, const Input& in, U32 p) {
+__device__ __forceinline__ void walk_guesses(Shared<S>& shared, const Input& in, U32 p) {
   constexpr U32 kEarly = 16;  // segments
   const U32 lane = threadIdx.x % 32, way = threadIdx.x / 32;
   const Range range = range_of<S>(in, lane);
@@ -302,7 +302,7 @@ __device__ __forceinline__ void try_ways(Shared<S>& shared, const Input& in, U32
 // By the first warp: finds where the walk from `p`, in the window or after it, enters each lane's range. Returns where
 // it leaves the window.
 template <class S>
-__device__ __forceinline__ U32 pass_ranges(const Shared<S>& shared, const Input& in, U32 p, U32& from) {
+__device__ __forceinline__ U32 chain_ranges(const Shared<S>& shared, const Input& in, U32 p, U32& from) {
   const U32 lane = threadIdx.x;
   const Range range = range_of<S>(in, lane);
   U32 entry[S::kWays], exit[S::kWays], to = 0;
@@ -424,13 +424,13 @@ __device__ __forceinline__ Known discover(Shared<S>& shared, Input& in, U32 dst_
       continue;
     }
     load(shared, in, low);
-    leave_segments(shared, in);
+    map_segment_exits(shared, in);
     __syncthreads();
-    if (threadIdx.x < 32 * S::kWays) try_ways(shared, in, p);
+    if (threadIdx.x < 32 * S::kWays) walk_guesses(shared, in, p);
     __syncthreads();
     if (threadIdx.x < 32) {
       U32 from;
-      const U32 to = pass_ranges(shared, in, p, from);
+      const U32 to = chain_ranges(shared, in, p, from);
       enter_segments(shared, in, from);
       if (threadIdx.x == 0) shared.position = to;
     }

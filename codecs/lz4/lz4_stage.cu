@@ -49,7 +49,7 @@ class Lz4Stage final : public device::gpu::GpuCodec {
     job.count = streams_count;
     job.ticket = streams_count + 1;
     job.limits = lz4_limits_of(batch.limits);
-    if (exact_) job.limits.least_dst_bytes = batch.limits.largest_dst_bytes;
+    if (exact_) job.limits.min_dst_bytes = batch.limits.largest_dst_bytes;
     job.outcomes = batch.outcomes;
     job.stage = batch.stage;
     job.scratch = scratch + used;
@@ -68,7 +68,7 @@ class Lz4Stage final : public device::gpu::GpuCodec {
 // Lz4TilesChoice decides which of the other two decoders takes a stream that is not small.
 int enqueue_lz4(const Lz4Job& job, device::gpu::NativeStream stream) noexcept {
   bool all = false;
-  const bool both = job.limits.least_dst_bytes <= kLz4Small && job.limits.largest_dst_bytes > kLz4Small;
+  const bool both = job.limits.min_dst_bytes <= kLz4Small && job.limits.largest_dst_bytes > kLz4Small;
   if (job.branch.stream == nullptr || !both) {
     if (const int error = enqueue_lz4_small(job, stream, all); error != cudaSuccess) return error;
     return all ? enqueue_lz4_inorder(job, stream) : enqueue_lz4_tiles(job, stream);

@@ -11,12 +11,12 @@ inline constexpr std::uint32_t kLz4HeaderBytes = 4;
 __device__ inline device::DecodeReason read_lz4_header(const device::gpu::Chunk& chunk, bool exact,
                                                        std::uint32_t& declared) {
   using device::DecodeReason;
-  constexpr std::uint64_t kMostBytes = 0x7FFFFFFF;
+  constexpr std::uint64_t kMaxBytes = 0x7FFFFFFF;
   declared = 0;
   if (chunk.src_bytes <= kLz4HeaderBytes) return DecodeReason::kTruncated;
   for (unsigned i = 0; i < kLz4HeaderBytes; ++i) declared |= static_cast<std::uint32_t>(chunk.src[i]) << (8 * i);
   if (exact ? declared != chunk.dst_bytes : declared > chunk.dst_bytes) return DecodeReason::kWrongSize;
-  if (chunk.src_bytes - kLz4HeaderBytes > kMostBytes || declared > kMostBytes) return DecodeReason::kHeader;
+  if (chunk.src_bytes - kLz4HeaderBytes > kMaxBytes || declared > kMaxBytes) return DecodeReason::kHeader;
   return DecodeReason::kNone;
 }
 

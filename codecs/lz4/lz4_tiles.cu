@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kWarpThreads, 6)
 
 // With more streams, sections are not joined: most such batches take streams whole and have no sections, and the many
 // empty launches would cost more than an occasional long chain.
-constexpr std::uint32_t kMostJoined = 128;
+constexpr std::uint32_t kMaxJoined = 128;
 
 // Chooses the largest slices that fit.
 TilesLayout fit(const Lz4Limits& limits, std::byte* scratch) {
@@ -135,7 +135,7 @@ void launch_tiles(const Lz4Job& job, Launcher& launch, const TilesLayout& layout
   const GraphArrays& g = layout.graph;
   const auto sms = static_cast<std::uint64_t>(std::max(job.multiprocessors, 1));
   const std::uint64_t segments = layout.most.segments;
-  const auto tile_blocks = static_cast<U32>(std::min<std::uint64_t>(sms * kTileBlocks, kMostTileBlocks));
+  const auto tile_blocks = static_cast<U32>(std::min<std::uint64_t>(sms * kTileBlocks, kMaxTileBlocks));
   launch.check(cudaFuncSetAttribute(reinterpret_cast<const void*>(&tile_kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Config::Tile)));
   launch(plan_kernel, 1, kPlanThreads, 0, job.streams, job.count, job.limits.streams, choice, layout.most, g,
@@ -151,7 +151,7 @@ void launch_tiles(const Lz4Job& job, Launcher& launch, const TilesLayout& layout
   launch(list_kernel, segments, Graph::kThreads, 0, g, job.outcomes);
   launch(index_kernel, std::min<std::uint64_t>(layout.most.tiles / 8 + 1, sms * 8), kWarpThreads, 0, g, job.outcomes);
   const Lz4Sequences<Graph> sequences{g, job.outcomes, job.stage};
-  const bool join = job.limits.streams <= kMostJoined;
+  const bool join = job.limits.streams <= kMaxJoined;
   TileArrays slice = layout.slice;
   launch(bounds_kernel, layout.most.slices, kPlanThreads, 0, g, slice, tile_blocks);
   for (slice.slice = 0; slice.slice < layout.most.slices; ++slice.slice) {

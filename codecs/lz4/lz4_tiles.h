@@ -19,7 +19,7 @@ struct Lz4TilesChoice {
   float in_order_src_ns = 1 / 160.f, in_order_dst_ns = 1 / 500.f;  // over all streams together
   float tiles_ns = 320'000;                                        // fixed cost
   float tiles_src_ns = 1 / 110.f, tiles_dst_ns = 1 / 260.f;
-  std::uint32_t least_src = 0;      // minimum encoded size of a stream to go by tiles; 0: decided by cost
+  std::uint32_t min_src = 0;        // minimum encoded size of a stream to go by tiles; 0: decided by cost
   std::uint32_t stored = 1u << 20;  // minimum size of a stored stream to go by tiles
   std::uint32_t from = 0;           // decoded bytes: smaller streams are ignored
 };

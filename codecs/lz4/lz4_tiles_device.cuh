@@ -234,7 +234,7 @@ __device__ inline void decode_tiles(Shared& shared, TilePlan& plan, const TileSt
                                     const Sequences& sequences, const std::uint64_t* outcomes) {
   if (a.slice >= plan.slices) return;
   if (plan.whole != 0) return decode_streams(shared, plan, streams, a, sequences, outcomes);
-  const U32* const bounds = a.bounds + a.slice * (kMostTileBlocks + 1) + blockIdx.x;
+  const U32* const bounds = a.bounds + a.slice * (kMaxTileBlocks + 1) + blockIdx.x;
   const U32 first = bounds[0], last = bounds[1];
   const TileStream& s = shared.stream;
   U32 index = kNoPosition;
@@ -341,7 +341,7 @@ __device__ inline void join_sections(const TilePlan& plan, const TileStream* str
   const bool followed = plan.followed == a.slice + 1;
   if (followed && plan.left != a.slice + 1) return;
   U32* const masks = followed ? a.masks_left : a.masks;
-  const U32* const bounds = a.bounds + a.slice * (kMostTileBlocks + 1);
+  const U32* const bounds = a.bounds + a.slice * (kMaxTileBlocks + 1);
   const U32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   // With few slots, several blocks share one.
   U32 share = 1;

@@ -67,7 +67,7 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   take(g.part_out, segments * Graph::kAllParts);
   take(a.slot_stream, slots);
   take(a.open_threads, out.most.slices);
-  take(a.bounds, std::uint64_t{out.most.slices} * (kMostTileBlocks + 1));
+  take(a.bounds, std::uint64_t{out.most.slices} * (kMaxTileBlocks + 1));
   // Token discovery and the production of bytes are never active together, so their arrays share memory.
   const std::uint64_t both = at;
   take(g.lane_entry, segments * Graph::kPaths * Graph::kLanes);

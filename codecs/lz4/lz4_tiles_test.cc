@@ -39,7 +39,7 @@ class Lz4Tiles : public ::testing::Test {
   TilesBeside beside_{8 << 20};
 };
 
-TEST_F(Lz4Tiles, WhatLiblz4Writes) {
+TEST_F(Lz4Tiles, DecodesLiblz4Output) {
   for (const std::size_t bytes :
        {1, 4, 5, 12, 13, 14, 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 1000, 4095, 4096, 9011, 20011}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
@@ -385,7 +385,7 @@ TEST(Lz4TilesChoice, ShortOnesGoInOrder) {
   EXPECT_EQ(chosen({}), kNone);
 }
 
-TEST(Lz4TilesChoice, WhatDidNotShrinkGoesInOrderUnlessItIsAlone) {
+TEST(Lz4TilesChoice, IncompressibleStreamsGoInOrderUnlessAlone) {
   const std::vector<unsigned char> literals(65'800 * kKi, 0xff);  // its first token covers everything
   const auto unshrunk = [&](std::size_t count, std::uint32_t src_bytes, std::uint32_t dst_bytes) {
     std::vector<Lz4Stream> out = batch(count, src_bytes, dst_bytes);
@@ -399,7 +399,7 @@ TEST(Lz4TilesChoice, WhatDidNotShrinkGoesInOrderUnlessItIsAlone) {
 }
 
 // A chunk whose metadata declares less than its stream decodes to did not shrink either, and may have any tokens.
-TEST(Lz4TilesChoice, WhatSeemsNotToHaveShrunkIsLookedAt) {
+TEST(Lz4TilesChoice, SeeminglyIncompressibleStreamsAreExamined) {
   std::vector<unsigned char> stream(786 * kKi, 0xff);
   std::vector<Lz4Stream> streams = batch(96, 786 * kKi, 700 * kKi);
   for (Lz4Stream& s : streams) s.src = stream.data();

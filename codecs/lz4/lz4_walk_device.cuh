@@ -290,7 +290,7 @@ __device__ __forceinline__ device::DecodeReason slow_step(Walk& walk) {
 // Initialises one stream's walk. Stored and empty streams are handled here; invalid sizes are refused.
 __device__ __forceinline__ device::DecodeReason begin(const Lz4Stream& stream, unsigned unit_bytes, Walk& walk) {
   using device::DecodeReason;
-  constexpr std::uint32_t kMostBytes = 0x7FFFFFFF;  // liblz4's sizes are int
+  constexpr std::uint32_t kMaxBytes = 0x7FFFFFFF;  // liblz4's sizes are int
   if (stream.kind == Lz4Kind::kStored) {
     if (stream.src_bytes != stream.dst_bytes) return DecodeReason::kWrongSize;
     walk.in.base = stream.src;
@@ -299,7 +299,7 @@ __device__ __forceinline__ device::DecodeReason begin(const Lz4Stream& stream, u
     walk.copy_offset = kPlain;
     return DecodeReason::kNone;
   }
-  if (stream.src_bytes > kMostBytes || stream.dst_bytes > kMostBytes) return DecodeReason::kHeader;
+  if (stream.src_bytes > kMaxBytes || stream.dst_bytes > kMaxBytes) return DecodeReason::kHeader;
   if (stream.src_bytes == 0) return DecodeReason::kTruncated;
   if (stream.dst_bytes == 0) {
     return stream.src_bytes == 1 && stream.src[0] == 0 ? DecodeReason::kNone : DecodeReason::kWrongSize;

@@ -20,7 +20,7 @@ namespace headrace::codec::gpu::lz77 {
 //   T load(const T* at) const          bytes or aligned words before known_below, or of a piece's content
 
 // Longer runs of literals and longer matches than these are done by a whole warp.
-inline constexpr std::uint32_t kMostOwnLiterals = 32, kMostOwnMatch = 32;
+inline constexpr std::uint32_t kMaxOwnLiterals = 32, kMaxOwnMatch = 32;
 
 // Makes `count` cells of raw bytes, from `to` on. By a warp.
 template <class Cell, class Before>
@@ -127,8 +127,8 @@ __device__ inline void make_group(Cell* cells, const OutputRun& piece, const Seq
   const Byte* const at = before.output + source;
   const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(at) & 3);
   const bool loaded = source - static_cast<std::int32_t>(off) >= before.first && behind + 3 <= before.known_below;
-  const bool own_match = bytes <= kMostOwnMatch && group.upto - group.match_at <= group.offset && (loaded || linked);
-  const bool own_literals = literals <= kMostOwnLiterals;
+  const bool own_match = bytes <= kMaxOwnMatch && group.upto - group.match_at <= group.offset && (loaded || linked);
+  const bool own_literals = literals <= kMaxOwnLiterals;
 
   // Issues all loads first, so that their latencies overlap.
   const Byte* const content = piece.content + number * each;

@@ -27,7 +27,7 @@ template <class Source>
 __global__ void __launch_bounds__(kInorderThreads, kInorderBlocks)
     write_inorder(Source source, Choice choice, Progress* progress) {
   device::gpu::wait_for_earlier();
-  inorder_body(source, choice.most_by_windows, *progress);
+  inorder_body(source, choice.max_by_windows, *progress);
 }
 template <unsigned kThreads, unsigned kBlocks, std::uint32_t kBytes, class Source>
 __global__ void __launch_bounds__(kThreads, kBlocks)
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks)
 template <class Source>
 void launch_output(device::gpu::Launcher& launch, const Source& source, const Choice& choice, const TileJob& tiles,
                    Progress* progress, std::uint64_t least, std::uint64_t streams, std::uint64_t multiprocessors) {
-  if (least <= choice.most_by_tiles) {
+  if (least <= choice.max_by_tiles) {
     constexpr int kShared = sizeof(TileSpace<kTileBytes>);
     launch.check(cudaFuncSetAttribute(write_tiles<Source>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared));
     launch(plan_tiles<Source>, 1, kPlanThreads, 0, source, choice, tiles, progress);
@@ -72,11 +72,11 @@ void launch_output(device::gpu::Launcher& launch, const Source& source, const Ch
     launch(kernel, std::min<std::uint64_t>(streams, multiprocessors * kBlocks), kThreads, kShared, source, above, most,
            progress);
   };
-  by_windows.template operator()<kLargeWindowThreads, 1, kLargeWindowBytes>(choice.most_by_tiles,
-                                                                            choice.most_by_large_windows);
-  by_windows.template operator()<kWindowThreads, kWindowBlocks, kWindowBytes>(choice.most_by_large_windows,
-                                                                              choice.most_by_windows);
-  if (streams > choice.most_by_windows) {
+  by_windows.template operator()<kLargeWindowThreads, 1, kLargeWindowBytes>(choice.max_by_tiles,
+                                                                            choice.max_by_large_windows);
+  by_windows.template operator()<kWindowThreads, kWindowBlocks, kWindowBytes>(choice.max_by_large_windows,
+                                                                              choice.max_by_windows);
+  if (streams > choice.max_by_windows) {
     launch(write_inorder<Source>, device::gpu::blocks_for(streams, kInorderThreads / 32, multiprocessors * 16),
            kInorderThreads, 0, source, choice, progress);
   }

@@ -53,9 +53,9 @@ struct Part {
 // How streams are written: by a warp each, in order; by a thread block each, window by window (a large window if there
 // are hardly more streams than multiprocessors); or by thread blocks that share all streams, tile by tile. Each value
 // is the maximum number of streams for that way; the first way in member order that fits is used. More than
-// most_by_windows streams are written in order.
+// max_by_windows streams are written in order.
 struct Choice {
-  std::uint32_t most_by_tiles = 0, most_by_large_windows = 0, most_by_windows = 0;
+  std::uint32_t max_by_tiles = 0, max_by_large_windows = 0, max_by_windows = 0;
 };
 
 // Progress of one batch of pieces. Zeroed before the launch.
@@ -73,8 +73,8 @@ inline constexpr unsigned kMadeAtOnceInWindows = 4, kMadeAtOnceInTiles = 1, kFol
 // the L2. The number of steps between a slice and the first slice that waits for it should be about the number of
 // thread blocks.
 struct TileOrder {
-  static constexpr std::uint32_t kSliceTiles = 96;  // fewer if that would leave less than kLeastSlices
-  static constexpr std::uint32_t kLeastSlices = 4;
+  static constexpr std::uint32_t kSliceTiles = 96;  // fewer if that would leave less than kMinSlices
+  static constexpr std::uint32_t kMinSlices = 4;
   static constexpr std::uint32_t kOpen = 5, kBehind = 3, kAhead = 2;
   static constexpr std::uint32_t kRing = 2 * kOpen + kBehind - 2;
 };
@@ -106,24 +106,24 @@ struct TileJob {
 // no memory if there are always too many streams.
 class TileLayout {
  public:
-  static constexpr std::uint32_t kMostStreams = TileOrder::kSliceTiles;
-  static constexpr std::uint32_t kMostStretches = 8;  // each has at most half as many streams as the one before
-  static_assert(kMostStreams >> kMostStretches == 0);
+  static constexpr std::uint32_t kMaxStreams = TileOrder::kSliceTiles;
+  static constexpr std::uint32_t kMaxStretches = 8;  // each has at most half as many streams as the one before
+  static_assert(kMaxStreams >> kMaxStretches == 0);
   static constexpr std::uint64_t kAlignment = 256;
 
-  // `most_in_slice` tiles of tile_bytes: for tests.
+  // `max_in_slice` tiles of tile_bytes: for tests.
   TileLayout(std::uint64_t least_streams, std::uint64_t streams, std::uint64_t bytes,
-             std::uint32_t tile_bytes = kTileBytes, std::uint32_t most_in_slice = TileOrder::kSliceTiles) {
-    if (least_streams > kMostStreams) return;
-    most_streams_ = static_cast<std::uint32_t>(streams < kMostStreams ? streams : kMostStreams);
-    const std::uint64_t tiles = bytes / tile_bytes + most_streams_;
+             std::uint32_t tile_bytes = kTileBytes, std::uint32_t max_in_slice = TileOrder::kSliceTiles) {
+    if (least_streams > kMaxStreams) return;
+    max_streams_ = static_cast<std::uint32_t>(streams < kMaxStreams ? streams : kMaxStreams);
+    const std::uint64_t tiles = bytes / tile_bytes + max_streams_;
     // Few tiles are also divided into slices, so that the first can be followed while the last are linked.
-    std::uint64_t in_slice = tiles / TileOrder::kLeastSlices + 1;
-    if (in_slice > most_in_slice) in_slice = most_in_slice;
-    in_slice_ = static_cast<std::uint32_t>(in_slice > most_streams_ ? in_slice : most_streams_);
+    std::uint64_t in_slice = tiles / TileOrder::kMinSlices + 1;
+    if (in_slice > max_in_slice) in_slice = max_in_slice;
+    in_slice_ = static_cast<std::uint32_t>(in_slice > max_streams_ ? in_slice : max_streams_);
     // Except in the last slice of a stretch, more than half of a slice's tiles belong to streams that have not ended.
-    const std::uint64_t slices = 4 * tiles / in_slice_ + kMostStretches;
-    std::uint64_t ring = (most_streams_ > 1 ? 2 : 1) * tiles + in_slice_;
+    const std::uint64_t slices = 4 * tiles / in_slice_ + kMaxStretches;
+    std::uint64_t ring = (max_streams_ > 1 ? 2 : 1) * tiles + in_slice_;
     if (ring > in_slice_ * TileOrder::kRing) ring = in_slice_ * TileOrder::kRing;
     steps_ = static_cast<std::uint32_t>(2 * slices * in_slice_);
     const auto take = [this](std::uint64_t wanted) {
@@ -131,14 +131,14 @@ class TileLayout {
       bytes_ += (wanted + kAlignment - 1) / kAlignment * kAlignment;
       return at;
     };
-    streams_ = take(most_streams_ * sizeof(TileStream));
-    stretches_ = take(kMostStretches * sizeof(Stretch));
+    streams_ = take(max_streams_ * sizeof(TileStream));
+    stretches_ = take(kMaxStretches * sizeof(Stretch));
     left_ = take(2 * slices * sizeof(std::uint32_t));
     open_ = take(ring * sizeof(std::uint32_t));
     links_ = take(ring * tile_bytes * sizeof(std::uint32_t));
   }
   std::uint64_t bytes() const { return bytes_; }
-  std::uint32_t most_streams() const { return most_streams_; }
+  std::uint32_t most_streams() const { return max_streams_; }
   // REQUIRES: memory is aligned to kAlignment.
   TileJob job(std::byte* memory) const {
     TileJob out;
@@ -154,7 +154,7 @@ class TileLayout {
 
  private:
   std::uint64_t bytes_ = 0, streams_ = 0, stretches_ = 0, left_ = 0, open_ = 0, links_ = 0;
-  std::uint32_t most_streams_ = 0, in_slice_ = 1, steps_ = 0;
+  std::uint32_t max_streams_ = 0, in_slice_ = 1, steps_ = 0;
 };
 
 }  // namespace headrace::codec::gpu::lz77

@@ -25,7 +25,7 @@ inline StreamLimits limits_of(const device::gpu::Limits& limits) {
 
 template <class Format>
 std::uint64_t stage_scratch_bytes(const device::gpu::Limits& limits) {
-  return device::gpu::most_scratch(limits, TileLayout::kMostStreams, [](const device::gpu::Limits& batch) {
+  return device::gpu::max_scratch(limits, TileLayout::kMaxStreams, [](const device::gpu::Limits& batch) {
     return device::gpu::StreamList<typename Format::Stream>::end(batch.chunks) +
            Format::scratch_bytes(limits_of(batch));
   });

@@ -53,11 +53,11 @@ __device__ inline std::uint32_t counter_of(std::uint32_t slice, bool link) { ret
 
 // The counter that a lane checks: it must be 0 before the step (`needed`), or its value is useful. Earlier slices need
 // no check, since the checked ones could only begin after them.
-struct Look {
+struct TileWait {
   bool any, needed;
   std::uint32_t counter;
 };
-__device__ inline Look look_of(const TileStep& step, unsigned lane) {
+__device__ inline TileWait wait_of(const TileStep& step, unsigned lane) {
   using Order = TileOrder;
   static_assert(Order::kOpen + Order::kBehind <= 33 && 2 * Order::kOpen - Order::kBehind <= 32);
   static_assert(Order::kAhead < Order::kOpen && 1 <= Order::kBehind && Order::kBehind <= Order::kOpen);
@@ -65,7 +65,7 @@ __device__ inline Look look_of(const TileStep& step, unsigned lane) {
   constexpr std::int32_t kOpen = Order::kOpen, kBehind = Order::kBehind;
   const auto look = [](std::int32_t at, bool link, bool wanted, bool needed) {
     const bool any = at >= 0 && wanted;
-    return Look{any, any && needed, any ? counter_of(static_cast<std::uint32_t>(at), link) : 0};
+    return TileWait{any, any && needed, any ? counter_of(static_cast<std::uint32_t>(at), link) : 0};
   };
   const auto k = static_cast<std::int32_t>(lane);
   if (step.link) {

@@ -30,14 +30,14 @@ struct TileSpace : TileCell {
   alignas(16) Cell cells[kBytes];
   std::uint16_t list[kBytes];  // of open bytes; shared out by `follow_tile`
   std::uint32_t ticket, first_open_slice;
-  Stretch stretches[TileLayout::kMostStretches];
+  Stretch stretches[TileLayout::kMaxStretches];
 };
 
 // ---- plan_tiles: one thread block ----
 
 struct PlanSpace {
-  std::uint32_t tiles[TileLayout::kMostStreams], sorted[TileLayout::kMostStreams];
-  Stretch stretches[TileLayout::kMostStretches];
+  std::uint32_t tiles[TileLayout::kMaxStreams], sorted[TileLayout::kMaxStreams];
+  Stretch stretches[TileLayout::kMaxStretches];
   std::uint32_t count;  // of stretches
 };
 
@@ -69,7 +69,7 @@ template <std::uint32_t kBytes, class Job>
 __device__ inline void plan_tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
                                        PlanSpace& space) {
   const std::uint32_t count = job.stream_count();
-  if (count > choice.most_by_tiles || count == 0) return;
+  if (count > choice.max_by_tiles || count == 0) return;
   const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const auto stream_of = [&](std::uint32_t i) {
     TileStream stream{i, job.part(i), 0, 0};
@@ -125,7 +125,7 @@ __device__ inline uint4 load_past_l1(const uint4* at) { return __ldcg(at); }
 template <std::uint32_t kBytes>
 __device__ inline void wait_for_slices(const TileStep& step, const TileJob& tiles, TileSpace<kBytes>& space) {
   if (threadIdx.x < 32) {
-    const Look look = look_of(step, threadIdx.x);
+    const TileWait look = wait_of(step, threadIdx.x);
     const volatile std::uint32_t* const counter = tiles.left + look.counter;
     std::uint32_t left = look.any ? *counter : 0;
     while (__any_sync(kAllLanes, look.needed && left != 0)) {
@@ -334,7 +334,7 @@ __device__ inline void take_step(const Job& job, const TileJob& tiles, std::uint
 template <std::uint32_t kBytes, class Job>
 __device__ inline void tiles_body(const Job& job, const Choice& choice, const TileJob& tiles, Progress& progress,
                                   TileSpace<kBytes>& space) {
-  if (job.stream_count() > choice.most_by_tiles || progress.stretches == 0) return;
+  if (job.stream_count() > choice.max_by_tiles || progress.stretches == 0) return;
   const std::uint32_t stretches = progress.stretches, steps = progress.steps;
   if (threadIdx.x < stretches) space.stretches[threadIdx.x] = tiles.stretches[threadIdx.x];
   for (;;) {

@@ -125,7 +125,7 @@ bool zfp_parameters_bounded(const zfp_stream& zfp) noexcept {
   return zfp.minbits <= kMaxBlockBits && zfp.minbits <= zfp.maxbits && zfp.maxprec >= 1 && zfp.maxprec <= ZFP_MAX_PREC;
 }
 
-std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint64_t least_block_bits) noexcept {
+std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint64_t min_block_bits) noexcept {
   std::uint64_t blocks = 1, values = 1;
   for (unsigned i = 0; i < shape.rank; ++i) {
     blocks = base::checked_mul(blocks, base::ceil_div<std::uint64_t>(shape.extent[i], kSide)).value_or(1ull << 48);
@@ -133,7 +133,7 @@ std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint6
   }
   // The bits of each number plus one, then the header of each block.
   const std::uint64_t bytes = values * (width_bytes(number) == 8 ? 9 : 5) + 16;
-  const auto total = base::checked_mul(blocks, std::max(bytes, least_block_bits / 8 + 1));
+  const auto total = base::checked_mul(blocks, std::max(bytes, min_block_bits / 8 + 1));
   return std::min<std::uint64_t>(total.value_or(1ull << 60), 1ull << 60) + 64;
 }
 

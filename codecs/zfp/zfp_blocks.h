@@ -44,8 +44,8 @@ struct ZfpShape {
 bool zfp_parameters_bounded(const zfp_stream& zfp) noexcept;
 
 // Upper bound on the bytes of a stream of such blocks, including a header, if padding extends no block beyond
-// `least_block_bits`.
-std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint64_t least_block_bits) noexcept;
+// `min_block_bits`.
+std::uint64_t zfp_most_bytes(const ZfpShape& shape, ZfpNumber number, std::uint64_t min_block_bits) noexcept;
 
 struct ZfpScratch final : Scratch {
   ZfpScratch();

@@ -47,7 +47,7 @@ __device__ inline std::uint32_t first_part(const Job& job, std::uint32_t i) {
   return before + parts_of(job, job.streams[i]) <= job.most_parts ? static_cast<std::uint32_t>(before) : kNone;
 }
 __device__ inline std::uint32_t* links_of(const Job& job, std::uint32_t part) {
-  return job.links + std::uint64_t{part} * kMostLinks;
+  return job.links + std::uint64_t{part} * kMaxLinks;
 }
 
 // Whether the bytes at `at` look like a header as encoders write it, followed by three more, or by fewer and the
@@ -66,8 +66,8 @@ __device__ inline bool leads_on(const ZstdStream& stream, std::uint64_t at) {
 
 // Lists the positions in [from, to) that may be a header. `from` is not the stream's beginning.
 __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from, std::uint64_t to, ChainSpace& space) {
-  constexpr std::uint32_t kLeastBytes = 3;  // minimum size of a block that is searched for
-  constexpr unsigned kWords = 4;            // per thread
+  constexpr std::uint32_t kMinBytes = 3;  // minimum size of a block that is searched for
+  constexpr unsigned kWords = 4;          // per thread
   const Byte* const end = stream.src + stream.src_bytes;
   const auto off = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(stream.src + from) & 3);
   const Byte* const base = stream.src + from - off;
@@ -77,7 +77,7 @@ __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from,
     HEADRACE_ZSTD_UNROLL for (unsigned k = 0; k < 4 * kWords; ++k) {
       const std::uint32_t word = __funnelshift_r(words[k / 4], words[k / 4 + 1], 8 * (k % 4)) & 0xFFFFFF;
       // Raw or compressed, and not the last: both low bits are 0.
-      if ((word & 3) != 0 || (word >> 3) - kLeastBytes > kMaxBlockBytes - kLeastBytes) continue;
+      if ((word & 3) != 0 || (word >> 3) - kMinBytes > kMaxBlockBytes - kMinBytes) continue;
       const std::uint64_t at = from + 4 * w + k - off;
       if (4 * w + k < off || at >= to) continue;
       const std::uint32_t place = atomicAdd(&space.count, 1u);
@@ -91,7 +91,7 @@ __device__ inline void follow_chain(const ZstdStream& stream, std::uint64_t at, 
                                     std::uint32_t* links) {
   chain.first = static_cast<std::uint32_t>(at);
   std::uint32_t count = 0;
-  while (at < end && count < kMostLinks && stream.src_bytes - at >= kBlockHeaderBytes) {
+  while (at < end && count < kMaxLinks && stream.src_bytes - at >= kBlockHeaderBytes) {
     const BlockHeader header(stream.src + at);
     if (header.last || header.type == 3 || header.content_bytes > stream.src_bytes - at - kBlockHeaderBytes) break;
     links[count++] = static_cast<std::uint32_t>(at);
@@ -121,7 +121,7 @@ __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace&
         space.count = 0;
       }
       __syncthreads();
-      const bool there = from < end && end <= kMostStreamBytes && stream.kind != ZstdKind::kNone;
+      const bool there = from < end && end <= kMaxStreamBytes && stream.kind != ZstdKind::kNone;
       if (there && fine_for_block(job, stream.chunk)) list_places(stream, from, to < end ? to : end, space);
       __syncthreads();
       const std::uint32_t places = space.count < ChainSpace::kMost ? space.count : ChainSpace::kMost;

@@ -20,7 +20,7 @@ constexpr std::size_t kMagicBytes = 4;
 
 // Decoding that stops early uses libzstd's streaming API, which holds another copy of the frame's window. For longer
 // chunks that would take too much memory per worker.
-constexpr std::uint64_t kMostPrefixOf = std::uint64_t{32} << 20;
+constexpr std::uint64_t kMaxPrefixOf = std::uint64_t{32} << 20;
 
 // Window size that is always accepted, however short the chunk: what encoders declare when they don't know the input
 // size.
@@ -69,7 +69,7 @@ class ZstdCodec final : public StreamCodec {
     return std::unique_ptr<Encoder>(new ZstdEncoder(level_, checksum_));
   }
   Prefix prefix(std::uint64_t decoded_bytes) const noexcept override {
-    return decoded_bytes <= kMostPrefixOf ? Prefix::kEndsEarly : Prefix::kNone;
+    return decoded_bytes <= kMaxPrefixOf ? Prefix::kEndsEarly : Prefix::kNone;
   }
   bool describe_for_device(device::DecodeStage& stage) const override {
     stage.codec = "zstd";

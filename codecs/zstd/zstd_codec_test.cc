@@ -140,7 +140,7 @@ TEST(ZstdCodec, BombsAreRefused) {
   }
 }
 
-TEST(ZstdCodec, BeginningsEndWhereTheyAreToldTo) {
+TEST(ZstdCodec, PrefixesHaveTheRequestedLength) {
   const auto codec = make("zstd", R"({"level":3,"checksum":false})");
   Decoder decode(*codec);
   const Bytes plain = sample(700'000, Content::kSmooth);
@@ -163,7 +163,7 @@ TEST(ZstdCodec, BeginningsEndWhereTheyAreToldTo) {
   }
 }
 
-TEST(ZstdCodec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
+TEST(ZstdCodec, PrefixesOfStreamsThatAreTooShortOrTooLong) {
   const auto codec = make("zstd", R"({"level":3,"checksum":false})");
   Decoder decode(*codec);
   const Bytes plain = sample(300'000, Content::kSmooth);
@@ -184,7 +184,7 @@ TEST(ZstdCodec, BeginningsOfStreamsThatAreTooShortOrTooLong) {
 }
 
 // The header declares a window of 3.75 TiB; no such memory is allocated.
-TEST(ZstdCodec, BeginningsOfHugeWindows) {
+TEST(ZstdCodec, PrefixesOfHugeWindows) {
   const auto codec = make("zstd", R"({"level":3,"checksum":false})");
   Decoder decode(*codec);
   Bytes stream = frame(sample(300'000, Content::kSmooth), {3, false, false});

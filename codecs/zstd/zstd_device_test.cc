@@ -15,7 +15,7 @@ namespace {
 
 class ZstdDevice : public ZstdDeviceTest {};
 
-TEST_F(ZstdDevice, WhatLibzstdWrites) {
+TEST_F(ZstdDevice, DecodesLibzstdOutput) {
   for (const std::size_t bytes : {0, 1, 2, 7, 100, 255, 256, 1000, 4096, 20011, 65791, 65792}) {
     for (const Content content : {Content::kRandom, Content::kZeros, Content::kSmooth, Content::kText}) {
       for (const int level : {-5, 1, 3, 9, 19}) {
@@ -62,7 +62,7 @@ class ZstdChains : public ::testing::Test {
   ZstdOnCpu gpu_;
 };
 
-TEST_F(ZstdChains, AreFoundInEveryPart) {
+TEST_F(ZstdChains, ChainsAreFoundInEveryPart) {
   // Blocks of 16 KiB, decoded size.
   const Bytes plain = float_field(1'500'000, 8, false), stream = compress(plain, {.level = 3, .window_log = 14});
   const auto bytes = static_cast<std::uint32_t>(stream.size());
@@ -86,7 +86,7 @@ TEST_F(ZstdChains, AreFoundInEveryPart) {
 
 // Raw blocks whose content is full of fake header chains. Only the first part, with no content before it, is guessed
 // right; all other guesses are wrong and must be ignored.
-TEST_F(ZstdChains, WrongOnesCostNothingButThemselves) {
+TEST_F(ZstdChains, WrongGuessesAreIgnored) {
   constexpr std::size_t kBlock = 3000;
   Bytes content(kBlock);
   for (std::size_t i = 0; i + 12 <= kBlock; i += 12) {  // raw, 9 bytes
@@ -257,7 +257,7 @@ class ZstdBeginnings : public ::testing::Test {
   ZstdOnCpu gpu_;
 };
 
-TEST_F(ZstdBeginnings, BlocksBehindAreNotDecoded) {
+TEST_F(ZstdBeginnings, BlocksAfterThePrefixAreNotDecoded) {
   constexpr std::size_t kBlock = 1 << 17, kBlocks = 4;
   for (const std::size_t short_by : {0u, 70'000u}) {
     const Bytes plain = float_field(kBlocks * kBlock - short_by, 4, false);
@@ -279,7 +279,7 @@ TEST_F(ZstdBeginnings, BlocksBehindAreNotDecoded) {
   }
 }
 
-TEST_F(ZstdBeginnings, StreamsThatSayTooLittleAreDecodedWhole) {
+TEST_F(ZstdBeginnings, StreamsWithoutSizesAreDecodedWhole) {
   const Bytes half = float_field(300'000, 5, false), plain = half + half;
   const Bytes two = compress(half, {}) + skippable_frame(Bytes(3)) + compress(half, {});
   EXPECT_EQ(decode(two, plain, 1000), 6u);
@@ -293,7 +293,7 @@ TEST_F(ZstdBeginnings, StreamsThatSayTooLittleAreDecodedWhole) {
 }
 
 // A header declares more than the blocks decode to: left to the CPU.
-TEST_F(ZstdBeginnings, TooLittleIsForTheCpu) {
+TEST_F(ZstdBeginnings, ShortBlocksAreLeftToTheCpu) {
   const Bytes plain = float_field(6 << 17, 6, false);
   Bytes stream = compress(plain, {.level = 1});
   // The first block becomes an RLE block of one byte.

@@ -18,7 +18,7 @@ union EntropySpace {
 // others start with literals.
 __device__ inline void entropy_body(const Job& job, std::uint32_t r, unsigned walkers, EntropySpace& space) {
   if (blockIdx.x < walkers) walk_body<1>(job, r, space.walks);
-  literals_body<kMostStreams>(job, r, space.literals);
+  literals_body<kMaxStreams>(job, r, space.literals);
 }
 
 }  // namespace headrace::codec::gpu::zstd

@@ -128,7 +128,7 @@ __device__ inline Verdict walk_frames(const ZstdStream& stream, bool single_fram
                                       std::uint32_t& frames, FrameHeader& header) {
   const std::uint64_t end = stream.src_bytes;
   if (end == 0) return {DecodeReason::kTruncated, 0};
-  if (end > kMostStreamBytes || stream.dst_bytes > kMostStreamBytes) return {DecodeReason::kHostOnly, 0};
+  if (end > kMaxStreamBytes || stream.dst_bytes > kMaxStreamBytes) return {DecodeReason::kHostOnly, 0};
   std::uint32_t skipped = 0;
   for (std::uint64_t at = 0; at < end;) {
     const Byte* const frame = stream.src + at;
@@ -330,7 +330,7 @@ __device__ inline Verdict parse_sequences(const Byte* src, std::uint32_t at, std
       ++at;
     } else if (mode == TableMode::kFse) {
       const Description description =
-          read_description(src + at, end - at, last_symbol(table), most_log(table), [](unsigned, std::int32_t) {});
+          read_description(src + at, end - at, last_symbol(table), max_log(table), [](unsigned, std::int32_t) {});
       if (description.reason != DecodeReason::kNone) return {description.reason, at};
       at += description.bytes;
     }
@@ -348,7 +348,7 @@ __device__ inline Verdict parse_block(const ZstdStream& stream, const RawBlock& 
   const BlockHeader header(stream.src + raw.at);
   block.at = raw.at + kBlockHeaderBytes;
   block.bytes = header.content_bytes;
-  block.window = static_cast<std::uint32_t>(frame.window < kMostStreamBytes ? frame.window : kMostStreamBytes);
+  block.window = static_cast<std::uint32_t>(frame.window < kMaxStreamBytes ? frame.window : kMaxStreamBytes);
   block.frame_bytes =
       frame.content == ~std::uint64_t{0} ? kNone : static_cast<std::uint32_t>(frame.content);  // fits dst
   block.first = raw.at == raw.frame_at + frame.bytes;

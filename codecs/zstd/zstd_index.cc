@@ -25,8 +25,8 @@ using gpu::zstd::kTables;
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr unsigned kLastSymbol[kTables] = {35, 31, 52}, kMostLog[kTables] = {9, 8, 9};
-constexpr unsigned kMostCells = 512;
+constexpr unsigned kLastSymbol[kTables] = {35, 31, 52}, kMaxLog[kTables] = {9, 8, 9};
+constexpr unsigned kMaxCells = 512;
 
 // Extra bits by code (RFC 8878, 3.1.1.3.2.1.1).
 unsigned extra_bits(unsigned table, unsigned code) {
@@ -55,7 +55,7 @@ struct Cell {
 struct FseTable {
   bool there = false;
   unsigned log = 0;
-  std::array<Cell, kMostCells> cells;
+  std::array<Cell, kMaxCells> cells;
 
   void set_single(unsigned table, unsigned symbol) {
     there = true;
@@ -67,7 +67,7 @@ struct FseTable {
 // REQUIRES: the counts fill the table.
 void fill_cells(FseTable& out, unsigned table, std::span<const std::int16_t> counts) {
   const unsigned size = 1u << out.log, step = (size >> 1) + (size >> 3) + 3;
-  std::array<std::uint8_t, kMostCells> symbols{};
+  std::array<std::uint8_t, kMaxCells> symbols{};
   std::array<std::uint16_t, 64> next{};
   unsigned high = size;
   for (unsigned symbol = 0; symbol < counts.size(); ++symbol) {
@@ -118,7 +118,7 @@ Status read_table(Bytes src, std::size_t& at, unsigned table, FseTable& out) {
   };
   out.log = static_cast<unsigned>(peek(4)) + 5;
   used = 4;
-  if (out.log > kMostLog[table]) return broken("a table is too large");
+  if (out.log > kMaxLog[table]) return broken("a table is too large");
   std::array<std::int16_t, 64> counts{};
   int left = (1 << out.log) + 1, threshold = 1 << out.log;
   unsigned width = out.log + 1, symbol = 0;

@@ -141,7 +141,7 @@ TEST_F(ZstdIndex, EntriesLieBetweenSegmentsOnly) {
   EXPECT_LT(useless, sizes.size() / 2 + 40);
 }
 
-TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
+TEST_F(ZstdIndex, OutputIsExactForAnyIndex) {
   const Bytes plain = float_field(80'000, 1, false), stream = compress(plain, {.level = 3});
   const Bytes other_plain = float_field(80'000, 2, false), other = compress(other_plain, {.level = 3});
   const Bytes index = decode(stream, plain.size(), kIndexCollect).index;
@@ -190,7 +190,7 @@ TEST_F(ZstdIndex, WhateverIsGivenTheBytesAreRight) {
 }
 
 // The last segment is short, so other starting positions and states also lead to the correct end.
-TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
+TEST_F(ZstdIndex, CorrectEndDoesNotValidateWrongStart) {
   int found = 0;
   for (std::size_t bytes = 5000; bytes < 9000 && found < 2; bytes += 1 + bytes % 7) {
     const Bytes plain = float_field(bytes, 78, false), stream = compress(plain, {.level = 5});
@@ -218,7 +218,7 @@ TEST_F(ZstdIndex, AWrongBeginningIsNotMadeGoodByARightEnd) {
 }
 
 // Leftover bits are detected only at the end of the last segment, if all before it match.
-TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
+TEST_F(ZstdIndex, LeftoverBitsAreDetectedWithAnIndex) {
   const Bytes plain = float_field(12'000, 3, false), stream = compress(plain);
   const Result good = decode(stream, plain.size(), kIndexCollect);
   ASSERT_TRUE(good.outcome.ok());
@@ -243,7 +243,7 @@ TEST_F(ZstdIndex, BitsLeftOverAreSeenWithAnIndex) {
 }
 
 // An index of the original chunk must not affect the verdict on the damaged one.
-TEST_F(ZstdIndex, DamagedChunksGetTheVerdictTheyGetWithout) {
+TEST_F(ZstdIndex, DamagedChunksGetTheSameVerdictWithAnIndex) {
   const Bytes plain = float_field(30'000, 4, false), stream = compress(plain, {.level = 3});
   const Bytes index = decode(stream, plain.size(), kIndexCollect).index;
   ASSERT_GE(index.size(), 3 * sizeof(IndexEntry));

@@ -174,7 +174,7 @@ struct BackwardBits {
 
 // Offsets of the arrays in scratch, derived from the limits alone.
 struct Layout {
-  static constexpr std::uint32_t kMostParts = 96;
+  static constexpr std::uint32_t kMaxParts = 96;
   std::uint64_t block_count = 0;  // upper bound
   std::uint64_t totals = 0, round = 0, zeroed_bytes = 0, states = 0, chains = 0, links = 0, raw = 0, blocks = 0,
                 trees = 0, walks = 0, round_totals = 0, parts = 0, shares = 0, places = 0, tiles = 0, end = 0;
@@ -199,8 +199,8 @@ struct Layout {
     round = take(rounds.count * sizeof(Round));
     zeroed_bytes = end;
     states = take(limits.streams * sizeof(StreamState));
-    chains = take(kMostParts * sizeof(HeaderChain));
-    links = take(kMostParts * kMostLinks * sizeof(std::uint32_t));
+    chains = take(kMaxParts * sizeof(HeaderChain));
+    links = take(kMaxParts * kMaxLinks * sizeof(std::uint32_t));
     raw = take(block_count * sizeof(RawBlock));
     blocks = take(block_count * sizeof(Block));
     trees = take(block_count * sizeof(std::uint32_t));
@@ -219,7 +219,7 @@ struct Layout {
     job.states = reinterpret_cast<StreamState*>(scratch + states);
     job.chains = with_chains ? reinterpret_cast<HeaderChain*>(scratch + chains) : nullptr;
     job.links = reinterpret_cast<std::uint32_t*>(scratch + links);
-    job.most_parts = kMostParts;
+    job.most_parts = kMaxParts;
     job.raw = reinterpret_cast<RawBlock*>(scratch + raw);
     job.blocks = reinterpret_cast<Block*>(scratch + blocks);
     job.trees = reinterpret_cast<std::uint32_t*>(scratch + trees);

@@ -48,14 +48,14 @@ __host__ __device__ constexpr std::uint64_t most_index_bytes(std::uint64_t decod
 }
 
 // An offset before it is resolved: either a distance in bytes, or "repeat offset `slot` at the beginning of the block,
-// minus `k`". Values up to kMostOffset are distances; the rest encode slot and k. k stays below 2^17, since each
+// minus `k`". Values up to kMaxOffset are distances; the rest encode slot and k. k stays below 2^17, since each
 // decrement takes a sequence and no block has that many.
 inline constexpr std::uint32_t kLessBits = 17;
 inline constexpr std::uint32_t kSymbolic = (1u << kOffsetBits) - (3u << kLessBits);
-inline constexpr std::uint32_t kMostOffset = kSymbolic - 1;
+inline constexpr std::uint32_t kMaxOffset = kSymbolic - 1;
 // Longer streams, encoded or decoded, are left to the CPU.
-inline constexpr std::uint32_t kMostStreamBytes = (1u << kOffsetBits) - (1u << 19);
-static_assert(kMostStreamBytes + 3 < kMostOffset);
+inline constexpr std::uint32_t kMaxStreamBytes = (1u << kOffsetBits) - (1u << 19);
+static_assert(kMaxStreamBytes + 3 < kMaxOffset);
 
 // Where the walk puts a sequence's codes in the low word of its slot. The other bits are undefined.
 struct WalkWord {
@@ -73,7 +73,7 @@ struct Block {
   std::uint32_t stream;
   std::uint32_t at, bytes;      // the content, in the stream; RLE: bytes is 1
   std::uint32_t decoded_bytes;  // compressed: written by `settle`
-  std::uint32_t window;         // the frame's window size, at most kMostStreamBytes
+  std::uint32_t window;         // the frame's window size, at most kMaxStreamBytes
   std::uint32_t frame_bytes;    // decoded size declared by the frame, or kNone
   BlockKind kind;
   LiteralsKind literals;
@@ -98,9 +98,9 @@ struct Block {
   // Written by `place`.
   std::uint32_t round, place;  // its region in the round's scratch
   // Written by `extract`.
-  std::uint32_t match_bytes;                                // total length of its matches
-  std::uint32_t repeats_after[3];                           // may be symbolic
-  std::uint32_t most_offset, most_beyond, symbolic_groups;  // OffsetBounds
+  std::uint32_t match_bytes;                              // total length of its matches
+  std::uint32_t repeats_after[3];                         // may be symbolic
+  std::uint32_t max_offset, max_beyond, symbolic_groups;  // OffsetBounds
   // Written by `settle`.
   std::uint32_t out, frame_out;  // offsets of the block and of its frame in the stream's output
   std::uint32_t repeats[3];      // repeat offsets before the block
@@ -116,7 +116,7 @@ struct HeaderChain {
   std::uint32_t count;
   std::uint32_t raw_at, frame_at;  // written by `frames`: position in the list of RawBlocks, or kNone; frame's header
 };
-inline constexpr std::uint32_t kMostLinks = 512;  // per chain
+inline constexpr std::uint32_t kMaxLinks = 512;  // per chain
 inline constexpr std::uint32_t kPartBytes = 1 << 20;
 
 struct StreamState {

@@ -14,9 +14,9 @@
 
 namespace headrace::codec::gpu::zstd {
 
-inline constexpr unsigned kMostTreeLog = 11, kTreeDescriptionLog = 6, kMostWeights = 255;
-inline constexpr std::int32_t kLeastShareBits = 256;
-inline constexpr unsigned kLiteralsWarps = 4, kMostStreams = 4;
+inline constexpr unsigned kMaxTreeLog = 11, kTreeDescriptionLog = 6, kMaxWeights = 255;
+inline constexpr std::int32_t kMinShareBits = 256;
+inline constexpr unsigned kLiteralsWarps = 4, kMaxStreams = 4;
 
 // A lane's share of a piece, and how much earlier a guess begins. Short streams do not fill large pieces, and more
 // guesses mean more wrong ones.
@@ -38,7 +38,7 @@ struct TreeSpace {
   std::uint32_t counts[16], ranks[16];
   std::uint32_t log, symbols, reason;
 };
-using TreeTable = std::uint16_t[1 << kMostTreeLog];  // symbol; code length from bit 8 on
+using TreeTable = std::uint16_t[1 << kMaxTreeLog];  // symbol; code length from bit 8 on
 
 // Exchange area of the lanes of a thread block that share a stream.
 struct TeamSpace {
@@ -110,9 +110,9 @@ __device__ inline DecodeReason read_coded_weights(TreeSpace& space, const Byte* 
     return true;
   };
   // Continues while there is room for this weight and one more.
-  while (count + 2 <= kMostWeights) {
+  while (count + 2 <= kMaxWeights) {
     if (!step(cell, other_cell)) return DecodeReason::kNone;
-    if (count + 2 > kMostWeights) break;
+    if (count + 2 > kMaxWeights) break;
     if (!step(other_cell, cell)) return DecodeReason::kNone;
   }
   return DecodeReason::kHeader;
@@ -179,7 +179,7 @@ __device__ inline void build_tree(TreeSpace& space, const Byte* at, std::uint32_
       space.weights[space.symbols++] = static_cast<Byte>(top_bit(rest) + 1);
       space.log = log;
       // libzstd accepts codes of 12 bits, the format at most 11.
-      if (log > kMostTreeLog) reason = DecodeReason::kHostOnly;
+      if (log > kMaxTreeLog) reason = DecodeReason::kHostOnly;
     }
   }
   reason = static_cast<DecodeReason>(__shfl_sync(kAllLanes, static_cast<std::uint32_t>(reason), 0));
@@ -272,7 +272,7 @@ class CodeWords {
   __device__ std::uint32_t skip_to(std::int32_t end) {
     std::uint32_t count = 0;
     end -= origin_;
-    for (; at_ > end + static_cast<std::int32_t>(kMostTreeLog); count += 2) next_two();
+    for (; at_ > end + static_cast<std::int32_t>(kMaxTreeLog); count += 2) next_two();
     for (; at_ > end; ++count) next();
     return count;
   }
@@ -424,7 +424,7 @@ __device__ inline DecodeReason decode_literals(const TreeTable& table, unsigned 
     }
     team.sync();
     std::int32_t share = (top - bottom + static_cast<std::int32_t>(kLanes) - 1) / static_cast<std::int32_t>(kLanes);
-    if (share < kLeastShareBits) share = kLeastShareBits;
+    if (share < kMinShareBits) share = kMinShareBits;
     const std::int32_t high = top - static_cast<std::int32_t>(self) * share;  // upper end of this lane's share
     const bool active = going && high > bottom;
     const std::int32_t low = high - share > bottom ? high - share : bottom;
@@ -503,7 +503,7 @@ __device__ inline LiteralStream literal_stream(const Job& job, const Block& bloc
 // Block and builds the tree for them: all four are less work, one is faster.
 template <unsigned kAtOnce>
 __device__ inline void literals_body(const Job& job, std::uint32_t r, LiteralsSpace& space) {
-  constexpr std::uint32_t kShares = kMostStreams / kAtOnce;
+  constexpr std::uint32_t kShares = kMaxStreams / kAtOnce;
   Round& round = job.round[r];
   const unsigned lane = lane_id(), warp = threadIdx.x / 32, warps = blockDim.x / 32;
   for (;;) {

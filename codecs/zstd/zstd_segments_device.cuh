@@ -20,7 +20,7 @@ inline constexpr unsigned kSegmentWarps = kLiteralsWarps, kSegmentRingWords = 12
 static_assert(kSegmentWarps >= kTables, "a warp a table");
 inline constexpr std::uint32_t kSegmentBatch = 32;
 inline constexpr unsigned kSegmentUnit = 32;
-inline constexpr std::int32_t kSegmentBits = kSegmentBatch * kMostTaken + 32;
+inline constexpr std::int32_t kSegmentBits = kSegmentBatch * kMaxTaken + 32;
 // From the word above the position down: a batch, the part of a unit beyond it, and the partial words at both ends.
 static_assert(kSegmentBits / 32 + kSegmentUnit + 3 <= kSegmentRingWords);
 static_assert(kIndexEvery % kSegmentBatch == 0);
@@ -31,7 +31,7 @@ struct SegmentSpace {
   NarrowEntry::Type entries[kTableEntries];
   std::uint32_t ring[kSegmentWarps * kLanes][kSegmentRingWords + kRingRepeated];
   SequenceCounts counts[kTables];
-  Byte cells[kTables][kMostCells];
+  Byte cells[kTables][kMaxCells];
   unsigned logs[kTables];
   std::uint32_t ticket;
 };

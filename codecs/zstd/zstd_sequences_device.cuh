@@ -82,7 +82,7 @@ __device__ inline std::uint64_t read_sequence(std::uint64_t slot, std::uint64_t 
   const unsigned offset_code = word >> WalkWord::kOffset & 31, match_code = word >> WalkWord::kMatch & 63,
                  literal_code = word >> WalkWord::kLiteral & 63;
   std::uint32_t value = (1u << offset_code) + take(offset_code);
-  if (value > kMostOffset) value = kMostOffset;
+  if (value > kMaxOffset) value = kMaxOffset;
   const std::uint32_t match = match_base(match_code) + take(match_extra(match_code));
   const std::uint32_t literals = literal_base(literal_code) + take(literal_extra(literal_code));
   return pack_sequence(literals, match, value);
@@ -282,8 +282,8 @@ __device__ inline void extract_body(const Job& job, std::uint32_t r, ExtractSpac
     }
     __syncthreads();
     if (threadIdx.x != 0) continue;
-    block.most_offset = space.bounds.most;
-    block.most_beyond = space.bounds.beyond;
+    block.max_offset = space.bounds.most;
+    block.max_beyond = space.bounds.beyond;
     block.symbolic_groups = space.bounds.symbolic;
     const std::uint32_t literals = space.before.literals, matches = space.before.matches;
     for (unsigned k = 0; k < 3; ++k) block.repeats_after[k] = space.before.repeats.offset[k];
@@ -326,12 +326,12 @@ __device__ inline void settle_stream(const Job& job, ZstdStream& stream, StreamS
     const bool first = mine && block.first;
     if (first) upto = then({{1, 4, 8}}, upto);
     // Composed maps may need a larger k than fits; then they are composed one after the other.
-    std::uint32_t most_less = 0;
+    std::uint32_t max_less = 0;
     for (unsigned k = 0; k < 3; ++k) {
       const std::uint32_t less_by = is_symbolic(upto.offset[k]) ? (upto.offset[k] - kSymbolic) & kLessMask : 0;
-      most_less = most_less < less_by ? less_by : most_less;
+      max_less = max_less < less_by ? less_by : max_less;
     }
-    if (__reduce_add_sync(kAllLanes, most_less) <= kLessMask) {
+    if (__reduce_add_sync(kAllLanes, max_less) <= kLessMask) {
       for (unsigned step = 1; step < 32; step *= 2) {
         const Repeats earlier = shuffled_up(upto, step);
         if (lane >= step) upto = then(earlier, upto);
@@ -427,7 +427,7 @@ __device__ inline void check_body(const Job& job, std::uint32_t r, std::uint32_t
     const Repeats before = {{block.repeats[0], block.repeats[1], block.repeats[2]}};
     bool beyond = false, disputed = false;
     // Numeric offsets are mostly known to be valid already.
-    const bool numbers_hold = block.most_offset <= block.window && block.most_beyond <= block.out - block.frame_out;
+    const bool numbers_hold = block.max_offset <= block.window && block.max_beyond <= block.out - block.frame_out;
     const std::uint32_t groups = numbers_hold ? block.symbolic_groups : lz77::groups_of(block.sequences);
     for (std::uint32_t group = warp; group < groups; group += warps) {
       const std::uint32_t i = group * kGroup + lane;

@@ -57,12 +57,12 @@ struct Description {
 // -1 for "less than one". Counts are right only if the reason is kNone.
 template <class Found>
 __device__ inline Description read_description(const Byte* at, std::uint32_t bytes, unsigned last_symbol,
-                                               unsigned most_log, Found&& found) {
+                                               unsigned max_log, Found&& found) {
   ForwardBits bits(at, bytes);
   Description out{DecodeReason::kNone, (bits.peek() & 15) + 5, 0};
   bits.skip(4);
   if (bytes == 0) return {DecodeReason::kTruncated, 0, 0};
-  if (out.log > most_log) return {DecodeReason::kHeader, 0, 0};
+  if (out.log > max_log) return {DecodeReason::kHeader, 0, 0};
   std::int32_t left = (1 << out.log) + 1, threshold = 1 << out.log;  // left: remaining cells plus one
   unsigned width = out.log + 1, symbol = 0;
   while (left > 1 && symbol <= last_symbol) {
@@ -103,7 +103,7 @@ __device__ inline Description read_description(const Byte* at, std::uint32_t byt
 __host__ __device__ constexpr unsigned last_symbol(unsigned table) {
   return table == kLiteralLengths ? 35 : table == kOffsets ? 31 : 52;
 }
-__host__ __device__ constexpr unsigned most_log(unsigned table) { return table == kOffsets ? 8 : 9; }
+__host__ __device__ constexpr unsigned max_log(unsigned table) { return table == kOffsets ? 8 : 9; }
 
 // Number of extra bits of a literal length code.
 __device__ inline unsigned literal_extra(unsigned code) {
@@ -171,7 +171,7 @@ struct TableCounts {
   Byte low_names[64];  // symbols of less than one cell, which get the table's last cells
   std::uint32_t runs, lows;
 };
-inline constexpr unsigned kMostCells = 512;
+inline constexpr unsigned kMaxCells = 512;
 
 // Collects the symbols, by one lane, in rising order.
 template <unsigned kSymbols>

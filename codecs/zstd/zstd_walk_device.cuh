@@ -19,7 +19,7 @@ inline constexpr unsigned kRingWords = 256;
 // words that hold the 64 bits below a position are contiguous, and begin at the index of the position's word.
 inline constexpr unsigned kRingLead = 2, kRingRepeated = 2;
 // 16, 16 and 31 extra bits (two lengths and the offset), and 9, 9 and 8 state bits.
-inline constexpr std::int32_t kMostTaken = 63 + 26;
+inline constexpr std::int32_t kMaxTaken = 63 + 26;
 
 template <unsigned kBlocks>
 struct WalkForm {
@@ -47,7 +47,7 @@ struct WalkSpace {
   union {
     struct {  // used while tables are built
       SequenceCounts counts[kBlocks * kTables];
-      Byte cells[kMostCells];
+      Byte cells[kMaxCells];
     };
     typename Form::Cell ring[kBlocks][Form::kRingCells];
   };
@@ -194,7 +194,7 @@ struct Walker {
       const auto takes = static_cast<std::int32_t>(extra + (sum >> NarrowEntry::kBits & NarrowEntry::kBitsMask));
       most = takes > most ? takes : most;
       at -= takes;
-      go_on(l, o, m, static_cast<std::uint32_t>(window << extra >> 32));
+      advance(l, o, m, static_cast<std::uint32_t>(window << extra >> 32));
     }
     last_bits = (l + o + m) >> NarrowEntry::kBits & NarrowEntry::kBitsMask;
     if (most > 64) {  // a step consumed more than a window holds
@@ -213,7 +213,7 @@ struct Walker {
     return (both & kBoth) | (m << (WalkWord::kMatch - NarrowEntry::kCode) & ~kBoth);
   }
   // Advances to the next states, whose bits are the topmost of `v`.
-  __device__ void go_on(std::uint32_t l, std::uint32_t o, std::uint32_t m, std::uint32_t v) {
+  __device__ void advance(std::uint32_t l, std::uint32_t o, std::uint32_t m, std::uint32_t v) {
     const auto next = [&v](std::uint32_t cell) {
       const std::uint32_t bits = cell >> NarrowEntry::kBits;  // the shift uses 5 bits
       const std::uint32_t out = (cell >> NarrowEntry::kNext) + __funnelshift_l(v, 0, bits);
@@ -231,7 +231,7 @@ struct Walker {
       slots[i] = make_uint2(codes(l, o, m), static_cast<std::uint32_t>(at));
       at -= static_cast<std::int32_t>(sum & NarrowEntry::kExtraMask);
       const std::uint32_t* const words = ring + (static_cast<std::uint32_t>(at >> 5) & (kWords - 1));
-      go_on(l, o, m, __funnelshift_r(words[1], words[2], static_cast<std::uint32_t>(at)));
+      advance(l, o, m, __funnelshift_r(words[1], words[2], static_cast<std::uint32_t>(at)));
       last_bits = sum >> NarrowEntry::kBits & NarrowEntry::kBitsMask;
       at -= static_cast<std::int32_t>(last_bits);
     }
@@ -298,7 +298,7 @@ __device__ inline void walk_body(const Job& job, std::uint32_t r, WalkSpace<kBlo
   using Form = WalkForm<kBlocks>;
   using Entry = typename Form::Entry;
   constexpr unsigned kLanes = 32 / kBlocks;
-  constexpr std::int32_t kBatchBits = Form::kBatch * kMostTaken + 32;
+  constexpr std::int32_t kBatchBits = Form::kBatch * kMaxTaken + 32;
   static_assert(kBatchBits / 32 + Form::kUnitWords + 4 <= kRingWords);
   WalkSpace<kBlocks>& space = spaces[threadIdx.x / 32];
   const auto* const entries = reinterpret_cast<const typename Form::Unit*>(kBlocks == 1 ? spaces : &space);

@@ -66,7 +66,7 @@ __device__ inline ReadTable read_table(const Byte* src, const Block& source, uns
     out.log = fixed.log;
   } else {
     const std::uint32_t at = source.table_at[table], end = source.at + source.bytes;
-    const Description description = read_description(src + at, end - at, last_symbol(table), most_log(table), counts);
+    const Description description = read_description(src + at, end - at, last_symbol(table), max_log(table), counts);
     out = {description.reason, description.log};  // the reason is kNone, as in `parse`
   }
   if (out.reason == DecodeReason::kNone && !counts.finish(out.log)) out.reason = DecodeReason::kHeader;

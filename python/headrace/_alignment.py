@@ -58,7 +58,7 @@ def align_sources(sources: list[Source], how: Mapping[str, str], tolerance: Any,
         if mode not in ("equal", "nearest", "position"):
             raise InvalidArgumentError(f"align[{dim!r}] = {mode!r}; choose 'equal', 'nearest' or 'position'")
         if mode != "position":
-            _align_dim(sources, having, dim, mode, _of_dim("tolerance", tolerance, dim), missing, windows.get(dim), out)
+            _align_dim(sources, having, dim, mode, _value_for_dim("tolerance", tolerance, dim), missing, windows.get(dim), out)
     for number, source in enumerate(sources):
         if number > 0 and not how:
             _check_by_position(sources, number, source, windows)
@@ -101,7 +101,7 @@ def _align_dim(sources: list[Source], having: list[int], dim: str, mode: str, to
             out.positions[number][dim] = positions
 
 
-def taken(values: np.ndarray[Any, Any], at: Positions) -> np.ndarray[Any, Any]:
+def take_or_missing(values: np.ndarray[Any, Any], at: Positions) -> np.ndarray[Any, Any]:
     """values[at]; NaN, NaT, "" or None where `at` is -1."""
     absent = at < 0
     if not absent.any():
@@ -131,7 +131,7 @@ def match(first: Coordinate, other: Coordinate, mode: str, tolerance: Any = None
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
         a, b = order[twice[0]], order[twice[0] + 1]
-        raise InvalidArgumentError(f"align: coordinate {other.where} has {_shown(other, a)} twice, at indices {a} and {b}, "
+        raise InvalidArgumentError(f"align: coordinate {other.where} has {_value_text(other, a)} twice, at indices {a} and {b}, "
                                    "so the match is ambiguous")
     if not len(ordered):
         return np.full(len(wanted), -1, np.int64)
@@ -212,12 +212,12 @@ def _check_by_position(sources: list[Source], number: int, source: Source, windo
         common = min(len(first), len(other))
         differ = np.flatnonzero(at[:common] != np.arange(common))
         index = int(differ[0]) if len(differ) else common
-        told = [f"{coordinate.where} {'ends' if index >= len(coordinate) else 'has ' + _shown(coordinate, index)}" for coordinate in (first, other)]
+        told = [f"{coordinate.where} {'ends' if index >= len(coordinate) else 'has ' + _value_text(coordinate, index)}" for coordinate in (first, other)]
         raise InvalidArgumentError(f"the arrays disagree along {dim!r}: at index {index}, {told[0]} and {told[1]}; align={{{dim!r}: 'equal'}} "
                                    f"matches them, and align={{{dim!r}: 'position'}} matches them by position")
 
 
-def _of_dim(what: str, value: Any, dim: str) -> Any:
+def _value_for_dim(what: str, value: Any, dim: str) -> Any:
     return value.get(dim) if isinstance(value, Mapping) else value
 
 
@@ -225,7 +225,7 @@ def _kind(coordinate: Coordinate) -> str:
     return "times" if coordinate.is_time else "text" if coordinate.keys.dtype.kind in "US" else "numbers"
 
 
-def _shown(coordinate: Coordinate, index: int) -> str:
+def _value_text(coordinate: Coordinate, index: int) -> str:
     value = coordinate.values[index]
     return repr(value) if isinstance(value, str) else str(value)
 
@@ -238,7 +238,7 @@ def _no_coordinate(source: Source, dim: str) -> InvalidArgumentError:
 def _missing(first: Coordinate, other: Coordinate | None, index: int, dim: str, mode: str) -> InvalidArgumentError:
     assert other is not None
     near = " within the tolerance" if mode == "nearest" else ""
-    return InvalidArgumentError(f"align: {first.where} has {_shown(first, index)} at index {index}, and {other.where} has no match{near}; "
+    return InvalidArgumentError(f"align: {first.where} has {_value_text(first, index)} at index {index}, and {other.where} has no match{near}; "
                                 f"missing='drop' leaves such samples out, and missing='pad' fills them")
 
 
@@ -247,7 +247,7 @@ def _nothing_left(first: Coordinate, others: list[Coordinate | None], dim: str, 
         if not len(coordinate):
             return f"{coordinate.where}: nothing"
         low, high = np.argsort(coordinate.keys, kind="stable")[[0, -1]]
-        return f"{coordinate.where}: {_shown(coordinate, low)} to {_shown(coordinate, high)}"
+        return f"{coordinate.where}: {_value_text(coordinate, low)} to {_value_text(coordinate, high)}"
 
     spans = "; ".join(span(coordinate) for coordinate in [first, *others] if coordinate is not None)
     what = f"no window of {window.size} along {dim!r} is" if window is not None else f"nothing along {dim!r} is"

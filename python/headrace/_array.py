@@ -14,7 +14,7 @@ from . import _axes, _core, _dtypes, _target
 from ._context import Context, device_of, stream_pointer, usable_device
 from ._errors import InvalidArgumentError, naming_store
 from ._progress import make_progress
-from ._reading import How, Prepared, ReadFuture, Request, indexing_number
+from ._reading import Prepared, ReadFuture, ReadOptions, Request, indexing_number
 from ._sources import known, open_store, url_of
 from ._tensor import Tensor
 
@@ -232,14 +232,14 @@ class Array:
 
         Raises IndexError for a selection outside the array, and subclasses of HeadraceError.
         """
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
-        result, stats = self._read(selection, out, how)
+        options = ReadOptions(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
+        result, stats = self._read(selection, out, options)
         return (result, stats) if return_stats else result
 
-    def _read(self, selection: Any, out: Any, how: How) -> tuple[Any, _core.Stats]:
+    def _read(self, selection: Any, out: Any, options: ReadOptions) -> tuple[Any, _core.Stats]:
         if self._variable:
-            return self._read_strings(selection, out, how)
-        prepared = self._prepare([selection], None if out is None else [out], how)
+            return self._read_strings(selection, out, options)
+        prepared = self._prepare([selection], None if out is None else [out], options)
         stats = self._run(prepared)
         return prepared.results[0], stats
 
@@ -266,16 +266,16 @@ class Array:
             raise InvalidArgumentError(f"{len(out)} outs for {len(selections)} selections")
         if not len(selections):
             return ([], _core.Stats()) if return_stats else []
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
+        options = ReadOptions(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
         if self._variable:
             outs = [None] * len(selections) if out is None else list(out)
             results, sum_of_all = [], _core.Stats()
             for selection, one in zip(selections, outs, strict=True):
-                result, stats = self._read(selection, one, how)
+                result, stats = self._read(selection, one, options)
                 results.append(result)
                 sum_of_all.add(stats)
             return (results, sum_of_all) if return_stats else results
-        prepared = self._prepare(selections, out, how)
+        prepared = self._prepare(selections, out, options)
         stats = self._run(prepared)
         return (prepared.results, stats) if return_stats else prepared.results
 
@@ -286,8 +286,8 @@ class Array:
         """Starts a read and returns a ReadFuture: ``await array.read_async(...)``, or ``.result()``. Arguments as in ``read``."""
         if self._variable:
             raise InvalidArgumentError("strings of variable length are read by read(), which blocks")
-        how = How(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
-        prepared = self._prepare([selection], None if out is None else [out], how)
+        options = ReadOptions(indexing, device, stream, dtype, scale, offset, fill_as_nan, fill, damage_as_nan, placement, verify, progress, cancel)
+        prepared = self._prepare([selection], None if out is None else [out], options)
         try:
             reading = self._core.start(*prepared.request, (prepared.results, prepared.held.copy()))
         except BaseException:
@@ -303,23 +303,23 @@ class Array:
         return _core.ChunkReader(self._core, self._store, device_of("host"), prefix, native_prefix, separator, extents,
                                  limit_bytes).read
 
-    def _prepare(self, selections: Sequence[Any], outs: Sequence[Any] | None, how: How) -> Prepared:
+    def _prepare(self, selections: Sequence[Any], outs: Sequence[Any] | None, options: ReadOptions) -> Prepared:
         core = self._core
-        mode, placed = indexing_number(how.indexing), how.placement_number
-        scale, offset = float(how.scale), float(how.offset)
-        name = _dtypes.name_of(how.dtype)
+        mode, placed = indexing_number(options.indexing), options.placement_number
+        scale, offset = float(options.scale), float(options.offset)
+        name = _dtypes.name_of(options.dtype)
         described = self._described
-        if how.converts:
-            described = core.result_dtype(name, scale, offset, how.finds_nan, bool(how.damage_as_nan))
+        if options.converts:
+            described = core.result_dtype(name, scale, offset, options.maps_fill_to_nan, bool(options.damage_as_nan))
         plain = [_axes.plain_selection(selection, self.shape) if mode == 0 else (selection, None)
                  for selection in selections]
         shapes = [_axes.result_shape(core.result_shape(selection, mode), axes) for selection, axes in plain]
-        pointer = 0 if how.stream is None else stream_pointer(how.stream)
+        pointer = 0 if options.stream is None else stream_pointer(options.stream)
         results: list[Any] = []
         views: list[_target.View] = []
         held: list[Any] = []
         if outs is None:
-            where = device_of(how.device if how.device is not None else self.device)
+            where = device_of(options.device if options.device is not None else self.device)
             on_host = where.name == "host"
             for shape in shapes:
                 if on_host:
@@ -330,7 +330,7 @@ class Array:
                     tensor = Tensor.empty(where, shape, described)
                     results.append(tensor)
                     views.append((tensor.pointer, shape, None))
-            if how.stream is None and not on_host and where.name.startswith("cuda"):
+            if options.stream is None and not on_host and where.name.startswith("cuda"):
                 pointer = _target.current_stream(where.name)
         else:
             targets = [_target.describe(out) for out in outs]
@@ -343,19 +343,19 @@ class Array:
                 if target.device != targets[0].device:
                     raise InvalidArgumentError(f"outs are on {targets[0].device} and {target.device}: put all on one device")
                 views.append(target.view)
-            named = None if how.device is None else device_of(how.device).name
+            named = None if options.device is None else device_of(options.device).name
             if named not in (None, targets[0].device, "host-staged"):
-                raise InvalidArgumentError(f"out is on {targets[0].device}, not on {how.device}")
-            where = device_of(how.device if how.device is not None else targets[0].device)
+                raise InvalidArgumentError(f"out is on {targets[0].device}, not on {options.device}")
+            where = device_of(options.device if options.device is not None else targets[0].device)
             results.extend(outs)
-            if how.stream is None and where.name.startswith("cuda"):
+            if options.stream is None and where.name.startswith("cuda"):
                 pointer = targets[0].stream if targets[0].stream is not None else _target.current_stream(where.name)
         views = [_axes.view_to_read(view, axes, described[1]) for view, (_, axes) in zip(views, plain, strict=True)]
-        missing = b"" if how.fill is None else self._element(how.fill)
-        report, close = make_progress(how.progress, self.path or self.url)
+        missing = b"" if options.fill is None else self._element(options.fill)
+        report, close = make_progress(options.progress, self.path or self.url)
         request = Request(selections=[selection for selection, _ in plain], indexing=mode, targets=views, device=where,
-                          stream=pointer, dtype=name, scale=scale, offset=offset, fill_as_nan=how.finds_nan,
-                          missing=missing, damage_as_nan=bool(how.damage_as_nan), placement=placed, whole=how.whole, collect_errors=False, progress=report, cancel=how.token)
+                          stream=pointer, dtype=name, scale=scale, offset=offset, fill_as_nan=options.maps_fill_to_nan,
+                          missing=missing, damage_as_nan=bool(options.damage_as_nan), placement=placed, whole=options.whole, collect_errors=False, progress=report, cancel=options.token)
         return Prepared(request, results, held, close)
 
     def _element(self, value: Any) -> bytes:
@@ -369,12 +369,12 @@ class Array:
             raise InvalidArgumentError(f"fill={value!r} is not representable as {self.dtype}")
         return element.tobytes()
 
-    def _read_strings(self, selection: Any, out: Any, how: How) -> tuple[Any, _core.Stats]:
-        if how.converts:
+    def _read_strings(self, selection: Any, out: Any, options: ReadOptions) -> tuple[Any, _core.Stats]:
+        if options.converts:
             raise InvalidArgumentError("strings of variable length are not converted: no dtype, scale, offset or fill")
-        if device_of(how.device if how.device is not None else self.device).name != "host":
+        if device_of(options.device if options.device is not None else self.device).name != "host":
             raise InvalidArgumentError("strings of variable length are read to the host: device='host'")
-        mode = indexing_number(how.indexing)
+        mode = indexing_number(options.indexing)
         axes = None
         if mode == 0:
             selection, axes = _axes.plain_selection(selection, self.shape)
@@ -382,10 +382,10 @@ class Array:
         shape = _axes.result_shape(read_shape, axes)
         if out is not None and not (isinstance(out, np.ndarray) and out.dtype == object and out.shape == shape):
             raise InvalidArgumentError(f"out must be a NumPy array of objects with shape {shape}")
-        report, close = make_progress(how.progress, self.path or self.url)
+        report, close = make_progress(options.progress, self.path or self.url)
         try:
             with naming_store(self.url):
-                items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report, how.token)
+                items, stats = self._core.read_strings(selection, mode, _MAX_STRING_BYTES, report, options.token)
         finally:
             close()
         result = np.empty(len(items), object)

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _core, _dtypes
 from . import _loader_args as args
-from ._alignment import Window, align_sources, taken
+from ._alignment import Window, align_sources, take_or_missing
 from ._batch import Batch
 from ._context import device_of
 from ._errors import InvalidArgumentError
@@ -133,7 +133,7 @@ class Loader:
         self._device = device_of(device)
         self._arrays, self._tables = [], []
         for number, one in enumerate(self._sources):
-            own = {key: args.of_array(key, value, one.name, names) for key, value in {
+            own = {key: args.value_for_array(key, value, one.name, names) for key, value in {
                 "dtype": dtype, "scale": scale, "offset": offset, "fill_as_nan": fill_as_nan, "fill": fill, "mean": mean, "std": std,
                 "padding": padding}.items()}
             by: dict[str, Any] = {}
@@ -141,7 +141,7 @@ class Loader:
                 found = args.scale_by(one.name, one.array, one.dims, statistics)
                 own.update({key: found[key] for key in ("mean", "std") if key in found})
                 by = {key: found[key] for key in ("dims", "scales", "offsets") if key in found}
-            own = args.normalised(one.array, args.decoded(own, one.read), by_index=bool(by))
+            own = args.fold_mean_std(one.array, args.add_decoding(own, one.read), by_index=bool(by))
             described = args.described(one.array, own)
             self._tables.append(_tables(one, self._alignment.positions[number]))
             # A dimension that this array lacks but another one has is no error.
@@ -174,7 +174,7 @@ class Loader:
             "cache_encoded": args.choice("cache", {"decoded": 0, "encoded": 1}, cache) == 1,
         }
         self._progress = progress
-        self._core = self._made()
+        self._core = self._create_native()
         self._started = False  # whether a batch of this epoch has been requested
         self._loop: object = None  # token of the loop that receives batches
         named = len({array for array, _, _, _ in self._core.tensors})
@@ -188,7 +188,7 @@ class Loader:
         first = len(shape) - len(dims) - bool(self._arrays[number]["stack"] and self._options["channels_last"])
         return tuple(size for axis, size in enumerate(shape) if not (first <= axis < first + len(dims) and dims[axis - first].startswith("<")))
 
-    def _made(self) -> Any:
+    def _create_native(self) -> Any:
         core = _core.make_loader(self._device, self._arrays, self._order, self._options)
         # time.monotonic() when the first loop started and when its last batch was delivered, for as long as `stats` counts.
         self._loops: list[float] = []
@@ -205,7 +205,7 @@ class Loader:
         elif self._started:
             # The last loop was left before the end of its epoch.
             self._options["state"] = self._core.state(self._core.epoch + 1)
-            self._core = self._made()
+            self._core = self._create_native()
         self._started, self._loop = False, object()
         return self._epoch(self._loop)
 
@@ -279,7 +279,7 @@ class Loader:
             if labels is not None:
                 aligned = self._alignment.positions[number].get(dim)
                 at = indices[axis] if aligned is None else np.where(indices[axis] >= 0, aligned[indices[axis]], -1)
-                out[dim] = taken(labels, at)
+                out[dim] = take_or_missing(labels, at)
         return out
 
     def _stored(self, number: int, axis: int, indices: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -365,7 +365,7 @@ class Loader:
             raise InvalidArgumentError("this is not a state_dict() of a headrace.Loader")
         before, self._options["state"] = self._options["state"], text
         try:
-            self._core = self._made()
+            self._core = self._create_native()
         except Exception:
             self._options["state"] = before
             raise

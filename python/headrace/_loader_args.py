@@ -20,7 +20,7 @@ BOUNDARIES = {"drop": 0, "partial": 1, "pad": 2, "wrap": 3}
 TAILS = {"drop": 0, "pad": 1, "wrap": 2}
 
 
-def of_array(what: str, value: Any, name: str, known: Sequence[str]) -> Any:
+def value_for_array(what: str, value: Any, name: str, known: Sequence[str]) -> Any:
     """The value for one array, if `value` may be a mapping of array names."""
     if not isinstance(value, Mapping):
         return value
@@ -30,7 +30,7 @@ def of_array(what: str, value: Any, name: str, known: Sequence[str]) -> Any:
     return value.get(name, {"scale": 1.0, "offset": 0.0, "fill_as_nan": False, "padding": 0}.get(what))
 
 
-def decoded(own: dict[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
+def add_decoding(own: dict[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     """Adds the decoding of stored numbers (`read`), which is applied before the conversions in `own`."""
     if not read:
         return own
@@ -41,7 +41,7 @@ def decoded(own: dict[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def normalised(array: Array, own: dict[str, Any], *, by_index: bool = False) -> dict[str, Any]:
+def fold_mean_std(array: Array, own: dict[str, Any], *, by_index: bool = False) -> dict[str, Any]:
     """Folds mean and std into scale and offset. With statistics by index, chooses a type that holds the scaled values."""
     mean, std = own.pop("mean"), own.pop("std")
     if by_index and own["dtype"] is None and (array.dtype.kind != "f" or array.dtype.itemsize < 4):

@@ -27,7 +27,7 @@ def indexing_number(named: str) -> int:
     return _choice("indexing", _INDEXING, named)
 
 
-class How(NamedTuple):
+class ReadOptions(NamedTuple):
     """The options of ``Array.read`` and similar methods."""
 
     indexing: str
@@ -59,12 +59,12 @@ class How(NamedTuple):
         return self.cancel
 
     @property
-    def finds_nan(self) -> bool:
+    def maps_fill_to_nan(self) -> bool:
         return self.fill_as_nan or self.fill is not None
 
     @property
     def converts(self) -> bool:
-        return self.dtype is not None or self.scale != 1.0 or self.offset != 0.0 or self.finds_nan or self.damage_as_nan
+        return self.dtype is not None or self.scale != 1.0 or self.offset != 0.0 or self.maps_fill_to_nan or self.damage_as_nan
 
 
 class Request(NamedTuple):

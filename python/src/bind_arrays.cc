@@ -187,7 +187,7 @@ class Reading {
   bool done() {
     check_process();
     if (!completion_.done()) return false;
-    let_go();
+    release_targets();
     return true;
   }
   void cancel() const {
@@ -197,7 +197,7 @@ class Reading {
   Stats finish() {
     check_process();
     const Status status = completion_.wait();
-    let_go();
+    release_targets();
     if (!counted_.exchange(true)) count(completion_.stats());
     raised_.raise();
     check(status);
@@ -215,12 +215,12 @@ class Reading {
   PyObject* kept() const { return kept_.ptr(); }
   void clear() {
     if (!forked()) stop();
-    let_go();
+    release_targets();
   }
 
  private:
   // Releases the targets, which nothing writes to any more.
-  void let_go() {
+  void release_targets() {
     // Moved out first: destructors that run now must find this empty.
     const nb::object gone = std::move(kept_);
   }

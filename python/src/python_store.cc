@@ -19,8 +19,8 @@ namespace nb = nanobind;
 namespace headrace::python {
 namespace {
 
-constexpr std::size_t kMostThreads = 16;
-constexpr std::size_t kMostRanges = 64;                    // per call
+constexpr std::size_t kMaxThreads = 16;
+constexpr std::size_t kMaxRanges = 64;                     // per call
 constexpr std::size_t kLongCopy = std::size_t{256} << 10;  // from this size on, copied without the GIL
 
 // Keys are bytes; invalid UTF-8 is decoded as by os.fsdecode().
@@ -124,7 +124,7 @@ Status PythonStore::start(std::span<RangeRead* const> reads) {
   {
     std::lock_guard lock(threads.mutex);
     try {
-      while (threads.all.size() < kMostThreads && threads.idle < threads.waiting.size() + reads.size()) {
+      while (threads.all.size() < kMaxThreads && threads.idle < threads.waiting.size() + reads.size()) {
         threads.all.emplace_back([this] { run(); });
         ++threads.idle;  // the new thread will be
       }
@@ -159,7 +159,7 @@ void PythonStore::cancel(std::span<RangeRead* const> reads) noexcept {
 void PythonStore::run() {
   Threads& threads = *threads_;
   std::vector<RangeRead*> reads;
-  reads.reserve(kMostRanges);
+  reads.reserve(kMaxRanges);
   std::unique_lock lock(threads.mutex);
   for (;;) {
     threads.wanted.wait(lock, [&] { return threads.stopping || !threads.waiting.empty(); });
@@ -167,7 +167,7 @@ void PythonStore::run() {
     // Requests for ranges of the same object go into one call.
     reads.clear();
     const std::string_view key = threads.waiting.front()->key;
-    while (!threads.waiting.empty() && threads.waiting.front()->key == key && reads.size() < kMostRanges) {
+    while (!threads.waiting.empty() && threads.waiting.front()->key == key && reads.size() < kMaxRanges) {
       reads.push_back(threads.waiting.front());
       threads.waiting.pop_front();
     }

@@ -5,13 +5,13 @@
 namespace headrace::python {
 namespace {
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMax = std::uint64_t{1} << 62;
 // Finding, opening and reading a chunk costs as much as decoding this many bytes.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{16} << 10;
 
 std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   if (a == 0 || b == 0) return 0;
-  return a > kMost / b ? kMost : a * b;
+  return a > kMax / b ? kMax : a * b;
 }
 
 // Number of chunks that a selection along one axis touches, if all chunks have equal extents.

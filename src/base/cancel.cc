@@ -12,11 +12,11 @@ namespace headrace {
 class Cancel::Impl {
  public:
   void ask() noexcept {
-    if (asked_.exchange(true) || inherited()) return;
+    if (cancelled_.exchange(true) || inherited()) return;
     std::lock_guard lock(mutex_);
     for (base::CancelLink* link = first_; link != nullptr; link = link->next_) link->call_(link->context_);
   }
-  bool asked() const noexcept { return asked_.load(); }
+  bool asked() const noexcept { return cancelled_.load(); }
 
   // Returns false if the token was already asked: the link will not be called.
   bool add(base::CancelLink& link) noexcept {
@@ -44,7 +44,7 @@ class Cancel::Impl {
   bool inherited() const noexcept { return generation_ != base::fork_generation(); }
 
   const std::uint64_t generation_ = base::fork_generation();
-  std::atomic<bool> asked_{false};
+  std::atomic<bool> cancelled_{false};
   std::mutex mutex_;
   base::CancelLink* first_ = nullptr;  // guarded by mutex_
 };

@@ -149,7 +149,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits, Charge&
   return parse(text, limits, &charge);
 }
 
-std::uint64_t most_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits) noexcept {
+std::uint64_t max_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits) noexcept {
   // "[]," has three bytes and is the most expensive value per byte. Deeper nesting costs more, but is bounded.
   constexpr std::uint64_t kDearest = (StrictBuilder::kValueBytes + StrictBuilder::kContainerBytes) / 3 + 1;
   constexpr std::uint64_t kNesting = 64 << 10, kCopies = 2;

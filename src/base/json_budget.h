@@ -16,6 +16,6 @@ namespace headrace::base {
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits, Charge& charge);
 
 // Upper bound on the memory for parsing this many bytes of any text: copies of the text plus its values.
-std::uint64_t most_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits = {}) noexcept;
+std::uint64_t max_parse_bytes(std::uint64_t text_bytes, const JsonLimits& limits = {}) noexcept;
 
 }  // namespace headrace::base

@@ -23,7 +23,7 @@ bool MemoryBudget::take(std::uint64_t bytes) noexcept {
   if (bytes > limit_ || fork_generation() != fork_generation_) return false;
   std::lock_guard lock(mutex_);
   for (Keeper* const keeper : keepers_) {
-    keeper->let_go();
+    keeper->drop_unused();
     if (try_take(bytes)) return true;
   }
   return try_take(bytes);

@@ -41,13 +41,13 @@ class MemoryBudget {
   class Keeper {
    public:
     // Drops everything not in use elsewhere. Called on any thread; must call nothing of the budget but give().
-    virtual void let_go() noexcept = 0;
+    virtual void drop_unused() noexcept = 0;
 
    protected:
     ~Keeper() = default;
   };
   void add(Keeper& keeper);  // throws std::bad_alloc
-  // Returns once let_go() is not running for it. Does nothing in a process forked since, where locks may
+  // Returns once drop_unused() is not running for it. Does nothing in a process forked since, where locks may
   // be held forever.
   void remove(Keeper& keeper) noexcept;
 

@@ -9,10 +9,10 @@ namespace headrace::base {
 
 // The defaults suit files on a local disk.
 struct ReadShape {
-  std::uint64_t gap_bytes = std::uint64_t{16} << 10;        // gaps up to this size are cheaper to read than
-                                                            // a new request
-  std::uint64_t group_bytes = std::uint64_t{1} << 20;       // maximum bytes of one request for several ranges
-  std::uint64_t most_group_bytes = std::uint64_t{1} << 20;  // upper bound of group_bytes
+  std::uint64_t gap_bytes = std::uint64_t{16} << 10;       // gaps up to this size are cheaper to read than
+                                                           // a new request
+  std::uint64_t group_bytes = std::uint64_t{1} << 20;      // maximum bytes of one request for several ranges
+  std::uint64_t max_group_bytes = std::uint64_t{1} << 20;  // upper bound of group_bytes
   std::uint64_t window_bytes = 0;  // bytes to keep in flight so that no connection idles; 0: as for files
   std::uint64_t requests = 0;      // requests that the store answers in parallel, however short; 0: unknown
   bool tells_lengths = false;      // answers include the length of the object

@@ -35,7 +35,7 @@ std::atomic<const RangeSink*> g_sink{nullptr};
 struct ThreadState {
   Ring* ring = nullptr;
   const char* name = "thread";
-  // left_waiting()
+  // leave_waiting()
   std::uint64_t owner = 0;
   Stage waits_for = Stage::kWait;
   std::uint64_t left_ns = 0;
@@ -173,14 +173,14 @@ void set_range_sink(const RangeSink* sink) noexcept {
   g_flags.fetch_or(kRanges, std::memory_order_release);
 }
 
-void left_waiting(Stage waits_for, std::uint64_t owner) noexcept {
+void leave_waiting(Stage waits_for, std::uint64_t owner) noexcept {
   if (!recording()) return;
   t_state.owner = owner;
   t_state.waits_for = waits_for;
   t_state.left_ns = base::now_ns();
 }
 
-void came_back(std::uint64_t owner) noexcept {
+void returned_to(std::uint64_t owner) noexcept {
   if (!recording() || t_state.owner == 0) return;
   if (t_state.owner == owner) {
     detail::append({Stage::kWait, t_state.waits_for, 0, 0, t_state.left_ns, base::now_ns(), 0}, TrackKind::kThread);

@@ -113,10 +113,10 @@ class Timer {
   const std::uint64_t start_ns_;
 };
 
-// For a thread that leaves because it has nothing to do and may return by another path. left_waiting() notes that
+// For a thread that leaves because it has nothing to do and may return by another path. leave_waiting() notes that
 // `owner` (a number chosen by the caller, not 0) had no work until `waits_for` progresses (kWait: no particular stage).
-// came_back() records the wait if the thread returns to the same owner.
-void left_waiting(Stage waits_for, std::uint64_t owner) noexcept;
-void came_back(std::uint64_t owner) noexcept;
+// returned_to() records the wait if the thread returns to the same owner.
+void leave_waiting(Stage waits_for, std::uint64_t owner) noexcept;
+void returned_to(std::uint64_t owner) noexcept;
 
 }  // namespace headrace::trace

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kSecretName = "secret";
 constexpr const char* kLockName = "lock";
-constexpr std::uint64_t kMostReserve = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxReserve = std::uint64_t{1} << 30;
 
 Status failed(Code code, const std::string& path, const std::string& what) {
   return Status(code, Layer::kStore, "the cache directory " + path + " " + what);
@@ -220,7 +220,7 @@ std::uint64_t CacheDirectory::disk_free() const noexcept {
 std::uint64_t CacheDirectory::disk_room() const noexcept {
   struct statvfs about {};
   if (::fstatvfs(directory_.get(), &about) != 0) return 0;
-  const std::uint64_t reserve = std::min(about.f_blocks * about.f_frsize / 20, kMostReserve);
+  const std::uint64_t reserve = std::min(about.f_blocks * about.f_frsize / 20, kMaxReserve);
   const std::uint64_t free = about.f_bavail * about.f_frsize;
   return free > reserve ? free - reserve : 0;
 }

@@ -41,9 +41,9 @@ bool is_consistent(const RangeRead& asked, const RangeRead& answer) noexcept {
 
 class CachedRanges final : private RangeListener {
  public:
-  CachedRanges(std::shared_ptr<ByteStore> behind, std::shared_ptr<DiskCache> disk, std::string_view identity,
+  CachedRanges(std::shared_ptr<ByteStore> wrapped, std::shared_ptr<DiskCache> disk, std::string_view identity,
                const CacheOptions& options, std::shared_ptr<base::MemoryBudget> memory)
-      : behind_(std::move(behind)),
+      : wrapped_(std::move(wrapped)),
         disk_(std::move(disk)),
         store_(disk_->hash().of(identity)),
         trust_(options.trust),
@@ -51,7 +51,7 @@ class CachedRanges final : private RangeListener {
         not_found_(Code::kNotFound, Layer::kStore, "no such object") {}
   CachedRanges(const CachedRanges&) = delete;
   CachedRanges& operator=(const CachedRanges&) = delete;
-  // A cache thread may still be returning from the last read's start_behind().
+  // A cache thread may still be returning from the last read's start_wrapped().
   ~CachedRanges() {
     std::unique_lock lock(mutex_);
     returned_.wait(lock, [&] { return calls_ == 0; });
@@ -97,7 +97,7 @@ class CachedRanges final : private RangeListener {
     // Guarded by mutex_:
     std::size_t active_at = 0;
     std::uint64_t serial = 0;  // identifies this use of the job
-    bool cancelled = false, behind = false;
+    bool cancelled = false, forwarded = false;
   };
 
   void done(std::span<RangeRead* const> reads) noexcept override;
@@ -105,17 +105,17 @@ class CachedRanges final : private RangeListener {
   Job* take_job();
   void choose(Job& job, std::uint64_t now);
   void ask(Job& job) noexcept;
-  Status ask_behind(std::span<RangeRead* const> reads) noexcept;
-  void start_behind(Job& job) noexcept;
+  Status read_wrapped(std::span<RangeRead* const> reads) noexcept;
+  void start_wrapped(Job& job) noexcept;
   void note_document(const Job& job);
   void told_version(Job& job) noexcept;
   void answered(Job& job) noexcept;
   bool read_disk(Job& job) noexcept;
   void finish(Job& job) noexcept;
   void recycle(Job& job) noexcept;  // REQUIRES: mutex_ is held
-  void cancel_behind(std::span<RangeRead* const> reads) noexcept;
+  void cancel_wrapped(std::span<RangeRead* const> reads) noexcept;
 
-  const std::shared_ptr<ByteStore> behind_;
+  const std::shared_ptr<ByteStore> wrapped_;
   const std::shared_ptr<DiskCache> disk_;
   const CacheKey store_;
   const CacheTrust trust_;
@@ -148,7 +148,7 @@ CachedRanges::Job* CachedRanges::take_job() {
   free_.pop_back();
   job->active_at = active_.size();
   job->serial = ++serials_;
-  job->cancelled = job->behind = false;
+  job->cancelled = job->forwarded = false;
   active_.push_back(job);
   return job;
 }
@@ -232,12 +232,12 @@ void CachedRanges::ask(Job& job) noexcept {
 
 Status CachedRanges::start(std::span<RangeRead* const> reads) {
   std::vector<Job*> jobs;
-  std::vector<RangeRead*> behind;
+  std::vector<RangeRead*> forwarded;
   Status status;
   std::size_t own = 0;
   try {
     jobs.reserve(reads.size());
-    behind.reserve(reads.size());
+    forwarded.reserve(reads.size());
     const std::uint64_t now = base::now_ns();
     std::lock_guard lock(mutex_);
     for (RangeRead* const read : reads) {
@@ -249,17 +249,17 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
       choose(*job, now);
       if (job->next == Next::kDisk || job->next == Next::kAbsent) continue;
       ask(*job);
-      job->behind = true;
-      behind.push_back(&job->inner);
+      job->forwarded = true;
+      forwarded.push_back(&job->inner);
     }
     // Jobs for the disk come first in `jobs`. Once the underlying store is called, its listener may end the others at
     // any time.
     own = static_cast<std::size_t>(
-        std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->behind; }) - jobs.begin());
+        std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->forwarded; }) - jobs.begin());
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
-  if (status.ok() && !behind.empty()) status = ask_behind(behind);
+  if (status.ok() && !forwarded.empty()) status = read_wrapped(forwarded);
   if (!status.ok()) {
     std::lock_guard lock(mutex_);
     for (Job* const job : jobs) recycle(*job);
@@ -270,29 +270,29 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
 }
 
 void CachedRanges::cancel(std::span<RangeRead* const> reads) noexcept {
-  std::vector<RangeRead*> behind;
+  std::vector<RangeRead*> forwarded;
   {
     std::lock_guard lock(mutex_);
     bool noted = true;
     try {
-      behind.reserve(active_.size());
+      forwarded.reserve(active_.size());
     } catch (const std::bad_alloc&) {
       noted = false;  // the reads complete by themselves
     }
     for (Job* const job : active_) {
       if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
       job->cancelled = true;
-      if (noted && job->behind) behind.push_back(&job->inner);
+      if (noted && job->forwarded) forwarded.push_back(&job->inner);
     }
-    if (behind.empty()) return;
+    if (forwarded.empty()) return;
     ++cancels_;
   }
-  cancel_behind(behind);
+  cancel_wrapped(forwarded);
 }
 
 // REQUIRES: the caller has incremented cancels_, so that none of the jobs is reused meanwhile.
-void CachedRanges::cancel_behind(std::span<RangeRead* const> reads) noexcept {
-  behind_->cancel(reads);
+void CachedRanges::cancel_wrapped(std::span<RangeRead* const> reads) noexcept {
+  wrapped_->cancel(reads);
   std::lock_guard lock(mutex_);
   if (--cancels_ != 0) return;
   free_.insert(free_.end(), resting_.begin(), resting_.end());
@@ -318,7 +318,7 @@ void CachedRanges::run(Job& job) noexcept {
   }
   if (job.next == Next::kDisk && read_disk(job)) return finish(job);
   job.next = Next::kOrigin;
-  start_behind(job);
+  start_wrapped(job);
 }
 
 bool CachedRanges::read_disk(Job& job) noexcept {
@@ -350,25 +350,25 @@ bool CachedRanges::read_disk(Job& job) noexcept {
   return true;
 }
 
-Status CachedRanges::ask_behind(std::span<RangeRead* const> reads) noexcept {
+Status CachedRanges::read_wrapped(std::span<RangeRead* const> reads) noexcept {
   try {
-    return behind_->start(reads);
+    return wrapped_->start(reads);
   } catch (...) {
     return say(Code::kIo, "the store threw an exception");
   }
 }
 
-void CachedRanges::start_behind(Job& job) noexcept {
+void CachedRanges::start_wrapped(Job& job) noexcept {
   std::uint64_t serial = 0;
   {
     std::lock_guard lock(mutex_);
     ask(job);
-    job.behind = true;
+    job.forwarded = true;
     serial = job.serial;
     ++calls_;
   }
   RangeRead* const one[] = {&job.inner};
-  Status status = ask_behind(one);
+  Status status = read_wrapped(one);
   if (!status.ok()) {
     job.outer->status = std::move(status);
     finish(job);
@@ -380,7 +380,7 @@ void CachedRanges::start_behind(Job& job) noexcept {
       again = job.serial == serial && job.outer != nullptr && job.cancelled;
       if (again) ++cancels_;
     }
-    if (again) cancel_behind(one);
+    if (again) cancel_wrapped(one);
   }
   std::lock_guard lock(mutex_);
   if (--calls_ == 0) returned_.notify_all();
@@ -409,7 +409,7 @@ void CachedRanges::told_version(Job& job) noexcept {
   {
     std::lock_guard lock(mutex_);
     has_answered_ = true;
-    job.behind = false;
+    job.forwarded = false;
     job.next = Next::kOrigin;
     try {
       if (!absent && !inner.found_version.empty() && inner.object_bytes != RangeRead::kUnknown) {
@@ -482,11 +482,11 @@ void CachedRanges::answered(Job& job) noexcept {
 
 class CachedStore final : public ByteStore, public LocalRanges {
  public:
-  CachedStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<DiskCache> disk, std::string_view identity,
+  CachedStore(std::shared_ptr<ByteStore> wrapped, std::shared_ptr<DiskCache> disk, std::string_view identity,
               const CacheOptions& options, std::shared_ptr<base::MemoryBudget> memory)
-      : behind_(behind), ranges_(std::move(behind), std::move(disk), identity, options, std::move(memory)) {}
+      : wrapped_(wrapped), ranges_(std::move(wrapped), std::move(disk), identity, options, std::move(memory)) {}
 
-  std::string url() const override { return behind_->url(); }
+  std::string url() const override { return wrapped_->url(); }
   Status start(std::span<RangeRead* const> reads) override {
     if (!ranges_.inherited()) return ranges_->start(reads);
     return Status(Code::kForked, Layer::kStore, "the store was opened before fork(): open it again in the child");
@@ -501,27 +501,27 @@ class CachedStore final : public ByteStore, public LocalRanges {
   bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept override {
     return !ranges_.inherited() && ranges_->keeps_range(key, offset, length);
   }
-  Result<std::vector<ListedName>> list(std::string_view prefix) override { return behind_->list(prefix); }
+  Result<std::vector<ListedName>> list(std::string_view prefix) override { return wrapped_->list(prefix); }
   Status put(std::string_view key, std::span<const std::byte> bytes) override {
-    Status status = behind_->put(key, bytes);
+    Status status = wrapped_->put(key, bytes);
     if (!ranges_.inherited()) ranges_->forget(key);
     return status;
   }
 
  private:
-  const std::shared_ptr<ByteStore> behind_;
+  const std::shared_ptr<ByteStore> wrapped_;
   base::ProcessOwn<CachedRanges> ranges_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore> behind, std::string_view identity,
+Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore> wrapped, std::string_view identity,
                                                       const CacheOptions& options,
                                                       std::shared_ptr<base::MemoryBudget> memory) {
   try {
     HEADRACE_TRY_ASSIGN(auto disk, DiskCache::open(options));
     return std::shared_ptr<ByteStore>(
-        std::make_shared<CachedStore>(std::move(behind), std::move(disk), identity, options, std::move(memory)));
+        std::make_shared<CachedStore>(std::move(wrapped), std::move(disk), identity, options, std::move(memory)));
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();
   }

@@ -21,7 +21,7 @@ namespace headrace::cache {
 // `identity`: identifies the store's objects, endpoint and prefix included; only its hash is stored. `memory`: budget
 // for what is remembered of each object; null: unlimited. kPermission, kInvalidArgument, kIo: the directory cannot be
 // used.
-Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore> behind, std::string_view identity,
+Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore> wrapped, std::string_view identity,
                                                       const CacheOptions& options,
                                                       std::shared_ptr<base::MemoryBudget> memory);
 

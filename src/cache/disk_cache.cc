@@ -110,7 +110,7 @@ DiskCache::~DiskCache() {
     std::lock_guard lock(task_mutex_);
     serving_ = false;
   }
-  tasks_came_.notify_all();
+  task_added_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -126,7 +126,7 @@ void DiskCache::remove_foreign() {
     const SegmentHead own = make_segment_head(directory_.fingerprint(), 0);
     const bool ours = ::pread(file.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) &&
                       std::memcmp(head.magic, own.magic, sizeof head.magic) == 0 &&
-                      head.fingerprint == own.fingerprint && named.file_bytes <= kMostSegmentBytes;
+                      head.fingerprint == own.fingerprint && named.file_bytes <= kMaxSegmentBytes;
     if (!ours && CacheDirectory::claim(file)) directory_.remove(named.name);
   }
 }
@@ -222,13 +222,13 @@ void DiskCache::submit(CacheTask& task) noexcept {
   std::lock_guard lock(task_mutex_);
   (last_task_ != nullptr ? last_task_->next_task : first_task_) = &task;
   last_task_ = &task;
-  tasks_came_.notify_one();  // under the lock: once the task has run, this object may be destroyed
+  task_added_.notify_one();  // under the lock: once the task has run, this object may be destroyed
 }
 
 void DiskCache::serve() noexcept {
   std::unique_lock lock(task_mutex_);
   for (;;) {
-    tasks_came_.wait(lock, [&] { return first_task_ != nullptr || !serving_; });
+    task_added_.wait(lock, [&] { return first_task_ != nullptr || !serving_; });
     if (first_task_ == nullptr) return;
     CacheTask& task = *first_task_;
     first_task_ = task.next_task;

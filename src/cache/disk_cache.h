@@ -75,7 +75,7 @@ class DiskCache {
   // Waits until everything offered so far is written or dropped. For tests.
   void flush();
 
-  static constexpr std::uint64_t kMostCopiedBytes = std::uint64_t{64} << 20;  // limit for copies waiting to be written
+  static constexpr std::uint64_t kMaxCopiedBytes = std::uint64_t{64} << 20;  // limit for copies waiting to be written
 
  private:
   struct Copy {
@@ -108,9 +108,9 @@ class DiskCache {
   void leave_active(bool sealed) noexcept;
   bool make_room(std::uint64_t bytes);
   bool remove_segment(const CacheDirectory::NamedSegment& named);
-  void look_again() noexcept;
+  void update_listing() noexcept;
   std::uint64_t segment_bytes() const noexcept;
-  std::uint64_t beside_record_bytes() const noexcept;
+  std::uint64_t overhead_bytes() const noexcept;
   void note_problem(const std::string& what, int error) noexcept;
   std::uint64_t hash_of(std::string_view version, std::uint64_t object_bytes) const noexcept;
   void count_hit(std::uint64_t bytes) noexcept;
@@ -124,7 +124,7 @@ class DiskCache {
   std::atomic<std::uint64_t> room_{~std::uint64_t{0}};  // bytes left for records, as last seen
   std::atomic<std::uint64_t> hits_{0}, hit_bytes_{0}, misses_{0}, added_{0}, added_bytes_{0}, dropped_{0};
   std::atomic<std::uint64_t> no_writes_until_ns_{0};  // set when the disk is full
-  std::atomic<bool> missed_{false};                   // since the directory was last listed
+  std::atomic<bool> had_misses_{false};               // since the directory was last listed
 
   // Used by the writing thread only.
   Active active_;
@@ -139,7 +139,7 @@ class DiskCache {
   std::string problem_;                         // guarded by write_mutex_
 
   std::mutex task_mutex_;
-  std::condition_variable tasks_came_;
+  std::condition_variable task_added_;
   CacheTask *first_task_ = nullptr, *last_task_ = nullptr;  // guarded by task_mutex_
   bool serving_ = true;                                     // guarded by task_mutex_
   std::vector<std::thread> threads_;

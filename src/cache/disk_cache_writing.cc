@@ -16,8 +16,8 @@
 namespace headrace::cache {
 namespace {
 
-constexpr std::uint64_t kLeastSegmentBytes = std::uint64_t{1} << 20, kMostOwnSegmentBytes = std::uint64_t{256} << 20;
-constexpr std::size_t kMostListed = std::size_t{1} << 20;
+constexpr std::uint64_t kMinSegmentBytes = std::uint64_t{1} << 20, kMaxOwnSegmentBytes = std::uint64_t{256} << 20;
+constexpr std::size_t kMaxListed = std::size_t{1} << 20;
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kLockPatienceNs = 2 * kSecondNs, kFullDiskNs = 30 * kSecondNs;
 
@@ -25,11 +25,11 @@ constexpr std::uint64_t kLockPatienceNs = 2 * kSecondNs, kFullDiskNs = 30 * kSec
 
 // A fraction of the budget, so that evicting one segment frees only a small part of the cache.
 std::uint64_t DiskCache::segment_bytes() const noexcept {
-  return std::clamp(most_bytes_.load(std::memory_order_relaxed) / 64, kLeastSegmentBytes, kMostOwnSegmentBytes);
+  return std::clamp(most_bytes_.load(std::memory_order_relaxed) / 64, kMinSegmentBytes, kMaxOwnSegmentBytes);
 }
 
 bool DiskCache::has_room(std::uint64_t data_bytes) const noexcept {
-  if (data_bytes > kMostRecordBytes || !directory_.writable()) return false;
+  if (data_bytes > kMaxRecordBytes || !directory_.writable()) return false;
   const std::uint64_t whole = record_bytes(data_bytes), room = room_.load(std::memory_order_relaxed);
   return whole <= room || whole <= room + segments_.newly_dead_bytes();
 }
@@ -43,7 +43,7 @@ bool DiskCache::takes(std::uint64_t data_bytes) const noexcept { return has_room
 
 void DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
                       std::span<const std::byte> data) noexcept {
-  if (version.empty() || version.size() > kMostVersionBytes || !has_room(data.size())) return drop(1);
+  if (version.empty() || version.size() > kMaxVersionBytes || !has_room(data.size())) return drop(1);
   if (const auto there = find(id); there && there->tag == version_tag(version, object_bytes)) return;
   if (is_disk_full()) return drop(1);
   const std::uint64_t whole = record_bytes(data.size());
@@ -51,7 +51,7 @@ void DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_
   try {
     {
       std::lock_guard lock(write_mutex_);
-      if (stopping_ || (copied_ != 0 && copied_ + whole > kMostCopiedBytes)) return drop(1);
+      if (stopping_ || (copied_ != 0 && copied_ + whole > kMaxCopiedBytes)) return drop(1);
       const auto fitting = std::find_if(spare_.begin(), spare_.end(), [&](const Copy& one) {
         return one.capacity >= whole && one.capacity / 4 <= whole + kSegmentUnit;
       });
@@ -60,7 +60,7 @@ void DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_
         *fitting = std::move(spare_.back());
         spare_.pop_back();
         spare_bytes_ -= copy.capacity;
-      } else if (spare_bytes_ + copied_ + whole > kMostCopiedBytes) {
+      } else if (spare_bytes_ + copied_ + whole > kMaxCopiedBytes) {
         spare_.clear();
         spare_bytes_ = 0;
       }
@@ -92,7 +92,7 @@ void DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_
 
 void DiskCache::count_miss() noexcept {
   misses_.fetch_add(1, std::memory_order_relaxed);
-  if (missed_.load(std::memory_order_relaxed) || missed_.exchange(true)) return;
+  if (had_misses_.load(std::memory_order_relaxed) || had_misses_.exchange(true)) return;
   std::lock_guard lock(write_mutex_);
   to_write_.notify_one();
 }
@@ -107,13 +107,13 @@ void DiskCache::write_all() noexcept {
   std::unique_lock lock(write_mutex_);
   for (;;) {
     const auto something = [&] { return stopping_ || !waiting_.empty(); };
-    to_write_.wait(lock, [&] { return something() || missed_; });
+    to_write_.wait(lock, [&] { return something() || had_misses_; });
     // A miss may mean that another process has just added the record.
     if (!to_write_.wait_for(lock, std::chrono::nanoseconds(kSecondNs), something)) {
       spare_.clear();
       spare_bytes_ = 0;
       lock.unlock();
-      look_again();
+      update_listing();
       lock.lock();
       continue;
     }
@@ -125,7 +125,7 @@ void DiskCache::write_all() noexcept {
     lock.lock();
     for (Copy& copy : batch) {
       copied_ -= copy.capacity;
-      if (spare_bytes_ + copy.capacity > kMostCopiedBytes / 2) continue;
+      if (spare_bytes_ + copy.capacity > kMaxCopiedBytes / 2) continue;
       spare_bytes_ += copy.capacity;
       try {
         spare_.push_back(std::move(copy));
@@ -141,8 +141,8 @@ void DiskCache::write_all() noexcept {
 }
 
 // Picks up what other processes have added or removed, and whether there is room again.
-void DiskCache::look_again() noexcept {
-  missed_ = false;
+void DiskCache::update_listing() noexcept {
+  had_misses_ = false;
   try {
     if (!directory_.list(listed_).ok()) return;
     segments_.refresh(listed_);
@@ -154,7 +154,7 @@ void DiskCache::look_again() noexcept {
       if (known && known->is_dead(named.file_bytes)) dead += named.file_bytes;
     }
     const std::uint64_t most = most_bytes_.load(std::memory_order_relaxed);
-    const std::uint64_t taken = used_bytes_ - dead + beside_record_bytes();
+    const std::uint64_t taken = used_bytes_ - dead + overhead_bytes();
     // A full cache that evicts always has room.
     room_ = policy_.load(std::memory_order_relaxed) == CachePolicy::kRecent ? most : most - std::min(most, taken);
   } catch (const std::bad_alloc&) {  // try again later
@@ -176,7 +176,7 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
       leave_active(false);
       segments_.remove(name);
     }
-    look_again();
+    update_listing();
     for (Copy& copy : batch) {
       if (!append(copy)) drop(1);
       ++done;
@@ -187,9 +187,7 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
 }
 
 // Room needed besides the record: the list that seals the full segment, and the next segment's head.
-std::uint64_t DiskCache::beside_record_bytes() const noexcept {
-  return seal_bytes(active_.list.size() + 1) + kSegmentUnit;
-}
+std::uint64_t DiskCache::overhead_bytes() const noexcept { return seal_bytes(active_.list.size() + 1) + kSegmentUnit; }
 
 bool DiskCache::append(Copy& copy) {
   const std::span<const std::byte> data(copy.memory.get() + sizeof(RecordHead), copy.data_bytes);
@@ -197,11 +195,11 @@ bool DiskCache::append(Copy& copy) {
   if (const auto there = find(copy.id); there && there->tag == tag) return true;
   if (no_writes_until_ns_ != 0 && base::now_ns() < no_writes_until_ns_) return false;
   const std::uint64_t whole = record_bytes(data.size());
-  if (active_.file && (active_.end + whole > segment_bytes() || active_.list.size() >= kMostListed) &&
+  if (active_.file && (active_.end + whole > segment_bytes() || active_.list.size() >= kMaxListed) &&
       !active_.list.empty()) {
     seal();
   }
-  const std::uint64_t beside = beside_record_bytes();
+  const std::uint64_t beside = overhead_bytes();
   if (used_bytes_ + whole + beside > most_bytes_.load(std::memory_order_relaxed) && !make_room(whole + beside)) {
     return false;
   }
@@ -238,8 +236,8 @@ bool DiskCache::append(Copy& copy) {
   active_.list.push_back(record);
   active_.end += whole;
   used_bytes_ += whole;
-  const std::uint64_t room = room_, gone = whole + beside_record_bytes() - beside;
-  room_ = room - std::min(room, gone);
+  const std::uint64_t room = room_, removed = whole + overhead_bytes() - beside;
+  room_ = room - std::min(room, removed);
   segments_.add_record(active_.number, record);
   added_.fetch_add(1, std::memory_order_relaxed);
   added_bytes_.fetch_add(data.size(), std::memory_order_relaxed);
@@ -279,7 +277,7 @@ bool DiskCache::adopt() {
     const auto size = static_cast<std::uint64_t>(about.st_size);
     const SegmentScan scan = scan_segment(read, size, directory_.fingerprint(), 0, [&](const ListedRecord& record) {
       list.push_back(record);
-      return list.size() < kMostListed;
+      return list.size() < kMaxListed;
     });
     if (!scan.ours || scan.sealed || scan.end < known->end) continue;
     // Cut off the partial record of a process that was killed.

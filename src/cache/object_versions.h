@@ -19,7 +19,7 @@ namespace headrace::cache {
 struct ObjectVersion {
   std::string text;  // empty: the object does not exist
   std::uint64_t object_bytes = 0;
-  std::uint64_t told_ns = 0;
+  std::uint64_t noted_ns = 0;
 };
 
 class ObjectVersions {
@@ -31,7 +31,7 @@ class ObjectVersions {
   // Null: unknown, or too old. Valid until the next note().
   const ObjectVersion* find(const CacheKey& object, std::uint64_t now_ns) const noexcept {
     const auto found = versions_.find(object);
-    if (found == versions_.end() || (max_age_ns_ != 0 && now_ns > found->second.told_ns + max_age_ns_)) return nullptr;
+    if (found == versions_.end() || (max_age_ns_ != 0 && now_ns > found->second.noted_ns + max_age_ns_)) return nullptr;
     return &found->second;
   }
   // Throws std::bad_alloc.
@@ -43,7 +43,7 @@ class ObjectVersions {
     }
     if (found->second.text != version) found->second.text.assign(version);
     found->second.object_bytes = object_bytes;
-    found->second.told_ns = now_ns;
+    found->second.noted_ns = now_ns;
   }
   void clear() noexcept {
     versions_.clear();

@@ -15,7 +15,7 @@ std::size_t RecordIndex::slot_of(const CacheKey& id) const noexcept {
 
 bool RecordIndex::grow() noexcept {
   const std::size_t count = slots_.empty() ? 1024 : 2 * slots_.size();
-  if (count > most_slots_) return false;
+  if (count > max_slots_) return false;
   try {
     std::vector<Slot> before(count);
     before.swap(slots_);
@@ -88,10 +88,10 @@ void RecordIndex::vacate(std::size_t slot) noexcept {
   --size_;
 }
 
-void RecordIndex::erase_if(const std::function<bool(const RecordPlace&)>& gone) noexcept {
+void RecordIndex::erase_if(const std::function<bool(const RecordPlace&)>& removed) noexcept {
   for (std::size_t slot = 0; slot < slots_.size();) {
     // After vacate() another entry may be in this slot, so check it again.
-    if (slots_[slot].place.segment != 0 && gone(slots_[slot].place)) {
+    if (slots_[slot].place.segment != 0 && removed(slots_[slot].place)) {
       vacate(slot);
     } else {
       ++slot;

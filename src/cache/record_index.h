@@ -23,10 +23,10 @@ struct RecordPlace {
 
 class RecordIndex {
  public:
-  static constexpr std::size_t kMostSlots = std::size_t{1} << 23;  // 320 MiB
+  static constexpr std::size_t kMaxSlots = std::size_t{1} << 23;  // 320 MiB
 
-  // `most_slots`: a power of two.
-  explicit RecordIndex(std::size_t most_slots = kMostSlots) noexcept : most_slots_(most_slots) {}
+  // `max_slots`: a power of two.
+  explicit RecordIndex(std::size_t max_slots = kMaxSlots) noexcept : max_slots_(max_slots) {}
 
   // A new record replaces an older one of the same id, which is returned in `replaced`. False: the table is full.
   bool put(const CacheKey& id, const RecordPlace& place, std::optional<RecordPlace>& replaced) noexcept;
@@ -39,7 +39,7 @@ class RecordIndex {
   bool is_checked(const CacheKey& id, const RecordPlace& place, std::uint64_t version) const noexcept;
   // Marks all of a segment's records as unverified.
   void forget_checked(std::uint32_t segment) noexcept;
-  void erase_if(const std::function<bool(const RecordPlace&)>& gone) noexcept;
+  void erase_if(const std::function<bool(const RecordPlace&)>& removed) noexcept;
   std::size_t size() const noexcept { return size_; }
 
  private:
@@ -53,7 +53,7 @@ class RecordIndex {
   bool grow() noexcept;
   void vacate(std::size_t slot) noexcept;
 
-  const std::size_t most_slots_;
+  const std::size_t max_slots_;
   std::vector<Slot> slots_;  // a power of two, or empty
   std::size_t size_ = 0;
 };

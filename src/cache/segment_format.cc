@@ -14,7 +14,7 @@ constexpr char kSegmentMagic[8] = {'h', 'r', 'c', 'a', 'c', 'h', 'e', '1'};
 constexpr std::uint32_t kRecordMagic = 0x52435248, kSealMagic = 0x53435248;  // "HRCR", "HRCS"
 
 template <class Part>
-std::uint32_t crc_behind(const Part& part, std::size_t from) noexcept {
+std::uint32_t trailing_crc(const Part& part, std::size_t from) noexcept {
   static_assert(std::is_trivially_copyable_v<Part>);
   return base::crc32c(reinterpret_cast<const std::byte*>(&part) + from, sizeof part - from);
 }
@@ -33,7 +33,7 @@ bool scan_list(const ReadSegment& read, std::uint64_t size, std::uint64_t finger
                const NoteRecord& note, SegmentScan& scan) {
   SegmentSeal seal;
   if (size < 2 * kSegmentUnit || size % kSegmentUnit != 0 || !read_part(read, size - sizeof seal, seal)) return false;
-  if (seal.magic != kSealMagic || seal.crc != crc_behind(seal, 8) || seal.fingerprint != fingerprint) return false;
+  if (seal.magic != kSealMagic || seal.crc != trailing_crc(seal, 8) || seal.fingerprint != fingerprint) return false;
   if (seal.list_at < kSegmentUnit || seal.list_at > size || seal.count > size / sizeof(ListedRecord) ||
       seal.list_at + seal_bytes(seal.count) != size) {
     return false;
@@ -49,7 +49,7 @@ bool scan_list(const ReadSegment& read, std::uint64_t size, std::uint64_t finger
     for (const ListedRecord& row : rows) {
       const std::uint64_t at = row.unit * kSegmentUnit;
       const bool inside =
-          at >= kSegmentUnit && row.data_bytes <= kMostRecordBytes && at + record_bytes(row.data_bytes) <= seal.list_at;
+          at >= kSegmentUnit && row.data_bytes <= kMaxRecordBytes && at + record_bytes(row.data_bytes) <= seal.list_at;
       if (inside && at >= from && !note(row)) return true;
     }
   }
@@ -63,11 +63,11 @@ std::uint32_t version_tag(std::string_view version, std::uint64_t object_bytes) 
   return of_text ^ base::crc32c(reinterpret_cast<const std::byte*>(&object_bytes), sizeof object_bytes);
 }
 
-SegmentHead make_segment_head(std::uint64_t fingerprint, std::uint64_t made_ns) noexcept {
+SegmentHead make_segment_head(std::uint64_t fingerprint, std::uint64_t created_ns) noexcept {
   SegmentHead head;
   std::memcpy(head.magic, kSegmentMagic, sizeof kSegmentMagic);
   head.fingerprint = fingerprint;
-  head.made_ns = made_ns;
+  head.created_ns = created_ns;
   head.crc = crc_of(head);
   return head;
 }
@@ -82,7 +82,7 @@ RecordHead make_record_head(const CacheKey& id, std::string_view version, std::u
   head.data_crc = base::crc32c(data.data(), data.size());
   head.version_bytes = static_cast<std::uint32_t>(version.size());
   std::memcpy(head.version, version.data(), version.size());
-  head.crc = crc_behind(head, offsetof(RecordHead, id));
+  head.crc = trailing_crc(head, offsetof(RecordHead, id));
   return head;
 }
 
@@ -92,13 +92,13 @@ SegmentSeal make_segment_seal(std::uint64_t fingerprint, std::uint64_t list_at, 
   seal.fingerprint = fingerprint;
   seal.list_at = list_at;
   seal.count = count;
-  seal.crc = crc_behind(seal, 8);
+  seal.crc = trailing_crc(seal, 8);
   return seal;
 }
 
 bool is_record(const RecordHead& head) noexcept {
-  return head.magic == kRecordMagic && head.crc == crc_behind(head, offsetof(RecordHead, id)) &&
-         head.data_bytes <= kMostRecordBytes && head.version_bytes <= kMostVersionBytes &&
+  return head.magic == kRecordMagic && head.crc == trailing_crc(head, offsetof(RecordHead, id)) &&
+         head.data_bytes <= kMaxRecordBytes && head.version_bytes <= kMaxVersionBytes &&
          head.data_bytes <= head.object_bytes;
 }
 
@@ -114,13 +114,13 @@ SegmentScan scan_segment(const ReadSegment& read, std::uint64_t size, std::uint6
                          const NoteRecord& note) {
   SegmentScan scan;
   SegmentHead first;
-  if (size > kMostSegmentBytes || !read_part(read, 0, first)) return scan;
+  if (size > kMaxSegmentBytes || !read_part(read, 0, first)) return scan;
   if (std::memcmp(first.magic, kSegmentMagic, sizeof kSegmentMagic) != 0 || first.crc != crc_of(first) ||
       first.fingerprint != fingerprint) {
     return scan;
   }
   scan.ours = true;
-  scan.made_ns = first.made_ns;
+  scan.created_ns = first.created_ns;
   scan.end = std::max(from, kSegmentUnit);
   if (scan_list(read, size, fingerprint, from, note, scan)) return scan;
   // One read covers several small records.

@@ -19,15 +19,15 @@
 
 namespace headrace::cache {
 
-inline constexpr std::uint64_t kSegmentUnit = 64;                            // records are aligned to it
-inline constexpr std::uint64_t kMostRecordBytes = std::uint64_t{256} << 20;  // of data
-inline constexpr std::uint64_t kMostSegmentBytes = std::uint64_t{4} << 30;
-inline constexpr std::size_t kMostVersionBytes = 80;
+inline constexpr std::uint64_t kSegmentUnit = 64;                           // records are aligned to it
+inline constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;  // of data
+inline constexpr std::uint64_t kMaxSegmentBytes = std::uint64_t{4} << 30;
+inline constexpr std::size_t kMaxVersionBytes = 80;
 
 struct SegmentHead {
   char magic[8] = {};
   std::uint64_t fingerprint = 0;  // of the directory's secret
-  std::uint64_t made_ns = 0;      // since 1970
+  std::uint64_t created_ns = 0;   // since 1970
   std::uint64_t unused[4] = {};
   std::uint32_t crc = 0, zero = 0;
 };
@@ -38,7 +38,7 @@ struct RecordHead {
   CacheKey id;
   std::uint64_t object_bytes = 0, data_bytes = 0;
   std::uint32_t data_crc = 0, version_bytes = 0;
-  char version[kMostVersionBytes] = {};
+  char version[kMaxVersionBytes] = {};
 
   std::string_view version_text() const noexcept { return {version, version_bytes}; }
 };
@@ -62,8 +62,8 @@ static_assert(sizeof(SegmentSeal) == kSegmentUnit);
 
 std::uint32_t version_tag(std::string_view version, std::uint64_t object_bytes) noexcept;
 
-SegmentHead make_segment_head(std::uint64_t fingerprint, std::uint64_t made_ns) noexcept;
-// REQUIRES: version.size() <= kMostVersionBytes, data.size() <= kMostRecordBytes.
+SegmentHead make_segment_head(std::uint64_t fingerprint, std::uint64_t created_ns) noexcept;
+// REQUIRES: version.size() <= kMaxVersionBytes, data.size() <= kMaxRecordBytes.
 RecordHead make_record_head(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
                             std::span<const std::byte> data) noexcept;
 SegmentSeal make_segment_seal(std::uint64_t fingerprint, std::uint64_t list_at, std::uint64_t count) noexcept;
@@ -82,7 +82,7 @@ using NoteRecord = std::function<bool(const ListedRecord& record)>;
 struct SegmentScan {
   bool ours = false;  // has a head of this directory
   bool sealed = false;
-  std::uint64_t made_ns = 0;
+  std::uint64_t created_ns = 0;
   std::uint64_t end = 0;  // after the last complete record
 };
 

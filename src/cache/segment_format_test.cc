@@ -91,7 +91,7 @@ TEST(SegmentScan, FindsWhatWasWritten) {
     EXPECT_TRUE(found.ours);
     EXPECT_EQ(found.sealed, sealed);
     EXPECT_EQ(found.end, end);
-    EXPECT_EQ(found.made_ns, 5u);
+    EXPECT_EQ(found.created_ns, 5u);
     ASSERT_EQ(records.size(), written.records.size());
     for (std::size_t i = 0; i < records.size(); ++i) EXPECT_TRUE(same(records[i], written.records[i])) << i;
     // Continue from the end of an earlier scan.
@@ -102,7 +102,7 @@ TEST(SegmentScan, FindsWhatWasWritten) {
   }
 }
 
-TEST(SegmentScan, WhereverItIsCutOff) {
+TEST(SegmentScan, EndsAtAnyTruncation) {
   Written written = write_segment({10, 200, 0, 70});
   const std::vector<std::uint64_t> ends = written.ends;
   const std::uint64_t whole = written.bytes.size();
@@ -252,7 +252,7 @@ TEST(CacheOptions, AreRefusedByName) {
 }
 
 // A file in its place or a missing parent is blamed on the option, not reported as a missing array.
-TEST(CacheDirectory, WhatIsInItsPlaceIsNamed) {
+TEST(CacheDirectory, ReportsAFileOrMissingParentInItsPlace) {
   const support::TempDir folder;
   ASSERT_TRUE(support::write_file(folder / "file", {}));
   ASSERT_EQ(::symlink((folder / "file").c_str(), (folder / "link").c_str()), 0);

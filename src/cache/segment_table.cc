@@ -14,7 +14,7 @@
 namespace headrace::cache {
 namespace {
 
-constexpr std::size_t kMostOpen = 64;
+constexpr std::size_t kMaxOpen = 64;
 constexpr std::uint64_t kTouchNs = 10'000'000'000;
 
 }  // namespace
@@ -72,16 +72,16 @@ void SegmentTable::refresh(std::span<const CacheDirectory::NamedSegment> listed)
   for (const auto& named : listed) names.insert(named.name);
   std::lock_guard lock(mutex_);
   newly_dead_bytes_ = 0;
-  bool any_gone = false;
+  bool any_removed = false;
   for (const auto& segment : segments_) {
-    if (segment->gone || segment->about.own || names.contains(segment->name)) continue;
-    segment->gone = any_gone = true;
+    if (segment->removed || segment->about.own || names.contains(segment->name)) continue;
+    segment->removed = any_removed = true;
     segment->file.reset();
     std::erase(opened_, segment->about.number);
     numbers_.erase(segment->name);
   }
-  if (any_gone) {
-    index_.erase_if([&](const RecordPlace& place) { return segments_[place.segment - 1]->gone; });
+  if (any_removed) {
+    index_.erase_if([&](const RecordPlace& place) { return segments_[place.segment - 1]->removed; });
   }
   for (const auto& named : listed) {
     const auto found = numbers_.find(named.name);
@@ -103,18 +103,18 @@ void SegmentTable::refresh(std::span<const CacheDirectory::NamedSegment> listed)
 
 // REQUIRES: mutex_ is held.
 std::shared_ptr<const SegmentTable::File> SegmentTable::open(Segment& segment) noexcept {
-  if (segment.gone) return nullptr;
+  if (segment.removed) return nullptr;
   segment.used = ++uses_;
   if (segment.file != nullptr) return segment.file;
   try {
-    if (opened_.size() >= kMostOpen) {
+    if (opened_.size() >= kMaxOpen) {
       const auto oldest = std::min_element(opened_.begin(), opened_.end(), [&](std::uint32_t a, std::uint32_t b) {
         return segments_[a - 1]->used < segments_[b - 1]->used;
       });
       segments_[*oldest - 1]->file.reset();  // closed when its last reader has finished
       opened_.erase(oldest);
     }
-    opened_.reserve(kMostOpen);
+    opened_.reserve(kMaxOpen);
     os::OwnedDescriptor file = directory_.open_segment(segment.name, false);
     if (!file) return nullptr;
     segment.file = std::make_shared<const File>(File{std::move(file), directory_.path() + "/" + segment.name});
@@ -147,7 +147,7 @@ void SegmentTable::note_checked(const CacheKey& id, const RecordPlace& place, st
   if (os::recently_changed(before)) return;
   std::lock_guard lock(mutex_);
   Segment& segment = *segments_[place.segment - 1];
-  if (segment.gone || segment.about.own) return;
+  if (segment.removed || segment.about.own) return;
   if (segment.checked != before) {
     index_.forget_checked(place.segment);
     segment.checked = before;
@@ -202,7 +202,7 @@ void SegmentTable::remove(const std::string& name) noexcept {
   if (found == numbers_.end()) return;
   const std::uint32_t number = found->second;
   Segment& segment = *segments_[number - 1];
-  segment.gone = true;
+  segment.removed = true;
   segment.file.reset();
   std::erase(opened_, number);
   numbers_.erase(found);

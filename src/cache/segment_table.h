@@ -74,7 +74,7 @@ class SegmentTable {
   struct Segment {
     std::string name;
     Known about;
-    bool gone = false;
+    bool removed = false;
     std::shared_ptr<const File> file;
     os::FileIdentity checked;  // the file's identity when its records were verified
     std::uint64_t used = 0, touched_ns = 0;

@@ -30,7 +30,7 @@ using headrace::Status;
 using headrace::capi::field_end;
 using headrace::capi::guarded;
 using headrace::capi::invalid;
-using headrace::capi::missing_out;
+using headrace::capi::out_is_null;
 using headrace::capi::out_of_memory_error;
 using headrace::capi::require;
 using headrace::capi::take_options;
@@ -218,7 +218,7 @@ void hr_error_free(hr_error* error) {
 }
 
 hr_code hr_context_create(const hr_context_options* options, hr_context** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     hr_context_options known = HR_CONTEXT_OPTIONS_INIT;
@@ -244,7 +244,7 @@ hr_code hr_store_open(hr_context* context, const char* url, hr_store** out, hr_e
 
 hr_code hr_store_open_with(hr_context* context, const char* url, const hr_storage_option* options, size_t count,
                            hr_store** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(context, "context"));
@@ -270,7 +270,7 @@ hr_code hr_array_open(hr_store* store, const char* path, hr_array** out, hr_erro
 
 hr_code hr_array_open_with(hr_store* store, const char* path, const hr_open_options* options, hr_array** out,
                            hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(store, "store"));
@@ -328,7 +328,7 @@ const char* hr_array_dtype(const hr_array* array) {
 }
 
 hr_code hr_array_stored_chunks(hr_array* array, hr_stored_chunks** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(array, "array"));
@@ -349,7 +349,7 @@ const uint64_t* hr_stored_chunks_indices(const hr_stored_chunks* chunks) {
 void hr_stored_chunks_free(hr_stored_chunks* chunks) { delete chunks; }
 
 hr_code hr_device_names(hr_names** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY_ASSIGN(std::vector<std::string> names, headrace::device_names());
@@ -369,7 +369,7 @@ const char* hr_names_get(const hr_names* names, uint32_t index) {
 void hr_names_free(hr_names* names) { delete names; }
 
 hr_code hr_cancel_create(hr_cancel** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     *out = new hr_cancel;
@@ -386,7 +386,7 @@ int hr_cancel_asked(const hr_cancel* cancel) { return cancel != nullptr && cance
 void hr_cancel_free(hr_cancel* cancel) { delete cancel; }
 
 hr_code hr_device_open(const char* name, hr_device** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(name, "name"));
@@ -403,7 +403,7 @@ const char* hr_device_name(const hr_device* device) { return device == nullptr ?
 const char* hr_device_note(const hr_device* device) { return device == nullptr ? "" : device->value.note().c_str(); }
 
 hr_code hr_buffer_allocate(hr_device* device, size_t bytes, hr_buffer** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(device, "device"));
@@ -442,7 +442,7 @@ hr_code hr_array_read(hr_array* array, hr_device* device, const hr_read_options*
 
 hr_code hr_array_read_async(hr_array* array, hr_device* device, const hr_read_options* options, hr_completion** out,
                             hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     PreparedRead read;
@@ -484,7 +484,7 @@ void hr_completion_free(hr_completion* completion) { delete completion; }
 
 hr_code hr_array_read_variable(hr_array* array, const hr_variable_options* options, hr_variable** out,
                                hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(array, "array"));

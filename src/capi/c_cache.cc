@@ -25,7 +25,7 @@ constexpr std::array kCacheSegmentEnds = {sizeof(hr_cache_segment)};
 extern "C" {
 
 hr_code hr_cache_inspect(const char* directory, int verify, hr_cache_report** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(directory, "directory"));
@@ -36,7 +36,7 @@ hr_code hr_cache_inspect(const char* directory, int verify, hr_cache_report** ou
 }
 
 hr_code hr_cache_total(const hr_cache_report* report, hr_cache_totals* out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(report, "report"));
     const headrace::DiskCacheReport& from = report->value;
@@ -60,7 +60,7 @@ hr_code hr_cache_total(const hr_cache_report* report, hr_cache_totals* out, hr_e
 }
 
 hr_code hr_cache_segment_at(const hr_cache_report* report, uint64_t index, hr_cache_segment* out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(report, "report"));
     if (index >= report->value.segments.size()) {

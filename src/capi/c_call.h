@@ -78,15 +78,15 @@ inline Status require(const void* pointer, const char* name) {
   return invalid(std::string("the argument '") + name + "' is null");
 }
 
-inline hr_code missing_out(hr_error** error) {
+inline hr_code out_is_null(hr_error** error) {
   return guarded(error, [] { return require(nullptr, "out"); });
 }
 
 // Whether a struct's size field belongs to a version of the struct. `ends` lists the sizes that callers may have been
 // compiled with. Each is the end of a field, so no field is read in part. A larger struct comes from a later header.
 inline Status check_size(std::size_t size, std::span<const std::size_t> ends) {
-  constexpr std::size_t kMostBytes = 4096;  // a larger size is an uninitialised struct, not a later version
-  if (size < ends.front() || size > kMostBytes) {
+  constexpr std::size_t kMaxBytes = 4096;  // a larger size is an uninitialised struct, not a later version
+  if (size < ends.front() || size > kMaxBytes) {
     return invalid("the struct's size field is " + std::to_string(size) + "; initialise it with its *_INIT macro");
   }
   if (size < ends.back() && std::find(ends.begin(), ends.end(), size) == ends.end()) {

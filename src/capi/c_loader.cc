@@ -21,7 +21,7 @@ using headrace::capi::give_line;
 using headrace::capi::give_struct;
 using headrace::capi::guarded;
 using headrace::capi::invalid;
-using headrace::capi::missing_out;
+using headrace::capi::out_is_null;
 using headrace::capi::require;
 using headrace::capi::require_choice;
 using headrace::capi::require_list;
@@ -195,7 +195,7 @@ hr_code give_state(const hr_loader* loader, const std::uint64_t* epoch, char* te
 
 hr_code hr_loader_create(hr_device* device, const hr_loader_array* const* arrays, size_t count,
                          const hr_loader_options* options, hr_loader** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(device, "device"));
@@ -217,7 +217,7 @@ hr_code hr_loader_create(hr_device* device, const hr_loader_array* const* arrays
 void hr_loader_free(hr_loader* loader) { delete loader; }
 
 hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(loader, "loader"));
@@ -232,8 +232,8 @@ hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** error) {
 
 int hr_loader_wait_for(hr_loader* loader, uint64_t timeout_ns) {
   if (loader == nullptr) return 1;
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 61;  // 73 years: added to the clock it still fits 63 bits
-  const std::chrono::nanoseconds timeout(static_cast<std::int64_t>(std::min(timeout_ns, kMost)));
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 61;  // 73 years: added to the clock it still fits 63 bits
+  const std::chrono::nanoseconds timeout(static_cast<std::int64_t>(std::min(timeout_ns, kMax)));
   bool ready = false;
   guarded(nullptr, [&]() -> Status {
     ready = loader->value.wait_for(timeout);
@@ -280,7 +280,7 @@ hr_code hr_loader_state_of_epoch(const hr_loader* loader, uint64_t epoch, char* 
 }
 
 hr_code hr_loader_schema(const hr_loader* loader, hr_schema** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(loader, "loader"));

@@ -16,7 +16,7 @@ using headrace::Windows;
 using headrace::capi::field_end;
 using headrace::capi::guarded;
 using headrace::capi::invalid;
-using headrace::capi::missing_out;
+using headrace::capi::out_is_null;
 using headrace::capi::require;
 using headrace::capi::require_choice;
 using headrace::capi::require_list;
@@ -116,7 +116,7 @@ Status require_no_crops(const hr_windows& windows, const char* how) {
 // Runs `make`, which returns a Result<Order>.
 template <class Make>
 hr_code make_order(hr_order** out, hr_error** error, Make&& make) noexcept {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY_ASSIGN(Order order, make());
@@ -129,7 +129,7 @@ hr_code make_order(hr_order** out, hr_error** error, Make&& make) noexcept {
 
 hr_code hr_windows_create(const hr_dim_value* dims, size_t dims_count, const hr_window_options* options,
                           hr_windows** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     ByDim<std::uint64_t> sizes;
@@ -145,7 +145,7 @@ hr_code hr_windows_create(const hr_dim_value* dims, size_t dims_count, const hr_
 }
 
 hr_code hr_windows_crop(const hr_windows* frames, const hr_crop_options* options, hr_windows** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(frames, "frames"));
@@ -168,7 +168,7 @@ hr_code hr_windows_crop(const hr_windows* frames, const hr_crop_options* options
 
 hr_code hr_windows_restrict(const hr_windows* windows, const char* dim, uint64_t first, uint64_t count,
                             hr_windows** out, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(windows, "windows"));
@@ -182,7 +182,7 @@ hr_code hr_windows_restrict(const hr_windows* windows, const char* dim, uint64_t
 
 hr_code hr_windows_divide(const hr_windows* windows, const char* dim, const double* weights, size_t count,
                           int drop_leaking, hr_windows** out, uint64_t* leaking, uint64_t* dropped, hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   for (size_t i = 0; i < count; ++i) out[i] = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(windows, "windows"));
@@ -320,7 +320,7 @@ void hr_order_free(hr_order* order) { delete order; }
 
 hr_code hr_split_create(const hr_split_options* options, uint64_t positions, uint64_t consumed, hr_split** out,
                         hr_error** error) {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     hr_split_options known = HR_SPLIT_OPTIONS_INIT;

@@ -15,7 +15,7 @@ using headrace::Status;
 using headrace::capi::give_line;
 using headrace::capi::guarded;
 using headrace::capi::invalid;
-using headrace::capi::missing_out;
+using headrace::capi::out_is_null;
 using headrace::capi::require;
 
 namespace {
@@ -23,7 +23,7 @@ namespace {
 // Runs `make`, which returns a Result<LoaderSchema>.
 template <class Make>
 hr_code make_schema(hr_schema** out, hr_error** error, Make&& make) noexcept {
-  if (out == nullptr) return missing_out(error);
+  if (out == nullptr) return out_is_null(error);
   *out = nullptr;
   return guarded(error, [&]() -> Status {
     HEADRACE_TRY_ASSIGN(LoaderSchema schema, make());

@@ -122,7 +122,7 @@ void hr_listing_add(hr_listing* listing, const char* name, int is_directory) {
 hr_code hr_store_open_functions(hr_context* context, const hr_store_functions* functions, hr_store** out,
                                 hr_error** error) {
   using headrace::capi::require;
-  if (out == nullptr) return headrace::capi::missing_out(error);
+  if (out == nullptr) return headrace::capi::out_is_null(error);
   *out = nullptr;
   return headrace::capi::guarded(error, [&]() -> Status {
     HEADRACE_TRY(require(context, "context"));

@@ -124,7 +124,7 @@ void Chain::add_stages(const std::vector<const StreamCoder*>& coders, const Stre
   }
   device_begin_ = stages_.size();
   if (stages_.size() == 1 && !variable_length_ && !swaps_fields()) {
-    part_table_bytes_ = std::min(coder(0).part_table_bytes(), kMostPartTableBytes);
+    part_table_bytes_ = std::min(coder(0).part_table_bytes(), kMaxPartTableBytes);
   }
   prefix_stage_ = find_prefix_stage();
   for (const std::size_t earliest = earliest_device_stage(); device_begin_ > earliest; --device_begin_) {
@@ -317,11 +317,11 @@ Status Chain::run_stages(std::size_t begin, std::size_t end, std::span<const std
 // Retries with more room until it suffices. The room grows geometrically, so all attempts together cost at most a few
 // times the last one. The buffer keeps its size, so later chunks of similar size need one attempt.
 Status Chain::decode_growing(const ChainStep& stage, EncodedStream& stream, GrowingBuffer& buffer, Scratch* scratch) {
-  constexpr std::uint64_t kLeastRoom = std::uint64_t{16} << 10, kMostExtra = std::uint64_t{8} << 20;
+  constexpr std::uint64_t kMinRoom = std::uint64_t{16} << 10, kMaxExtra = std::uint64_t{8} << 20;
   // Checksums and filters keep the size.
   const bool keeps_size = stage.coder->encoded_size(stream.src_bytes).exact;
-  const std::uint64_t guess = stream.src_bytes + std::min<std::uint64_t>(3 * stream.src_bytes, kMostExtra);
-  std::uint64_t room = keeps_size ? stream.src_bytes : std::max(guess, kLeastRoom);
+  const std::uint64_t guess = stream.src_bytes + std::min<std::uint64_t>(3 * stream.src_bytes, kMaxExtra);
+  std::uint64_t room = keeps_size ? stream.src_bytes : std::max(guess, kMinRoom);
   for (;;) {
     HEADRACE_TRY(buffer.at_least(std::min(room, stage.capacity)));
     stream.dst = buffer.data();

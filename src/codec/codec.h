@@ -83,7 +83,7 @@ struct StreamPart {
   std::uint64_t decoded_begin = 0, decoded_bytes = 0;  // the range of decoded bytes it covers
 };
 
-inline constexpr std::size_t kMostPartTableBytes = 4096;
+inline constexpr std::size_t kMaxPartTableBytes = 4096;
 
 // How the first decoded bytes of a stream can be obtained without the rest.
 enum class Prefix : std::uint8_t {
@@ -106,7 +106,7 @@ class StreamCoder {
   virtual Prefix prefix(std::uint64_t decoded_bytes) const noexcept { return (void)decoded_bytes, Prefix::kNone; }
 
   // For formats whose first bytes locate parts of the stream: how many of these bytes suffice for most streams, at most
-  // kMostPartTableBytes. 0: parts cannot be decoded alone.
+  // kMaxPartTableBytes. 0: parts cannot be decoded alone.
   virtual std::size_t part_table_bytes() const noexcept { return 0; }
   // Finds the part of a stream of `stream_bytes` that suffices for the decoded bytes [begin, end). `table` holds the
   // stream's first part_table_bytes(), or all of it; `head` has room for as much. False: decode the whole stream, which

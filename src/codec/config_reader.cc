@@ -25,7 +25,7 @@ void ConfigReader::refuse(const char* key, std::string_view reason) {
 }
 
 const base::Json* ConfigReader::any(const char* key, Need need) {
-  asked_.emplace_back(key);
+  queried_keys_.emplace_back(key);
   if (!config_.is_object()) return nullptr;
   const auto found = config_.find(key);
   if (found == config_.end()) {
@@ -80,7 +80,7 @@ int ConfigReader::choice(const char* key, Need need, std::initializer_list<std::
 Status ConfigReader::finish() {
   if (status_.ok() && context_.zarr_format != 2) {
     for (const auto& item : config_.items()) {
-      if (std::find(asked_.begin(), asked_.end(), item.key()) != asked_.end()) continue;
+      if (std::find(queried_keys_.begin(), queried_keys_.end(), item.key()) != queried_keys_.end()) continue;
       refuse(item.key().substr(0, 80).c_str(), "is not known");
       break;
     }

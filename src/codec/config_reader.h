@@ -40,7 +40,7 @@ class ConfigReader {
   const base::Json& config_;
   const CodecArgs& context_;
   bool numcodecs_form_;
-  std::vector<std::string_view> asked_;
+  std::vector<std::string_view> queried_keys_;
   Status status_;
 };
 

@@ -150,8 +150,8 @@ void BatchTable::end_all() noexcept {
 
 // Starts one more thread if a job finds none idle, up to `wanted`.
 void BatchTable::start_threads(unsigned wanted) {
-  constexpr unsigned kUnsaid = 4, kMost = 16;
-  wanted = wanted == 0 ? kUnsaid : std::min(wanted, kMost);
+  constexpr unsigned kDefaultEntries = 4, kMax = 16;
+  wanted = wanted == 0 ? kDefaultEntries : std::min(wanted, kMax);
   std::lock_guard lock(mutex_);
   if (stopping_ || threads_.size() >= wanted || idle_ > jobs_.size()) return;
   try {

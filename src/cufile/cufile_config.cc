@@ -246,8 +246,8 @@ std::vector<std::string> check_ranges(Config& config) {
                        ": using " + std::to_string(parameter.fallback));
     config.sizes[i] = parameter.fallback;
   }
-  constexpr std::size_t kLeastStaging = 4, kMostStaging = 4096, kStaging = 16;
-  if (config.staging_mib < kLeastStaging || config.staging_mib > kMostStaging) {
+  constexpr std::size_t kMinStaging = 4, kMaxStaging = 4096, kStaging = 16;
+  if (config.staging_mib < kMinStaging || config.staging_mib > kMaxStaging) {
     replaced.push_back("staging_mib is not in 4 to 4096: using 16");
     config.staging_mib = kStaging;
   }

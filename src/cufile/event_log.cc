@@ -21,7 +21,7 @@ void EventLog::configure(std::string_view level, std::string_view file, std::str
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == level) least = static_cast<int>(i);
   }
-  least_.store(path_.empty() ? static_cast<int>(kNames.size()) : least);
+  min_.store(path_.empty() ? static_cast<int>(kNames.size()) : least);
 }
 
 void EventLog::write(Severity severity, std::string_view what) noexcept {

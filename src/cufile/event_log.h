@@ -18,11 +18,11 @@ class EventLog {
  public:
   // `file` wins over `folder`, in which cufile.log is written; both may be empty.
   void configure(std::string_view level, std::string_view file, std::string_view folder);
-  bool wants(Severity severity) const noexcept { return static_cast<int>(severity) >= least_.load(); }
+  bool wants(Severity severity) const noexcept { return static_cast<int>(severity) >= min_.load(); }
   void write(Severity severity, std::string_view what) noexcept;
 
  private:
-  std::atomic<int> least_{static_cast<int>(Severity::kFatal) + 1};
+  std::atomic<int> min_{static_cast<int>(Severity::kFatal) + 1};
   std::mutex mutex_;
   std::string path_;  // guarded by mutex_
 };

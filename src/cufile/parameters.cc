@@ -30,10 +30,10 @@ CUfileError_t stage(Function function) {
   });
 }
 
-constexpr std::size_t kMostSlabs = 1024;
+constexpr std::size_t kMaxSlabs = 1024;
 
 bool read_slabs(const size_t* sizes, const size_t* counts, int length, SlabArray& out) {
-  if (sizes == nullptr || counts == nullptr || length <= 0 || static_cast<std::size_t>(length) > kMostSlabs)
+  if (sizes == nullptr || counts == nullptr || length <= 0 || static_cast<std::size_t>(length) > kMaxSlabs)
     return false;
   out.sizes_kb.assign(sizes, sizes + length);
   out.counts.assign(counts, counts + length);
@@ -54,8 +54,8 @@ unsigned clamp_to_unsigned(std::size_t value) noexcept {
 }
 
 // Programs set these limits to whatever they need. Nothing depends on them here, so every sensible value is accepted.
-constexpr std::size_t kMostLimitKb = std::size_t{1} << 38;
-bool sensible_limit(std::size_t kb) noexcept { return kb != 0 && kb % 4 == 0 && kb <= kMostLimitKb; }
+constexpr std::size_t kMaxLimitKb = std::size_t{1} << 38;
+bool sensible_limit(std::size_t kb) noexcept { return kb != 0 && kb % 4 == 0 && kb <= kMaxLimitKb; }
 
 CUfileError_t set_limit(std::size_t parameter, std::size_t kb) {
   return guarded([&] {
@@ -116,7 +116,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
 CUfileError_t cuFileDriverSetPollMode(bool poll, size_t poll_threshold_kb) {
   return guarded([&] {
     return Driver::get().with_loaded([&](Config& config, Config&) {
-      if (poll_threshold_kb % 4 != 0 || poll_threshold_kb > kMostLimitKb) return CU_FILE_DRIVER_UNSUPPORTED_LIMIT;
+      if (poll_threshold_kb % 4 != 0 || poll_threshold_kb > kMaxLimitKb) return CU_FILE_DRIVER_UNSUPPORTED_LIMIT;
       config.bools[CUFILE_PARAM_PROPERTIES_USE_POLL_MODE] = poll;
       config.sizes[CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB] = poll_threshold_kb;
       return CU_FILE_SUCCESS;

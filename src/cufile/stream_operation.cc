@@ -17,7 +17,7 @@ StreamOperation::StreamOperation(Driver& driver, FileTable::Use file, const Stre
       file_(std::move(file)),
       arguments_(arguments),
       write_(write),
-      most_(*arguments.size),
+      max_(*arguments.size),
       fixed_file_offset_(*arguments.file_offset),
       fixed_offset_(*arguments.offset),
       place_(device::locate_memory(arguments.base)) {}
@@ -32,12 +32,12 @@ CUfileOpError StreamOperation::queue(std::unique_ptr<StreamOperation> operation,
   const auto capturing = device->is_capturing(stream);
   if (!capturing.ok()) return CU_FILE_CUDA_DRIVER_ERROR;
   self.kept_ = *capturing;
-  const bool staged = self.place_.kind == Kind::kDevice && self.most_ != 0;
-  const std::size_t chunks = staged ? base::ceil_div(self.most_, kChunkBytes) : 1;
+  const bool staged = self.place_.kind == Kind::kDevice && self.max_ != 0;
+  const std::size_t chunks = staged ? base::ceil_div(self.max_, kChunkBytes) : 1;
   self.steps_.reserve(chunks);
   for (std::size_t i = 0; i < chunks; ++i) self.steps_.push_back({&self, i});
   if (staged) {
-    const std::size_t bytes = base::align_up(std::min(self.most_, kChunkBytes), std::size_t{4096});
+    const std::size_t bytes = base::align_up(std::min(self.max_, kChunkBytes), std::size_t{4096});
     const std::size_t pieces = base::ceil_div(bytes, Device::kLatePieceBytes);
     auto slab = self.driver_.streams.take_slab(device, bytes + pieces * sizeof(Piece));
     if (!slab.ok()) {
@@ -84,11 +84,11 @@ void StreamOperation::begin() noexcept {
   started_ns_ = base::now_ns();
   done_ = 0;
   paths_ = {};
-  size_ = fixed(CU_FILE_STREAM_FIXED_FILE_SIZE) ? most_ : *arguments_.size;
+  size_ = fixed(CU_FILE_STREAM_FIXED_FILE_SIZE) ? max_ : *arguments_.size;
   file_offset_ = fixed(CU_FILE_STREAM_FIXED_FILE_OFFSET) ? fixed_file_offset_ : *arguments_.file_offset;
   const off_t offset = fixed(CU_FILE_STREAM_FIXED_BUF_OFFSET) ? fixed_offset_ : *arguments_.offset;
   outcome_ = failed(CU_FILE_INVALID_VALUE);
-  if (size_ <= most_) outcome_ = check_file(*file_, size_, file_offset_, write_);
+  if (size_ <= max_) outcome_ = check_file(*file_, size_, file_offset_, write_);
   if (outcome_.ok()) outcome_ = resolve_at(driver_, place_, arguments_.base, size_, offset, target_);
   // As recorded from cuFile: where blocking calls report a bad range, streams report a bad size.
   if (outcome_.value == -CU_FILE_INVALID_MAPPING_RANGE) outcome_ = failed(CU_FILE_INVALID_MAPPING_SIZE);

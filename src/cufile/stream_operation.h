@@ -66,7 +66,7 @@ class StreamOperation {
   FileTable::Use file_;
   const StreamArguments arguments_;
   const bool write_;
-  const std::size_t most_;  // bytes, at queueing time
+  const std::size_t max_;  // bytes, at queueing time
   const off_t fixed_file_offset_, fixed_offset_;
   const device::MemoryPlace place_;
   bool kept_ = false;  // for a graph

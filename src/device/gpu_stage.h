@@ -47,17 +47,17 @@ class Marks {
   void queued(const char* step) const noexcept {
     if (to_ == nullptr) return;
     to_->queued(step, *stream_);
-    said_ = true;
+    step_queued_ = true;
   }
   void stage_queued(const char* codec) const noexcept {
-    if (!said_) queued(codec);
-    said_ = false;
+    if (!step_queued_) queued(codec);
+    step_queued_ = false;
   }
 
  private:
   DecodeMarks* to_ = nullptr;
   Stream* stream_ = nullptr;
-  mutable bool said_ = false;
+  mutable bool step_queued_ = false;
 };
 
 // Decode indices of a batch (device/decode.h), in device memory. Bytes past the given sizes are not read. A stage
@@ -92,7 +92,7 @@ struct Batch {
 // Scratch that suffices for every batch within `limits`. bytes_of(limits) is what one batch takes. It grows with each
 // limit, except that batches of up to `few` chunks use a method that may take more than larger batches do.
 template <class BytesOf>
-std::uint64_t most_scratch(const Limits& limits, std::uint32_t few, const BytesOf& bytes_of) {
+std::uint64_t max_scratch(const Limits& limits, std::uint32_t few, const BytesOf& bytes_of) {
   const std::uint64_t bytes = bytes_of(limits);
   if (limits.chunks <= few) return bytes;
   const auto least = [](std::uint64_t all, std::uint64_t chunks, std::uint64_t largest) {

@@ -27,8 +27,8 @@ class AbsentObjects {
     if (age_ns_ == 0 || base::is_zarr_document(key)) return;
     try {
       std::lock_guard lock(mutex_);
-      if (told_ns_.size() >= kMost) told_ns_.clear();
-      told_ns_.insert_or_assign(std::string(key), now_ns);
+      if (noted_ns_.size() >= kMax) noted_ns_.clear();
+      noted_ns_.insert_or_assign(std::string(key), now_ns);
       any_.store(true, std::memory_order_relaxed);
     } catch (const std::bad_alloc&) {  // the key is simply requested again
     }
@@ -36,22 +36,22 @@ class AbsentObjects {
   bool has(std::string_view key, std::uint64_t now_ns) noexcept {
     if (!any_.load(std::memory_order_relaxed)) return false;
     std::lock_guard lock(mutex_);
-    const auto found = told_ns_.find(key);
-    if (found == told_ns_.end()) return false;
+    const auto found = noted_ns_.find(key);
+    if (found == noted_ns_.end()) return false;
     if (now_ns < found->second + age_ns_) return true;
-    told_ns_.erase(found);
+    noted_ns_.erase(found);
     return false;
   }
 
  private:
-  static constexpr std::size_t kMost = 16384;
+  static constexpr std::size_t kMax = 16384;
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
   const std::uint64_t age_ns_;
   std::atomic<bool> any_{false};  // spares has() the lock while the cache is empty
   std::mutex mutex_;
-  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> told_ns_;  // guarded by mutex_
+  std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> noted_ns_;  // guarded by mutex_
 };
 
 }  // namespace headrace::http

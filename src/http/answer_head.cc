@@ -7,8 +7,8 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint32_t kMostLines = 500, kMostHeadBytes = 128 << 10, kMostInterim = 20;
-constexpr std::size_t kMostValueBytes = 8 << 10, kMostEtagBytes = 256;
+constexpr std::uint32_t kMaxLines = 500, kMaxHeadBytes = 128 << 10, kMaxInterim = 20;
+constexpr std::size_t kMaxValueBytes = 8 << 10, kMaxEtagBytes = 256;
 
 // Days since 1970 of a Gregorian date (Howard Hinnant's algorithm).
 std::int64_t days_from_civil(std::int64_t year, int month, int day) {
@@ -156,7 +156,7 @@ std::optional<std::uint32_t> parse_retry_after(std::string_view text, std::int64
 }
 
 std::string_view strong_etag(std::string_view text) {
-  if (text.size() < 3 || text.size() > kMostEtagBytes || text.front() != '"' || text.back() != '"') return {};
+  if (text.size() < 3 || text.size() > kMaxEtagBytes || text.front() != '"' || text.back() != '"') return {};
   for (const char c : text.substr(1, text.size() - 2)) {
     if (c == '"' || static_cast<unsigned char>(c) < 0x21 || static_cast<unsigned char>(c) > 0x7e) return {};
   }
@@ -176,8 +176,8 @@ void AnswerHead::clear() {
 
 bool AnswerHead::line(std::string_view text) {
   if (complete_) return true;  // trailers after a body
-  bytes_ += static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), kMostHeadBytes));
-  if (++lines_ > kMostLines || bytes_ > kMostHeadBytes) {
+  bytes_ += static_cast<std::uint32_t>(std::min<std::size_t>(text.size(), kMaxHeadBytes));
+  if (++lines_ > kMaxLines || bytes_ > kMaxHeadBytes) {
     malformed = "too many header fields";
     return complete_ = true;
   }
@@ -185,7 +185,7 @@ bool AnswerHead::line(std::string_view text) {
   if (text.ends_with('\r')) text.remove_suffix(1);
   if (text.empty()) {
     if (status >= 200) return complete_ = true;
-    if (status == 0 || ++interim_ > kMostInterim) {
+    if (status == 0 || ++interim_ > kMaxInterim) {
       malformed = "no status line";
       return complete_ = true;
     }
@@ -236,7 +236,7 @@ bool AnswerHead::line(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   for (const auto& field : fields) {
     if (!same_name(name, field.name)) continue;
-    const std::string_view value = trimmed(text.substr(colon + 1)).substr(0, kMostValueBytes);
+    const std::string_view value = trimmed(text.substr(colon + 1)).substr(0, kMaxValueBytes);
     if (!field.value.empty() && field.once && field.value != value && malformed.empty()) {
       malformed = "two fields " + std::string(field.name) + " that differ";
     }

@@ -10,7 +10,7 @@ namespace {
 
 // A head has some 500 bytes. Body bytes that arrive in the same piece are copied once more.
 constexpr std::size_t kHeadPiece = 2 << 10;
-constexpr std::uint64_t kMostTrailerBytes = 64 << 10;
+constexpr std::uint64_t kMaxTrailerBytes = 64 << 10;
 
 // Whether a comma-separated list such as "keep-alive, Upgrade" contains `word`.
 bool has_word(std::string_view list, std::string_view word) {
@@ -54,7 +54,7 @@ void AnswerReader::begin(Exchange& exchange) noexcept {
   part_ = Part::kHead;
   begin_ = end_ = 0;
   left_ = trailer_bytes_ = 0;
-  begun_ = chunked_ = until_close_ = keeps_ = false;
+  started_ = chunked_ = until_close_ = keep_alive_ = false;
 }
 
 std::span<std::byte> AnswerReader::room() noexcept {
@@ -75,7 +75,7 @@ std::span<std::byte> AnswerReader::room() noexcept {
 }
 
 AnswerReader::Step AnswerReader::received(std::size_t bytes) noexcept {
-  begun_ = true;
+  started_ = true;
   Step step = Step::kMore;
   try {
     if (room_.empty()) {
@@ -87,7 +87,7 @@ AnswerReader::Step AnswerReader::received(std::size_t bytes) noexcept {
   } catch (const std::bad_alloc&) {
     step = Step::kNoMemory;
   }
-  keeps_ = keeps_ && (step == Step::kMore || step == Step::kComplete);
+  keep_alive_ = keep_alive_ && (step == Step::kMore || step == Step::kComplete);
   return step;
 }
 
@@ -146,7 +146,7 @@ AnswerReader::Step AnswerReader::take_line(std::string_view line) {
     case Part::kTrailer:
       if (without_line_end(line).empty()) return Step::kComplete;
       trailer_bytes_ += line.size();
-      return trailer_bytes_ > kMostTrailerBytes ? Step::kProtocol : Step::kMore;
+      return trailer_bytes_ > kMaxTrailerBytes ? Step::kProtocol : Step::kMore;
     case Part::kBody:
       break;
   }
@@ -163,13 +163,13 @@ AnswerReader::Step AnswerReader::end_of_part() noexcept {
 // The head is complete: decides how the body ends (section 6.3).
 AnswerReader::Step AnswerReader::begin_body() {
   if (!head_.malformed.empty()) return Step::kProtocol;
-  keeps_ = head_.http10 ? has_word(head_.connection, "keep-alive") : !has_word(head_.connection, "close");
+  keep_alive_ = head_.http10 ? has_word(head_.connection, "keep-alive") : !has_word(head_.connection, "close");
   if (head_.status == 204 || head_.status == 304) return Step::kComplete;
   part_ = Part::kBody;
   if (!head_.transfer_encoding.empty()) {
     if (!same_name(head_.transfer_encoding, "chunked")) return Step::kProtocol;
     // The two contradict each other, so the rest of the connection cannot be trusted.
-    if (head_.http10 || !head_.content_length.empty()) keeps_ = false;
+    if (head_.http10 || !head_.content_length.empty()) keep_alive_ = false;
     chunked_ = true;
     part_ = Part::kChunkSize;
     return Step::kMore;
@@ -181,7 +181,7 @@ AnswerReader::Step AnswerReader::begin_body() {
     return Step::kMore;  // an empty body completes in read_on()
   }
   until_close_ = true;
-  keeps_ = false;
+  keep_alive_ = false;
   left_ = ~std::uint64_t{0};
   return Step::kMore;
 }

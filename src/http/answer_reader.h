@@ -39,9 +39,9 @@ class AnswerReader {
   Step closed() noexcept;
 
   // Whether any byte of this response has arrived.
-  bool has_begun() const noexcept { return begun_; }
+  bool has_started() const noexcept { return started_; }
   // After kComplete: the connection can be reused, and the server has sent nothing beyond the response.
-  bool can_go_on() const noexcept { return keeps_ && begin_ == end_; }
+  bool can_reuse_connection() const noexcept { return keep_alive_ && begin_ == end_; }
 
  private:
   enum class Part : std::uint8_t { kHead, kBody, kChunkSize, kChunkEnd, kTrailer };
@@ -61,7 +61,7 @@ class AnswerReader {
   Part part_ = Part::kHead;
   std::uint64_t left_ = 0;  // bytes left of the body or of its current chunk
   std::uint64_t trailer_bytes_ = 0;
-  bool begun_ = false, chunked_ = false, until_close_ = false, keeps_ = false;
+  bool started_ = false, chunked_ = false, until_close_ = false, keep_alive_ = false;
 };
 
 }  // namespace headrace::http

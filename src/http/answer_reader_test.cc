@@ -68,7 +68,7 @@ struct Answer {
   bool goes_on;
 };
 
-TEST(AnswerReader, ABodyEndsWhereItsHeadSays) {
+TEST(AnswerReader, BodyLengthFollowsTheHead) {
   const std::string ok = "HTTP/1.1 200 OK\r\n";
   const std::vector<Answer> answers = {
       {ok + "Content-Length: 5\r\n\r\nhello", Step::kComplete, "hello", true},
@@ -125,14 +125,14 @@ TEST(AnswerReader, ABodyEndsWhereItsHeadSays) {
         EXPECT_EQ(exchange.body, answer.body) << answer.text.substr(0, 200);
         EXPECT_EQ(exchange.memory.back(), '#');
         if (answer.step == Step::kComplete) {
-          EXPECT_EQ(reader.can_go_on(), answer.goes_on) << answer.text;
+          EXPECT_EQ(reader.can_reuse_connection(), answer.goes_on) << answer.text;
         }
       }
     }
   }
 }
 
-TEST(AnswerReader, ABodyComesStraightToItsPlace) {
+TEST(AnswerReader, BodyIsReceivedWithoutCopies) {
   std::string body(300'000, '\0');
   for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>('a' + i * 7919 % 26);
   const std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n";
@@ -152,17 +152,17 @@ TEST(AnswerReader, ABodyComesStraightToItsPlace) {
   }
 }
 
-TEST(AnswerReader, WhatComesBehindAnAnswerIsNotTheNextOnes) {
+TEST(AnswerReader, BytesAfterAResponseAreNotPartOfTheNext) {
   AnswerReader reader;
   Recorded exchange(0);
   std::size_t left = 0;
   const std::string text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\n";
   EXPECT_EQ(read(reader, exchange, text, 1000, &left), Step::kComplete);
   EXPECT_EQ(exchange.body, "ab");
-  EXPECT_FALSE(reader.can_go_on());
+  EXPECT_FALSE(reader.can_reuse_connection());
   // Bytes that were not received with the response are for the connection to detect.
   EXPECT_EQ(read(reader, exchange, text, 1, &left), Step::kComplete);
-  EXPECT_TRUE(reader.can_go_on());
+  EXPECT_TRUE(reader.can_reuse_connection());
   EXPECT_EQ(left, std::strlen("HTTP/1.1 200 OK\r\n"));
 }
 
@@ -178,7 +178,7 @@ TEST(AnswerReader, AnExchangeStopsIt) {
     by_byte.stop_at_byte = 2;
     EXPECT_EQ(read(reader, by_byte, text, piece), Step::kStopped);
     EXPECT_GE(by_byte.body.size(), 2u);
-    EXPECT_FALSE(reader.can_go_on());
+    EXPECT_FALSE(reader.can_reuse_connection());
   }
 }
 

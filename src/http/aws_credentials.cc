@@ -14,7 +14,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr int kMostRoles = 5;  // maximum length of a chain of roles
+constexpr int kMaxRoles = 5;  // maximum length of a chain of roles
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 Status fail(Code code, std::string what) { return Status(code, Layer::kStore, std::move(what)); }
@@ -144,7 +144,7 @@ class Chain {
 
   Result<Credentials> of_role(const std::string& name, const std::string& role, int depth) const {
     const std::string said = "profile '" + name + "'";
-    if (depth == kMostRoles) return fail(Code::kInvalidArgument, said + ": too many roles lead to one another");
+    if (depth == kMaxRoles) return fail(Code::kInvalidArgument, said + ": too many roles lead to one another");
     const std::string token_file = profile_.value(name, "web_identity_token_file");
     const std::string session = profile_.value(name, "role_session_name");
     if (!token_file.empty()) return by_web_identity(role, token_file, session);
@@ -177,7 +177,7 @@ class Chain {
     append_field(form, "RoleSessionName", session.empty() ? default_session() : session);
     append_field(form, "ExternalId", profile_.value(name, "external_id"));
     append_field(form, "DurationSeconds", profile_.value(name, "duration_seconds"));
-    return ask_sts(form, &base.keys, "the role of " + said);
+    return query_sts(form, &base.keys, "the role of " + said);
   }
 
   Result<Credentials> by_web_identity(const std::string& role, const std::string& token_file,
@@ -187,14 +187,14 @@ class Chain {
     }
     const auto text = surroundings_.file(token_file);
     const std::string token = trimmed(text.value_or(""));
-    if (token.empty() || !is_printable(token) || token.size() > kMostCredentialBytes) {
+    if (token.empty() || !is_printable(token) || token.size() > kMaxCredentialBytes) {
       return fail(Code::kPermission, "the file of AWS_WEB_IDENTITY_TOKEN_FILE does not exist, or contains no token");
     }
     std::string form = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15";
     append_field(form, "RoleArn", role);
     append_field(form, "RoleSessionName", session.empty() ? default_session() : session);
     append_field(form, "WebIdentityToken", token);
-    return ask_sts(form, nullptr, "the role of the web identity");
+    return query_sts(form, nullptr, "the role of the web identity");
   }
 
   std::string default_session() const { return "headrace-" + std::to_string(now_); }
@@ -205,7 +205,7 @@ class Chain {
   }
 
   // With `keys`, the request is signed.
-  Result<Credentials> ask_sts(const std::string& form, const AwsKeys* keys, const std::string& what) const {
+  Result<Credentials> query_sts(const std::string& form, const AwsKeys* keys, const std::string& what) const {
     std::string text = options_.text(StorageName::kStsEndpoint);
     if (text.empty()) text = surroundings_.first_of({"AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"});
     std::string region = options_.text(StorageName::kRegion);
@@ -298,10 +298,10 @@ class Chain {
     const bool plain = std::all_of(token.begin(), token.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
     if (!plain) return fail(Code::kInvalidArgument, "the container's authorization token contains invalid characters");
     if (!token.empty()) question.headers.push_back("Authorization: " + token);
-    return ask_keys(question, "the container's service of credentials");
+    return query_keys(question, "the container's service of credentials");
   }
 
-  Result<Credentials> ask_keys(const FetchQuestion& question, const std::string& who) const {
+  Result<Credentials> query_keys(const FetchQuestion& question, const std::string& who) const {
     auto answer = fetch_(question);
     if (!answer.ok()) return failed(who + " cannot be queried", answer.status());
     if (answer->status != 200) {
@@ -311,13 +311,13 @@ class Chain {
   }
 
   // `meant`: a profile explicitly selects the instance's credentials.
-  Result<Credentials> of_instance(bool meant) const {
+  Result<Credentials> of_instance(bool is_explicit) const {
     const std::string who = "the instance's metadata service";
-    if (said_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {
+    if (is_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {
       return fail(Code::kPermission, who + " is not queried: AWS_EC2_METADATA_DISABLED is set");
     }
     std::string text = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    meant = meant || !text.empty();
+    is_explicit = is_explicit || !text.empty();
     if (text.empty()) {
       std::string mode = surroundings_.secure_getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
       for (char& c : mode) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -340,8 +340,8 @@ class Chain {
     question.method = "PUT";
     question.headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", "Content-Type:"};
     at("/latest/api/token");
-    auto token = ask_cloud({CloudVendor::kAmazon, meant, "AWS_EC2_METADATA_SERVICE_ENDPOINT", question}, surroundings_,
-                           fetch_, now_);
+    auto token = query_cloud({CloudVendor::kAmazon, is_explicit, "AWS_EC2_METADATA_SERVICE_ENDPOINT", question},
+                             surroundings_, fetch_, now_);
     if (!token.ok()) return failed(who + " returned none", token.status());
     if (token->status != 200 || token->body.empty() || token->body.size() > 1024 || !is_printable(token->body)) {
       return fail(Code::kPermission, who + " returned no token").with_cause("HTTP " + std::to_string(token->status));
@@ -364,7 +364,7 @@ class Chain {
     std::string escaped;
     append_escaped(escaped, role, false);
     at(folder + escaped);
-    return ask_keys(question, who);
+    return query_keys(question, who);
   }
 
   Result<Credentials> of_instance_or_none() const {

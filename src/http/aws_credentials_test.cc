@@ -245,7 +245,7 @@ TEST(AwsCredentials, OfInstances) {
   with(folder + "my-role", {500, json_keys("IMDS")});
 }
 
-TEST(CredentialAnswers, AreOfTheirForm) {
+TEST(CredentialAnswers, AreParsedStrictly) {
   EXPECT_EQ(parse_timestamp("2023-11-14T22:13:20Z"), kNow);
   EXPECT_EQ(parse_timestamp("2023-11-14T22:13:20.123456Z"), kNow);
   EXPECT_EQ(parse_timestamp("2023-11-15T00:13:20+02:00"), kNow);
@@ -262,7 +262,7 @@ TEST(CredentialAnswers, AreOfTheirForm) {
         json_keys("ID\\r\\nX"), json_keys("ID", "soon"), json_keys("ID", ""), json_keys(std::string(300, 'x')),
         json_keys("ID").insert(1, R"("Code":"Failed",)"), std::string(R"({"Code":"AssumeRoleUnauthorizedAccess"})"),
         std::string(R"({"AccessKeyId":1,"SecretAccessKey":"s","Token":"t","Expiration":"2023-11-15T04:13:20Z"})"),
-        std::string(100'000, '['), json_keys(std::string(kMostCredentialBytes, 'x'))}) {
+        std::string(100'000, '['), json_keys(std::string(kMaxCredentialBytes, 'x'))}) {
     EXPECT_FALSE(parse_json_keys(text)) << text.substr(0, 100);
   }
   EXPECT_TRUE(parse_sts_keys(sts_keys("ID")));

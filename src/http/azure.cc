@@ -53,7 +53,7 @@ std::string http_date(std::int64_t now) {
 }
 
 // Takes credentials from the options if any are given, otherwise from the environment.
-Status find_who(const StorageOptions& options, const Surroundings& surroundings, AzureSettings& settings) {
+Status find_credentials(const StorageOptions& options, const Surroundings& surroundings, AzureSettings& settings) {
   std::string key = options.text(StorageName::kAccountKey);
   settings.sas = options.text(StorageName::kSas);
   settings.bearer = options.text(StorageName::kBearer);
@@ -64,7 +64,7 @@ Status find_who(const StorageOptions& options, const Surroundings& surroundings,
     settings.sas = surroundings.first_of({"AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY"});
     settings.bearer = surroundings.secure_getenv("AZURE_STORAGE_TOKEN");
     settings.anonymous =
-        !options.flag(StorageName::kAnonymous) && said_yes(surroundings.secure_getenv("AZURE_STORAGE_ANON"));
+        !options.flag(StorageName::kAnonymous) && is_yes(surroundings.secure_getenv("AZURE_STORAGE_ANON"));
     settings.source = settings.anonymous      ? "AZURE_STORAGE_ANON"
                       : !settings.sas.empty() ? "AZURE_STORAGE_SAS_TOKEN"
                       : !key.empty()          ? "AZURE_STORAGE_KEY"
@@ -90,7 +90,7 @@ Status find_who(const StorageOptions& options, const Surroundings& surroundings,
     return {};
   }
   if (settings.bearer.empty()) {
-    settings.of_machine = true;
+    settings.use_machine_identity = true;
     settings.source.clear();
     return {};
   }
@@ -125,7 +125,7 @@ Result<AzureSettings> find_azure_settings(const StorageOptions& options, const S
                       parse_endpoint(endpoint, "the storage option 'endpoint_url' or AZURE_STORAGE_ENDPOINT", options));
   settings.endpoint = *url;
   while (settings.endpoint.path.ends_with('/')) settings.endpoint.path.pop_back();
-  HEADRACE_TRY(find_who(options, surroundings, settings));
+  HEADRACE_TRY(find_credentials(options, surroundings, settings));
   if (!settings.sas.empty() || !settings.bearer.empty()) HEADRACE_TRY(check_secret_may_go(settings.endpoint, options));
   if (!settings.key.empty() && settings.account.empty()) {
     return refuse_option("a key of an Azure account needs the account's name: account_name");
@@ -161,7 +161,7 @@ Url AzureDialect::place(std::string_view key) const {
   return url;
 }
 
-void AzureDialect::ask_page(Url& url, std::string_view prefix, std::string_view token) const {
+void AzureDialect::fetch_page(Url& url, std::string_view prefix, std::string_view token) const {
   if (!url.query.empty()) url.query += '&';
   url.query += "comp=list&delimiter=%2F";
   if (!token.empty()) {
@@ -206,7 +206,7 @@ std::string AzureDialect::text_to_sign(const Url& url, const std::string& accoun
 void AzureDialect::authorize(const Url& url, std::int64_t now, const Credentials& who,
                              std::vector<std::string>& headers) {
   headers.push_back(std::string("x-ms-version: ") + kVersion);
-  const std::string& bearer = settings_.of_machine ? who.bearer : settings_.bearer;
+  const std::string& bearer = settings_.use_machine_identity ? who.bearer : settings_.bearer;
   if (!bearer.empty()) headers.push_back("Authorization: Bearer " + bearer);
   if (settings_.key.empty()) return;
   headers.push_back("x-ms-date: " + http_date(now));

@@ -21,7 +21,7 @@ struct AzureSettings {
   std::string bearer;      // a bearer token
   bool anonymous = false;  // requests carry no credentials
   // None of the above was given: obtain_azure_credentials() obtains a token.
-  bool of_machine = false;
+  bool use_machine_identity = false;
   std::string source;  // where the credentials come from, by name
 };
 
@@ -43,7 +43,7 @@ class AzureDialect final : public BucketDialect {
   ServiceKind kind() const noexcept override { return ServiceKind::kAzure; }
   bool has_suffix_ranges() const noexcept override { return false; }
   Url place(std::string_view key) const override;
-  void ask_page(Url& url, std::string_view prefix, std::string_view token) const override;
+  void fetch_page(Url& url, std::string_view prefix, std::string_view token) const override;
   bool parse_page(std::string_view text, ObjectPage& page) const override { return parse_azure_page(text, page); }
   void authorize(const Url& url, std::int64_t now, const Credentials& who, std::vector<std::string>& headers) override;
 

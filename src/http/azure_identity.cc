@@ -47,7 +47,7 @@ Result<Credentials> of_workload(const std::string& path, const Surroundings& sur
   }
   const auto text = surroundings.file(path);
   const std::string token(os::trimmed(text ? std::string_view(*text) : std::string_view()));
-  if (token.empty() || token.size() > kMostCredentialBytes || !is_printable(token)) {
+  if (token.empty() || token.size() > kMaxCredentialBytes || !is_printable(token)) {
     return no_identity("the file of AZURE_FEDERATED_TOKEN_FILE does not exist, or contains no token");
   }
   std::string authority = surroundings.secure_getenv("AZURE_AUTHORITY_HOST");
@@ -116,8 +116,8 @@ Result<Credentials> of_virtual_machine(const Surroundings& surroundings, const F
   add_query(question.url, "resource", kStorage);
   add_query(question.url, "client_id", surroundings.secure_getenv("AZURE_CLIENT_ID"));
   question.headers.push_back("Metadata: true");
-  const auto answer = ask_cloud({CloudVendor::kAzure, !host.empty(), "AZURE_POD_IDENTITY_AUTHORITY_HOST", question},
-                                surroundings, fetch, now);
+  const auto answer = query_cloud({CloudVendor::kAzure, !host.empty(), "AZURE_POD_IDENTITY_AUTHORITY_HOST", question},
+                                  surroundings, fetch, now);
   return token_of(answer, "the machine's identity (metadata service)", now);
 }
 

@@ -50,7 +50,7 @@ TEST(AzureSignatures, AreAzures) {
             "/myaccount/mycontainer\ncomp:metadata\nrestype:container\ntimeout:20");
 }
 
-TEST(AzureSettings, SayWhereAndWho) {
+TEST(AzureSettings, NameTheEndpointAndCredentials) {
   std::map<std::string, std::string> variables;
   const Surroundings surroundings{[&](const char* name) { return variables.contains(name) ? variables[name] : ""; },
                                   [](const std::string&) { return std::optional<std::string>(); }};
@@ -64,8 +64,8 @@ TEST(AzureSettings, SayWhereAndWho) {
                          : settings.status().to_string();
   };
   EXPECT_NE(place(find({})).find("no Azure account"), std::string::npos);
-  EXPECT_TRUE(find({{"account_name", "acc"}})->of_machine) << "whom nobody names the machine may";
-  EXPECT_FALSE(find({{"account_name", "acc"}, {"anon", "true"}})->of_machine);
+  EXPECT_TRUE(find({{"account_name", "acc"}})->use_machine_identity) << "whom nobody names the machine may";
+  EXPECT_FALSE(find({{"account_name", "acc"}, {"anon", "true"}})->use_machine_identity);
   EXPECT_EQ(place(find({{"account_name", "acc"}, {"anon", "true"}})), "https://acc.blob.core.windows.net/c/a%20b");
   EXPECT_EQ(place(find({{"anon", "true"}}, "acc")), "https://acc.blob.core.windows.net/c/a%20b");
   EXPECT_EQ(place(find({{"account_host", "acc.other.net"}, {"anon", "true"}})), "https://acc.other.net/c/a%20b");
@@ -75,7 +75,7 @@ TEST(AzureSettings, SayWhereAndWho) {
   variables = {{"AZURE_STORAGE_ACCOUNT", "env"}, {"AZURE_STORAGE_KEY", "b2YtYS10ZXN0"}};
   EXPECT_EQ(find({})->account, "env");
   EXPECT_EQ(find({})->key, "of-a-test");
-  EXPECT_FALSE(find({})->of_machine);
+  EXPECT_FALSE(find({})->use_machine_identity);
   EXPECT_EQ(find({{"sas_token", "sig=x"}})->key, "") << "options go first";
   EXPECT_EQ(find({{"anon", "true"}})->key, "");
   for (const std::vector<StorageOption>& wrong :

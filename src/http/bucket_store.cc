@@ -11,8 +11,8 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kMostPageBytes = 16 << 20;  // 5,000 names of 1,024 bytes, each escaped threefold
-constexpr std::size_t kMostNames = 10'000'000;
+constexpr std::uint64_t kMaxPageBytes = 16 << 20;  // 5,000 names of 1,024 bytes, each escaped threefold
+constexpr std::size_t kMaxNames = 10'000'000;
 
 class BucketStore final : public ByteStore, public base::ReadShaper, private RangeService {
  public:
@@ -40,10 +40,10 @@ class BucketStore final : public ByteStore, public base::ReadShaper, private Ran
     for (std::string token;;) {
       const auto place = [&] {
         Url url = dialect_->place("");
-        dialect_->ask_page(url, below, token);
+        dialect_->fetch_page(url, below, token);
         return url;
       };
-      HEADRACE_TRY_ASSIGN(const std::string text, client_.get_whole(place, kMostPageBytes));
+      HEADRACE_TRY_ASSIGN(const std::string text, client_.get_whole(place, kMaxPageBytes));
       ObjectPage page;
       if (!dialect_->parse_page(text, page)) return wrong("the store's listing cannot be parsed");
       for (ObjectPage::Name& name : page.names) {
@@ -54,7 +54,7 @@ class BucketStore final : public ByteStore, public base::ReadShaper, private Ran
         if (name.is_prefix && name.key.ends_with('/')) name.key.pop_back();
         if (name.key.empty()) continue;  // a marker object of the directory itself
         names.push_back({std::move(name.key), name.is_prefix});
-        if (names.size() > kMostNames) return wrong("the store lists too many names");
+        if (names.size() > kMaxNames) return wrong("the store lists too many names");
       }
       if (!page.truncated) break;
       if (page.next_token.empty() || !tokens.insert(page.next_token).second) {

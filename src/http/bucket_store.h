@@ -27,7 +27,7 @@ class BucketDialect {
   virtual ServiceKind kind() const noexcept = 0;
   virtual Url place(std::string_view key) const = 0;  // "": the bucket itself
   // Adds the query that lists one page of the names directly below `prefix`; `token`: from the page before, or empty.
-  virtual void ask_page(Url& url, std::string_view prefix, std::string_view token) const = 0;
+  virtual void fetch_page(Url& url, std::string_view prefix, std::string_view token) const = 0;
   virtual bool parse_page(std::string_view text, ObjectPage& page) const = 0;
   // Adds the headers that authenticate the request; `now`: seconds since 1970, by the server's clock.
   virtual void authorize(const Url& url, std::int64_t now, const Credentials& who,

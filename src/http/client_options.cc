@@ -24,24 +24,24 @@ Status take(const char* name, std::uint64_t least, std::uint64_t most, std::uint
   return {};
 }
 
-constexpr unsigned kMostThreads = 16;  // unless the user asks for more
-constexpr std::uint64_t kLeastBytes = 64 << 10, kMostBytes = 64 << 20;
+constexpr unsigned kMaxThreads = 16;  // unless the user asks for more
+constexpr std::uint64_t kMinBytes = 64 << 10, kMaxBytes = 64 << 20;
 
 // Accepts at least `least` bytes, or 0, which disables the feature.
 Status take_size(const StorageOptions& given, StorageName name, const char* called, std::uint64_t least,
                  std::optional<std::uint64_t>& bytes) {
   const auto number = given.number(name);
   if (!number) return {};
-  if ((*number < least && *number != 0) || *number > kMostBytes) {
+  if ((*number < least && *number != 0) || *number > kMaxBytes) {
     return refuse_option(std::string("the storage option '") + called + "' must be 0, or from " +
-                         std::to_string(std::max(least, std::uint64_t{1})) + " to " + std::to_string(kMostBytes) +
+                         std::to_string(std::max(least, std::uint64_t{1})) + " to " + std::to_string(kMaxBytes) +
                          " bytes");
   }
   bytes = *number;
   return {};
 }
 
-Status take_given(const StorageOptions& given, ClientOptions& options) {
+Status apply_given(const StorageOptions& given, ClientOptions& options) {
   options.transport.connect_ns = given.number(StorageName::kConnectSeconds).value_or(options.transport.connect_ns);
   options.transport.idle_ns = given.number(StorageName::kIdleSeconds).value_or(options.transport.idle_ns);
   options.total_ns = given.number(StorageName::kTotalSeconds).value_or(options.total_ns);
@@ -55,13 +55,13 @@ Status take_given(const StorageOptions& given, ClientOptions& options) {
     if (*count > 99) return refuse_option("the storage option 'retries' must be from 0 to 99");
     options.retry.attempts = static_cast<std::uint32_t>(*count + 1);
   }
-  HEADRACE_TRY(take_size(given, StorageName::kMostGap, "max_gap", 0, options.link.gap_bytes));
-  HEADRACE_TRY(take_size(given, StorageName::kMostBlock, "max_block", kLeastBytes, options.link.group_bytes));
-  HEADRACE_TRY(take_size(given, StorageName::kPartBytes, "part_size", kLeastBytes, options.link.part_bytes));
+  HEADRACE_TRY(take_size(given, StorageName::kMaxGap, "max_gap", 0, options.link.gap_bytes));
+  HEADRACE_TRY(take_size(given, StorageName::kMaxBlock, "max_block", kMinBytes, options.link.group_bytes));
+  HEADRACE_TRY(take_size(given, StorageName::kPartBytes, "part_size", kMinBytes, options.link.part_bytes));
   options.hedge = given.is_on(StorageName::kHedge);
   options.absent_ns = given.number(StorageName::kMissingAge).value_or(options.absent_ns);
   const std::string& verify = given.text(StorageName::kCertificates);
-  if (said_yes(verify)) {
+  if (is_yes(verify)) {
     options.transport.ca_file.clear();
   } else if (verify == "false" || verify == "False" || verify == "0") {
     return refuse_option("the storage option 'verify' must name a certificate file; verification cannot be disabled");
@@ -88,7 +88,7 @@ Result<ClientOptions> find_client_options(const StorageOptions& given) {
   constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86400;
   ClientOptions options;
   HEADRACE_TRY(take("HEADRACE_HTTP_CONNECTIONS", 1, 1024, 1, options.transport.connections));
-  options.transport.threads = std::clamp(os::usable_cpus() / 2, 1u, kMostThreads);
+  options.transport.threads = std::clamp(os::usable_cpus() / 2, 1u, kMaxThreads);
   HEADRACE_TRY(take("HEADRACE_HTTP_THREADS", 1, 64, 1, options.transport.threads));
   HEADRACE_TRY(take("HEADRACE_HTTP_CONNECT_SECONDS", 1, kDay, kSecond, options.transport.connect_ns));
   HEADRACE_TRY(take("HEADRACE_HTTP_IDLE_SECONDS", 1, kDay, kSecond, options.transport.idle_ns));
@@ -100,7 +100,7 @@ Result<ClientOptions> find_client_options(const StorageOptions& given) {
     options.transport.ca_file = file;
     break;
   }
-  HEADRACE_TRY(take_given(given, options));
+  HEADRACE_TRY(apply_given(given, options));
   return options;
 }
 

@@ -84,9 +84,9 @@ void SilentServices::note(const std::string& origin, bool answered, std::int64_t
   }
 }
 
-Result<FetchAnswer> ask_cloud(const CloudQuestion& question, const Surroundings& surroundings, const Fetch& fetch,
-                              std::int64_t now) {
-  if (question.meant) return fetch(question.first);
+Result<FetchAnswer> query_cloud(const CloudQuestion& question, const Surroundings& surroundings, const Fetch& fetch,
+                                std::int64_t now) {
+  if (question.is_explicit) return fetch(question.first);
   const auto [name, machine] = words_of(question.vendor);
   const CloudSign sign = find_cloud_sign(question.vendor, surroundings);
   if (sign == CloudSign::kIsElsewhere) {

@@ -46,13 +46,13 @@ class SilentServices {
 
 struct CloudQuestion {
   CloudVendor vendor = CloudVendor::kAmazon;
-  bool meant = false;         // the user has asked for this service explicitly
+  bool is_explicit = false;   // the user has asked for this service explicitly
   const char* variable = "";  // the variable that does so, for messages
   FetchQuestion first;        // the first request to the service
 };
 
 // kPermission, with the reason, where the service is not queried; otherwise as Fetch.
-Result<FetchAnswer> ask_cloud(const CloudQuestion& question, const Surroundings& surroundings, const Fetch& fetch,
-                              std::int64_t now);
+Result<FetchAnswer> query_cloud(const CloudQuestion& question, const Surroundings& surroundings, const Fetch& fetch,
+                                std::int64_t now);
 
 }  // namespace headrace::http

@@ -45,7 +45,7 @@ struct Machine : testing::GivenSurroundings {
 
 bool tells(const std::string& text, const char* what) { return text.find(what) != std::string::npos; }
 
-TEST(CloudSigns, OfEachMaker) {
+TEST(CloudSigns, IdentifyEachVendor) {
   struct {
     const char* file;
     const char* text;
@@ -76,7 +76,7 @@ TEST(CloudSigns, OfEachMaker) {
   EXPECT_EQ(find_cloud_sign(CloudVendor::kAmazon, xen.surroundings()), CloudSign::kIsThere);
 }
 
-TEST(CloudSigns, AnothersMachineAsksNobody) {
+TEST(CloudSigns, MachinesOfOtherVendorsSendNoRequests) {
   Machine machine;
   machine.files[kDmi + "sys_vendor"] = "LENOVO\n";
   EXPECT_TRUE(tells(machine.aws(), "no AWS credentials"));
@@ -95,7 +95,7 @@ TEST(CloudSigns, AnothersMachineAsksNobody) {
   EXPECT_GE(machine.asked[2].connect_ns, machine.asked[2].total_ns);
 }
 
-TEST(CloudSigns, AMachineThatDoesNotSayIsAskedForAMomentOnce) {
+TEST(CloudSigns, UnidentifiedMachinesAreProbedBrieflyAndOnce) {
   Machine machine;
   EXPECT_TRUE(tells(machine.aws(), "no AWS credentials"));
   ASSERT_EQ(machine.asked.size(), 1u);
@@ -117,7 +117,7 @@ TEST(CloudSigns, GooglesNameIsNotLookedUpElsewhere) {
   EXPECT_EQ(machine.asked[0].connect_ns, 250'000'000u);
 }
 
-TEST(CloudSigns, ACloudsMachineHasItsTime) {
+TEST(CloudSigns, CloudMachinesGetTheFullTimeout) {
   Machine machine;
   machine.files[kDmi + "sys_vendor"] = "Amazon EC2\n";
   (void)machine.aws();
@@ -129,7 +129,7 @@ TEST(CloudSigns, ACloudsMachineHasItsTime) {
   EXPECT_EQ(machine.asked.size(), 2u) << "its network may have come up";
 }
 
-TEST(CloudSigns, WhoHasAnsweredIsNotTakenToBeSilent) {
+TEST(CloudSigns, AServiceThatAnsweredIsNotRememberedAsSilent) {
   Machine machine;
   machine.answer = FetchAnswer{500, "geheim"};
   (void)machine.aws();
@@ -138,7 +138,7 @@ TEST(CloudSigns, WhoHasAnsweredIsNotTakenToBeSilent) {
   EXPECT_EQ(machine.asked.size(), 4u);
 }
 
-TEST(CloudSigns, ACancelledQuestionSaysNothingOfTheService) {
+TEST(CloudSigns, ACancelledRequestIsNoEvidence) {
   Machine machine;
   machine.answer = Status(Code::kCancelled, Layer::kStore, "cancelled");
   (void)machine.aws();

@@ -5,16 +5,16 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint32_t kUnit = 32;         // responses that offset one refusal
-constexpr std::uint32_t kMostRefusals = 2;  // this many refusals close together halve the limit
-constexpr double kWorth = 1.05;             // a raise must increase the rate by this factor to be kept
-constexpr std::uint32_t kMostHeld = 256;
+constexpr std::uint32_t kUnit = 32;        // responses that offset one refusal
+constexpr std::uint32_t kMaxRefusals = 2;  // this many refusals close together halve the limit
+constexpr double kWorth = 1.05;            // a raise must increase the rate by this factor to be kept
+constexpr std::uint32_t kMaxHeld = 256;
 constexpr std::uint64_t kDeafNs = 10'000'000;
 
 // Time of two responses.
-std::uint64_t window_of(std::uint64_t latency_ns, std::uint64_t least_ns) noexcept {
-  constexpr std::uint64_t kMost = 10'000'000'000;
-  return std::max(least_ns, 2 * std::min(latency_ns, kMost));
+std::uint64_t window_of(std::uint64_t latency_ns, std::uint64_t min_ns) noexcept {
+  constexpr std::uint64_t kMax = 10'000'000'000;
+  return std::max(min_ns, 2 * std::min(latency_ns, kMax));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void ConnectionLimit::end_window(double rate) noexcept {
       }
       set(std::min(before_, now));
       held_ = next_held_;
-      next_held_ = std::min(next_held_ * 2, kMostHeld);
+      next_held_ = std::min(next_held_ * 2, kMaxHeld);
       return;
     case State::kSteady:
       break;
@@ -66,28 +66,28 @@ void ConnectionLimit::end_window(double rate) noexcept {
     --held_;
     return;
   }
-  if (now >= most_) return;
-  if (careful_) {  // the server will refuse when the limit is too high
-    set(std::min(most_, now + std::max(now / 16, 1u)));
+  if (now >= max_) return;
+  if (small_steps_) {  // the server will refuse when the limit is too high
+    set(std::min(max_, now + std::max(now / 16, 1u)));
     return;
   }
   before_ = now;
   rate_before_ = rate;
-  set(std::min(most_, now + std::max(now / 4, 1u)));
+  set(std::min(max_, now + std::max(now / 4, 1u)));
   state_ = State::kSettling;
 }
 
 void ConnectionLimit::refused(std::uint64_t now_ns, std::uint64_t latency_ns) noexcept {
-  if (now_ns < deaf_until_ns_) return;
+  if (now_ns < ignore_refusals_until_ns_) return;
   refusals_ += kUnit;
-  if (refusals_ <= (kMostRefusals - 1) * kUnit) return;
+  if (refusals_ <= (kMaxRefusals - 1) * kUnit) return;
   refusals_ = 0;
   set(std::max(limit() / 2, 1u));
-  careful_ = true;
+  small_steps_ = true;
   state_ = State::kSteady;
   held_ = 1;
   answers_ = 0;
-  deaf_until_ns_ = now_ns + window_of(latency_ns, kDeafNs);
+  ignore_refusals_until_ns_ = now_ns + window_of(latency_ns, kDeafNs);
 }
 
 }  // namespace headrace::http

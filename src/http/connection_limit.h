@@ -19,7 +19,7 @@ class ConnectionLimit {
   static constexpr std::uint32_t kHeldWindows = 8;         // windows to wait after a useless raise; doubles each time
 
   explicit ConnectionLimit(std::uint32_t most) noexcept
-      : most_(most < 1 ? 1 : most), limit_(most_ < kFirst ? most_ : kFirst) {}
+      : max_(most < 1 ? 1 : most), limit_(max_ < kFirst ? max_ : kFirst) {}
 
   // A response arrived. `work`: its bytes plus the cost of its request in bytes; `waits`: other requests wait for a
   // connection.
@@ -34,7 +34,7 @@ class ConnectionLimit {
   void end_window(double rate) noexcept;
   void set(std::uint32_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
 
-  const std::uint32_t most_;
+  const std::uint32_t max_;
   std::atomic<std::uint32_t> limit_;
   // The current window.
   std::uint64_t begun_ns_ = 0, work_ = 0;
@@ -45,9 +45,9 @@ class ConnectionLimit {
   std::uint32_t before_ = 0;  // the limit before the raise
   double rate_before_ = 0;
   std::uint32_t held_ = 0, next_held_ = kHeldWindows;  // windows until the next raise
-  bool careful_ = false;                               // the server has refused: grow in small steps
+  bool small_steps_ = false;                           // the server has refused: grow in small steps
   std::uint32_t refusals_ = 0;                         // in 1/kUnit; responses decrease it
-  std::uint64_t deaf_until_ns_ = 0;                    // ignore refusals until then: they are for requests in flight
+  std::uint64_t ignore_refusals_until_ns_ = 0;         // ignore refusals until then: they are for requests in flight
 };
 
 }  // namespace headrace::http

@@ -33,7 +33,7 @@ struct ToyServer {
   }
 };
 
-TEST(ConnectionLimits, BeginWithWhatIsUsual) {
+TEST(ConnectionLimits, StartAtTheDefault) {
   EXPECT_EQ(ConnectionLimit(1000).limit(), ConnectionLimit::kFirst);
   EXPECT_EQ(ConnectionLimit(8).limit(), 8u);
   EXPECT_EQ(ConnectionLimit(0).limit(), 1u);
@@ -46,7 +46,7 @@ TEST(ConnectionLimits, GrowWithTheRate) {
   EXPECT_EQ(limit.limit(), 256u) << "and no further";
 }
 
-TEST(ConnectionLimits, StayWhereMoreAreOfNoUse) {
+TEST(ConnectionLimits, StopGrowingWithoutGain) {
   ConnectionLimit limit(1024);
   ToyServer server{.lanes = 100};
   std::uint64_t above = 0;
@@ -59,14 +59,14 @@ TEST(ConnectionLimits, StayWhereMoreAreOfNoUse) {
   EXPECT_LE(above, 100u) << "more are tried rarely";
 }
 
-TEST(ConnectionLimits, NothingIsTriedWhereNobodyWaits) {
+TEST(ConnectionLimits, DoNotGrowWithoutWaitingRequests) {
   ConnectionLimit limit(1024);
   ToyServer server{.busy = false};
   server.run(limit, 20'000);
   EXPECT_EQ(limit.limit(), ConnectionLimit::kFirst);
 }
 
-TEST(ConnectionLimits, FallToWhatAServerTakes) {
+TEST(ConnectionLimits, FallToWhatTheServerAccepts) {
   for (const std::uint32_t takes : {1u, 5u, 20u, 50u}) {
     ConnectionLimit limit(256);
     ToyServer server{.refuses = takes};
@@ -81,7 +81,7 @@ TEST(ConnectionLimits, FallToWhatAServerTakes) {
   }
 }
 
-TEST(ConnectionLimits, ComeBackWhenTheServerDoes) {
+TEST(ConnectionLimits, RecoverWithTheServer) {
   ConnectionLimit limit(64);
   ToyServer server{.refuses = 2};
   server.run(limit, 2'000);
@@ -91,14 +91,14 @@ TEST(ConnectionLimits, ComeBackWhenTheServerDoes) {
   EXPECT_EQ(limit.limit(), 64u);
 }
 
-TEST(ConnectionLimits, OneFailureInAHundredIsNone) {
+TEST(ConnectionLimits, RareFailuresAreIgnored) {
   ConnectionLimit limit(64);
   ToyServer server{.fails = 100};
   server.run(limit, 20'000);
   EXPECT_EQ(limit.limit(), 64u);
 }
 
-TEST(ConnectionLimits, OneBurstIsOneRefusal) {
+TEST(ConnectionLimits, ABurstCountsAsOneRefusal) {
   ConnectionLimit limit(64);
   for (int i = 0; i < 64; ++i) limit.refused(1000, kLatency);
   EXPECT_EQ(limit.limit(), 32u);
@@ -108,7 +108,7 @@ TEST(ConnectionLimits, OneBurstIsOneRefusal) {
   EXPECT_EQ(limit.limit(), 16u);
 }
 
-TEST(ConnectionLimits, BelieveNoClock) {
+TEST(ConnectionLimits, TolerateAnyClock) {
   ConnectionLimit limit(128);
   constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   for (int i = 0; i < 10'000; ++i) {

@@ -13,8 +13,8 @@ namespace headrace::http {
 namespace {
 
 constexpr std::int64_t kMinuteSeconds = 60, kHourSeconds = 60 * kMinuteSeconds, kDaySeconds = 24 * kHourSeconds;
-constexpr std::uint64_t kMostMilliseconds = std::uint64_t{1} << 53;
-constexpr std::size_t kMostIdBytes = 256, kMostSecretBytes = 32 << 10;
+constexpr std::uint64_t kMaxMilliseconds = std::uint64_t{1} << 53;
+constexpr std::size_t kMaxIdBytes = 256, kMaxSecretBytes = 32 << 10;
 
 // Fails unless every character is a digit.
 std::optional<int> digits(std::string_view text) {
@@ -29,14 +29,14 @@ std::optional<int> digits(std::string_view text) {
 // Keys of roles have a session token, keys of users have none.
 bool usable_without_token(const Credentials& found) {
   const AwsKeys& keys = found.keys;
-  return !keys.id.empty() && keys.id.size() <= kMostIdBytes && is_printable(keys.id) && !keys.secret.empty() &&
-         keys.secret.size() <= kMostIdBytes && is_printable(keys.secret) &&
-         keys.session_token.size() <= kMostSecretBytes && is_printable(keys.session_token);
+  return !keys.id.empty() && keys.id.size() <= kMaxIdBytes && is_printable(keys.id) && !keys.secret.empty() &&
+         keys.secret.size() <= kMaxIdBytes && is_printable(keys.secret) &&
+         keys.session_token.size() <= kMaxSecretBytes && is_printable(keys.session_token);
 }
 bool usable(const Credentials& found) { return !found.keys.session_token.empty() && usable_without_token(found); }
 
 std::optional<base::Json> object_of(std::string_view text) {
-  auto json = base::parse_json(text, {kMostCredentialBytes, 8, std::size_t{1} << 20});
+  auto json = base::parse_json(text, {kMaxCredentialBytes, 8, std::size_t{1} << 20});
   if (!json.ok() || !json->is_object()) return std::nullopt;
   return *std::move(json);
 }
@@ -119,7 +119,7 @@ std::optional<Credentials> parse_sso_token(std::string_view text) {
   const auto expires = parse_timestamp(end);
   Credentials found;
   found.bearer = text_in(*json, "accessToken");
-  if (!expires || found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer)) {
+  if (!expires || found.bearer.empty() || found.bearer.size() > kMaxSecretBytes || !is_printable(found.bearer)) {
     return std::nullopt;
   }
   found.expires = *expires;
@@ -135,8 +135,8 @@ std::optional<Credentials> parse_sso_keys(std::string_view text) {
   if (end == keys->end() || !end->is_number_integer()) return std::nullopt;
   Credentials found;
   found.keys = {text_in(*keys, "accessKeyId"), text_in(*keys, "secretAccessKey"), text_in(*keys, "sessionToken")};
-  found.expires = end->is_number_unsigned() && end->get<std::uint64_t>() > kMostMilliseconds
-                      ? static_cast<std::int64_t>(kMostMilliseconds / 1000)
+  found.expires = end->is_number_unsigned() && end->get<std::uint64_t>() > kMaxMilliseconds
+                      ? static_cast<std::int64_t>(kMaxMilliseconds / 1000)
                       : end->get<std::int64_t>() / 1000;
   if (!usable(found)) return std::nullopt;
   return found;
@@ -157,19 +157,19 @@ std::optional<Credentials> parse_json_token(std::string_view text, std::int64_t 
     seconds = expires->get<std::int64_t>();
   } else if (expires->is_string()) {
     const auto number = parse_length(expires->get_ref<const std::string&>());
-    seconds = number ? static_cast<std::int64_t>(std::min<std::uint64_t>(*number, kMostMilliseconds)) : 0;
+    seconds = number ? static_cast<std::int64_t>(std::min<std::uint64_t>(*number, kMaxMilliseconds)) : 0;
   }
   if (absolute) seconds = seconds > now ? seconds - now : 0;
-  constexpr std::int64_t kMostSeconds = 366 * kDaySeconds;
-  if (found.bearer.empty() || found.bearer.size() > kMostSecretBytes || !is_printable(found.bearer) || seconds <= 0) {
+  constexpr std::int64_t kMaxSeconds = 366 * kDaySeconds;
+  if (found.bearer.empty() || found.bearer.size() > kMaxSecretBytes || !is_printable(found.bearer) || seconds <= 0) {
     return std::nullopt;
   }
-  found.expires = now + std::min(seconds, kMostSeconds);
+  found.expires = now + std::min(seconds, kMaxSeconds);
   return found;
 }
 
 std::optional<Credentials> parse_sts_keys(std::string_view text) {
-  if (text.size() > kMostCredentialBytes) return std::nullopt;
+  if (text.size() > kMaxCredentialBytes) return std::nullopt;
   Credentials found;
   std::optional<std::int64_t> expires;
   XmlReader reader(text);

@@ -14,7 +14,7 @@
 
 namespace headrace::http {
 
-inline constexpr std::size_t kMostCredentialBytes = 64 << 10;  // of a response
+inline constexpr std::size_t kMaxCredentialBytes = 64 << 10;  // of a response
 
 // "2026-01-31T12:00:00Z", optionally with fractions of a second or an offset such as "+02:00", as seconds since 1970.
 std::optional<std::int64_t> parse_timestamp(std::string_view text);

@@ -21,7 +21,7 @@ std::int64_t now_s() noexcept { return static_cast<std::int64_t>(::time(nullptr)
 
 }  // namespace
 
-std::int64_t CredentialKeeper::early_s(std::int64_t lifetime_s) noexcept {
+std::int64_t CredentialKeeper::refresh_before_s(std::int64_t lifetime_s) noexcept {
   return std::min<std::int64_t>(600, std::max<std::int64_t>(lifetime_s, 0) / 4);
 }
 
@@ -60,7 +60,7 @@ Result<bool> CredentialKeeper::ready(std::int64_t now) {
   const std::int64_t lifetime = ends ? held_->expires - since_ : 0;
   const std::int64_t left = ends ? held_->expires - now : 0;
   if (!ended_ && left > margin_s(lifetime)) {
-    if (left <= early_s(lifetime) && !fetching_ && now >= next_try_) begin_fetch(now);
+    if (left <= refresh_before_s(lifetime) && !fetching_ && now >= next_try_) begin_fetch(now);
     return true;
   }
   if (!fetching_) {

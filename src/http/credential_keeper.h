@@ -47,7 +47,7 @@ class CredentialKeeper {
 
   // For credentials of a given lifetime: how many seconds before their expiry they are refreshed, and how many before
   // it they are no longer used.
-  static std::int64_t early_s(std::int64_t lifetime_s) noexcept;
+  static std::int64_t refresh_before_s(std::int64_t lifetime_s) noexcept;
   static std::int64_t margin_s(std::int64_t lifetime_s) noexcept;
 
  private:

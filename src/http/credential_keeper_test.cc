@@ -28,34 +28,34 @@ class Service {
   Result<Credentials> answer() {
     std::unique_lock lock(mutex_);
     ++fetches_;
-    came_.notify_all();
-    came_.wait(lock, [&] { return open_; });
+    done_signal_.notify_all();
+    done_signal_.wait(lock, [&] { return open_; });
     if (!fails_.ok()) return Status(fails_);
     return next_;
   }
   void told(const Status& status) {
     std::lock_guard lock(mutex_);
     told_.push_back(status.code());
-    came_.notify_all();
+    done_signal_.notify_all();
   }
   void set(bool open, Credentials next = lasting(3600, "B"), Status fails = {}) {
     std::lock_guard lock(mutex_);
     open_ = open;
     next_ = std::move(next);
     fails_ = std::move(fails);
-    came_.notify_all();
+    done_signal_.notify_all();
   }
   template <class Done>
   bool wait(Done done) {
     std::unique_lock lock(mutex_);
-    return came_.wait_for(lock, std::chrono::seconds(20), [&] { return done(*this); });
+    return done_signal_.wait_for(lock, std::chrono::seconds(20), [&] { return done(*this); });
   }
   std::size_t fetches_ = 0;
   std::vector<Code> told_;
 
  private:
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable done_signal_;
   bool open_ = true;
   Credentials next_ = lasting(3600, "B");
   Status fails_;
@@ -75,7 +75,7 @@ struct Kept {
   CredentialKeeper keeper;
 };
 
-TEST(CredentialKeeper, FetchesBeforeTheEnd) {
+TEST(CredentialKeeper, RefreshesBeforeExpiry) {
   Kept kept(lasting(4000));
   EXPECT_TRUE(*kept.keeper.ready(now_s()));
   EXPECT_TRUE(*kept.keeper.ready(now_s() + 3300));
@@ -85,7 +85,7 @@ TEST(CredentialKeeper, FetchesBeforeTheEnd) {
   EXPECT_TRUE(kept.service.told_.empty()) << "nobody waits";
 }
 
-TEST(CredentialKeeper, WaitsAtTheEndForOneFetch) {
+TEST(CredentialKeeper, WaitsForOneFetchAtExpiry) {
   Kept kept(lasting(4000));
   kept.service.set(false);
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(*kept.keeper.ready(now_s() + 3990));
@@ -97,7 +97,7 @@ TEST(CredentialKeeper, WaitsAtTheEndForOneFetch) {
   EXPECT_TRUE(*kept.keeper.ready(now_s()));
 }
 
-TEST(CredentialKeeper, AServersWordCountsOnceForAGeneration) {
+TEST(CredentialKeeper, ARejectionCountsOncePerGeneration) {
   Kept kept(lasting(4000));
   const auto held = kept.keeper.take();
   EXPECT_TRUE(kept.keeper.renew(held.generation));
@@ -110,7 +110,7 @@ TEST(CredentialKeeper, AServersWordCountsOnceForAGeneration) {
   EXPECT_EQ(kept.service.fetches_, 1u);
 }
 
-TEST(CredentialKeeper, AFailureIsToldAndNotRepeatedAtOnce) {
+TEST(CredentialKeeper, AFailureIsReportedAndNotRetriedAtOnce) {
   Kept kept(lasting(4000));
   kept.service.set(true, {}, Status(Code::kPermission, Layer::kStore, "no"));
   EXPECT_FALSE(*kept.keeper.ready(now_s() + 3990));
@@ -124,7 +124,7 @@ TEST(CredentialKeeper, AFailureIsToldAndNotRepeatedAtOnce) {
   EXPECT_TRUE(kept.becomes("B"));
 }
 
-TEST(CredentialKeeper, WhatIsForEverIsKeptUntilAServerRefusesIt) {
+TEST(CredentialKeeper, CredentialsWithoutExpiryAreKeptUntilRejected) {
   Credentials ever;
   ever.keys.id = "A";
   Kept kept(ever);
@@ -139,10 +139,10 @@ TEST(CredentialKeeper, WhatIsForEverIsKeptUntilAServerRefusesIt) {
 
 TEST(CredentialKeeper, MarginsFitTheLifetime) {
   for (const std::int64_t seconds : {-5, 0, 1, 10, 900, 3600, 43200}) {
-    EXPECT_LE(CredentialKeeper::margin_s(seconds), CredentialKeeper::early_s(seconds));
-    EXPECT_LT(CredentialKeeper::early_s(seconds), std::max<std::int64_t>(seconds, 1));
+    EXPECT_LE(CredentialKeeper::margin_s(seconds), CredentialKeeper::refresh_before_s(seconds));
+    EXPECT_LT(CredentialKeeper::refresh_before_s(seconds), std::max<std::int64_t>(seconds, 1));
   }
-  EXPECT_EQ(CredentialKeeper::early_s(3600), 600);
+  EXPECT_EQ(CredentialKeeper::refresh_before_s(3600), 600);
   EXPECT_EQ(CredentialKeeper::margin_s(3600), 60);
 }
 

@@ -26,7 +26,7 @@ void ExchangeQueue::start(std::span<Exchange* const> exchanges) noexcept {
 
 void ExchangeQueue::use_connections(std::uint32_t count) noexcept {
   std::lock_guard lock(mutex_);
-  limit_ = std::clamp(count, 1u, most_);
+  limit_ = std::clamp(count, 1u, max_);
   dispatch();
 }
 
@@ -34,7 +34,7 @@ void ExchangeQueue::look_for_cancelled() noexcept {
   std::lock_guard lock(mutex_);
   if (stopping_) return;
   any_cancelled_ = true;
-  for (std::size_t i = 0; i < begun_; ++i) {
+  for (std::size_t i = 0; i < started_loops_; ++i) {
     loops_[i].look_for_cancelled = true;
     wake(loops_[i]);
   }
@@ -43,7 +43,7 @@ void ExchangeQueue::look_for_cancelled() noexcept {
 void ExchangeQueue::stop() noexcept {
   std::lock_guard lock(mutex_);
   stopping_ = true;
-  for (std::size_t i = 0; i < begun_; ++i) wake(loops_[i]);
+  for (std::size_t i = 0; i < started_loops_; ++i) wake(loops_[i]);
 }
 
 ExchangeQueue::Turn ExchangeQueue::take(std::size_t index) noexcept {
@@ -124,11 +124,11 @@ void ExchangeQueue::dispatch() noexcept {
 }
 
 ExchangeQueue::Row& ExchangeQueue::idlest() noexcept {
-  const auto begun = std::span(loops_).first(begun_);
+  const auto begun = std::span(loops_).first(started_loops_);
   Row& row = *std::ranges::min_element(begun, {}, &Row::active);
-  if (row.active < kSpread || begun_ == loops_.size() || no_more_loops_ || stopping_) return row;
-  no_more_loops_ = !loops_[begun_].loop->begin().ok();
-  return no_more_loops_ ? row : loops_[begun_++];
+  if (row.active < kSpread || started_loops_ == loops_.size() || no_more_loops_ || stopping_) return row;
+  no_more_loops_ = !loops_[started_loops_].loop->begin().ok();
+  return no_more_loops_ ? row : loops_[started_loops_++];
 }
 
 }  // namespace headrace::http

@@ -65,7 +65,7 @@ class ExchangeQueue {
   static constexpr std::uint32_t kSpread = 2;
 
   // `most`: maximum number of exchanges in flight, at least 1.
-  explicit ExchangeQueue(std::uint32_t most) noexcept : most_(most < 1 ? 1 : most), limit_(most_) {}
+  explicit ExchangeQueue(std::uint32_t most) noexcept : max_(most < 1 ? 1 : most), limit_(max_) {}
 
   // Call before begin(), at least once. The loop must live until stop(). Throws std::bad_alloc.
   void add(ExchangeLoop& loop) { loops_.push_back({.loop = &loop}); }
@@ -103,12 +103,12 @@ class ExchangeQueue {
   Row& idlest() noexcept;
   static void wake(Row& row) noexcept;
 
-  const std::uint32_t most_;
+  const std::uint32_t max_;
   std::atomic<std::uint64_t> waits_{0};  // number of exchanges in waiting_
   std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<Row> loops_;
-  std::size_t begun_ = 1;
+  std::size_t started_loops_ = 1;
   bool no_more_loops_ = false, stopping_ = false, any_cancelled_ = false;
   std::uint32_t limit_, active_ = 0;
   ExchangeList waiting_;                      // may start as soon as the limit allows

@@ -57,7 +57,7 @@ class ExchangeQueues : public ::testing::Test {
   std::size_t next_ = 0;
 };
 
-TEST_F(ExchangeQueues, AFewHaveOneThread) {
+TEST_F(ExchangeQueues, FewExchangesShareOneThread) {
   start(ExchangeQueue::kSpread);
   EXPECT_EQ(loops_[1].begun, 0);
   EXPECT_EQ(given(0), ExchangeQueue::kSpread);
@@ -69,7 +69,7 @@ TEST_F(ExchangeQueues, AFewHaveOneThread) {
   EXPECT_EQ(loops_[1].begun, 0);
 }
 
-TEST_F(ExchangeQueues, MoreAreSpread) {
+TEST_F(ExchangeQueues, ManyExchangesAreSpreadOverThreads) {
   start(20);
   EXPECT_TRUE(queue_.any_waits());
   EXPECT_EQ(given(0), 3u);
@@ -88,7 +88,7 @@ TEST_F(ExchangeQueues, MoreAreSpread) {
   EXPECT_EQ(given(0) + given(1) + given(2), 4u) << "never more than the first limit";
 }
 
-TEST_F(ExchangeQueues, ALoopThatCannotBeginIsDoneWithout) {
+TEST_F(ExchangeQueues, LoopsThatCannotStartAreSkipped) {
   loops_[1].fails = true;
   start(8);
   EXPECT_EQ(given(0), 8u);
@@ -117,7 +117,7 @@ TEST_F(ExchangeQueues, SleepersAreWokenOnce) {
   EXPECT_TRUE(queue_.take(0).stop);
 }
 
-TEST_F(ExchangeQueues, WhatMayBeginLaterIsNotForgotten) {
+TEST_F(ExchangeQueues, DelayedExchangesAreNotForgotten) {
   const std::uint64_t now = base::now_ns();
   start(8);
   EXPECT_EQ(given(0) + given(1) + given(2), 8u);
@@ -140,7 +140,7 @@ TEST_F(ExchangeQueues, WhatMayBeginLaterIsNotForgotten) {
   EXPECT_EQ(queue_.take(0).given.pop_front(), &wanted_[10]);
 }
 
-TEST_F(ExchangeQueues, CancelledOnesAreGivenBackOnce) {
+TEST_F(ExchangeQueues, CancelledExchangesAreReturnedOnce) {
   wanted_[10].not_before_ns = ~std::uint64_t{0};
   start(20);
   EXPECT_EQ(given(0) + given(1) + given(2), 8u);
@@ -156,7 +156,7 @@ TEST_F(ExchangeQueues, CancelledOnesAreGivenBackOnce) {
 }
 
 // Real threads that sleep until woken: each exchange ends exactly once, and at most eight are in flight.
-TEST(ExchangeQueueThreads, NoneIsLost) {
+TEST(ExchangeQueueThreads, NoExchangeIsLost) {
   constexpr std::size_t kLoops = 4, kStarters = 3, kEach = 5000;
   struct Threaded final : ExchangeLoop {
     Status begin() noexcept override {

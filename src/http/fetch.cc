@@ -37,7 +37,7 @@ class Question final : public Exchange {
   }
   bool on_body(std::span<const std::byte> bytes) noexcept override {
     try {
-      if (answer_.body.size() + bytes.size() > kMostCredentialBytes) {
+      if (answer_.body.size() + bytes.size() > kMaxCredentialBytes) {
         return fail(Status(Code::kResourceExhausted, Layer::kStore, "the answer is too long to be credentials"));
       }
       answer_.body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -54,12 +54,12 @@ class Question final : public Exchange {
     }
     answer_.status = head_.status;
     done_ = true;
-    came_.notify_one();  // under the lock: the waiting thread then destroys this object
+    done_signal_.notify_one();  // under the lock: the waiting thread then destroys this object
   }
 
   Result<FetchAnswer> wait(Transport& transport, const std::atomic<bool>& stop) {
     std::unique_lock lock(mutex_);
-    while (!came_.wait_for(lock, std::chrono::milliseconds(50), [&] { return done_; })) {
+    while (!done_signal_.wait_for(lock, std::chrono::milliseconds(50), [&] { return done_; })) {
       if (!stop || cancel_wanted.exchange(true)) continue;
       lock.unlock();
       transport.look_for_cancelled();
@@ -79,11 +79,11 @@ class Question final : public Exchange {
   FetchAnswer answer_;
   Status failed_;
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable done_signal_;
   bool done_ = false;  // guarded by mutex_
 };
 
-Result<FetchAnswer> ask_once(TransportOptions options, const FetchQuestion& question, const std::atomic<bool>& stop) {
+Result<FetchAnswer> fetch_once(TransportOptions options, const FetchQuestion& question, const std::atomic<bool>& stop) {
   options.connections = 1;
   options.connect_ns = std::min({options.connect_ns, question.connect_ns, question.total_ns});
   options.idle_ns = std::min(options.idle_ns, question.total_ns);
@@ -102,7 +102,7 @@ Result<FetchAnswer> ask_once(TransportOptions options, const FetchQuestion& ques
 Fetch make_fetch(const TransportOptions& options, std::shared_ptr<const std::atomic<bool>> stop) {
   return [options, stop = std::move(stop)](const FetchQuestion& question) -> Result<FetchAnswer> {
     for (std::uint32_t attempt = 1;; ++attempt) {
-      auto answer = ask_once(options, question, *stop);
+      auto answer = fetch_once(options, question, *stop);
       const bool again = answer.ok() ? answer->status == 429 || answer->status >= 500
                                      : answer.status().code() == Code::kIo || answer.status().code() == Code::kTimeout;
       if (!again || attempt >= question.attempts || *stop) return answer;

@@ -1,6 +1,6 @@
 // Fetch: sends one small request to a credential service and returns the whole response.
 //
-// Redirects are not followed, responses are limited to kMostCredentialBytes, and no message repeats any part of a
+// Redirects are not followed, responses are limited to kMaxCredentialBytes, and no message repeats any part of a
 // request or response.
 //
 // Threads: any; blocks until the response arrives or its time is up.

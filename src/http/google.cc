@@ -16,11 +16,12 @@ Result<Credentials> of_token(const std::string& token, const char* source) {
 }
 
 // `meant`: an option explicitly selects the machine's credentials.
-Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, const Fetch& fetch, std::int64_t now) {
+Result<Credentials> use_machine_identity(bool is_explicit, const Surroundings& surroundings, const Fetch& fetch,
+                                         std::int64_t now) {
   std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});
-  meant = meant || !host.empty();
+  is_explicit = is_explicit || !host.empty();
   // Elsewhere the host name may not resolve, and a failing lookup can take longer than the request itself.
-  const bool named = meant || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
+  const bool named = is_explicit || find_cloud_sign(CloudVendor::kGoogle, surroundings) == CloudSign::kIsThere;
   if (host.empty()) host = named ? "metadata.google.internal" : "169.254.169.254";
   const auto url = parse_url("http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token");
   if (!url.ok()) return refuse_option("GCE_METADATA_HOST is not a host name");
@@ -31,7 +32,8 @@ Result<Credentials> of_machine(bool meant, const Surroundings& surroundings, con
   question.attempts = 1;
   question.direct = true;
   const auto say = [](const char* what) { return Status(Code::kPermission, Layer::kStore, what); };
-  auto answer = ask_cloud({CloudVendor::kGoogle, meant, "GCE_METADATA_HOST", question}, surroundings, fetch, now);
+  auto answer =
+      query_cloud({CloudVendor::kGoogle, is_explicit, "GCE_METADATA_HOST", question}, surroundings, fetch, now);
   if (!answer.ok() || answer->status != 200) {
     return say("no Google credentials: set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_OAUTH_ACCESS_TOKEN, give token, or "
                "key and secret, in storage_options, or anon to read a public bucket")
@@ -50,11 +52,12 @@ Result<Credentials> of_default(const Surroundings& surroundings, const Fetch& fe
   if (!named.empty()) {
     return obtain_google_file_credentials(named, "GOOGLE_APPLICATION_CREDENTIALS", surroundings, fetch, now);
   }
-  const std::string usual = gcloud_file(surroundings);
-  if (!usual.empty() && surroundings.file(usual)) {
-    return obtain_google_file_credentials(usual, "gcloud auth application-default login", surroundings, fetch, now);
+  const std::string default_path = gcloud_file(surroundings);
+  if (!default_path.empty() && surroundings.file(default_path)) {
+    return obtain_google_file_credentials(default_path, "gcloud auth application-default login", surroundings, fetch,
+                                          now);
   }
-  return of_machine(false, surroundings, fetch, now);
+  return use_machine_identity(false, surroundings, fetch, now);
 }
 
 }  // namespace
@@ -91,7 +94,7 @@ Result<Credentials> obtain_google_credentials(const StorageOptions& options, con
   const std::string& token = options.text(StorageName::kBearer);
   if (!given.id.empty() && !token.empty()) return refuse_option("the storage options have a key and a token: give one");
   if (!given.id.empty()) return hmac(given, "the storage options 'key' and 'secret'");
-  if (token == "cloud") return of_machine(true, surroundings, fetch, now);
+  if (token == "cloud") return use_machine_identity(true, surroundings, fetch, now);
   if (token == "google_default") return of_default(surroundings, fetch, now);
   if (token.ends_with(".json") || token.find('/') == 0) {
     return obtain_google_file_credentials(token, "the storage option 'token'", surroundings, fetch, now);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kTokenService = "https://oauth2.googleapis.com/token";
 constexpr const char* kReadScope = "https://www.googleapis.com/auth/devstorage.read_only";
-constexpr std::size_t kMostFileJson = 64 << 10;
-constexpr std::size_t kMostJsonValues = 1 << 20;
+constexpr std::size_t kMaxFileJson = 64 << 10;
+constexpr std::size_t kMaxJsonValues = 1 << 20;
 constexpr std::int64_t kAssertionSeconds = 3600;
 
 std::string json_text(const base::Json& json, const char* name) {
@@ -65,7 +65,7 @@ Result<Credentials> obtain_google_file_credentials(const std::string& path, cons
   const auto text = surroundings.file(path);
   if (!text) return say(Code::kPermission, "cannot be read, or is not a file of at most 1 MiB");
   // The parser's message is dropped: it may quote the file.
-  const auto file = base::parse_json(*text, {kMostFileJson, 8, kMostJsonValues});
+  const auto file = base::parse_json(*text, {kMaxFileJson, 8, kMaxJsonValues});
   if (!file.ok() || !file->is_object()) return say(Code::kInvalidArgument, "is not JSON of Google's credentials");
   const std::string kind = json_text(*file, "type");
   if (kind == "external_account" || kind == "impersonated_service_account" ||

@@ -17,9 +17,9 @@ namespace headrace::http {
 class HedgePolicy {
  public:
   static constexpr std::uint32_t kPerThousand = 50;         // hedged requests per 1000 responses
-  static constexpr std::uint32_t kMostSaved = 10;           // hedged requests that can be saved up
-  static constexpr std::uint32_t kLeastAnswers = 50;        // responses needed before anything counts as late
-  static constexpr std::uint64_t kLeastNs = 10'000'000;     // nothing is late before this
+  static constexpr std::uint32_t kMaxSaved = 10;            // hedged requests that can be saved up
+  static constexpr std::uint32_t kMinAnswers = 50;          // responses needed before anything counts as late
+  static constexpr std::uint64_t kMinNs = 10'000'000;       // nothing is late before this
   static constexpr std::uint64_t kQuietNs = 1'000'000'000;  // pause after a server reported overload
 
   // A response took at least `took_ns` where `expected_ns` was expected.
@@ -34,7 +34,7 @@ class HedgePolicy {
  private:
   // Histogram of took / expected: four buckets per doubling, starting at 1/16.
   static constexpr std::size_t kBuckets = 48;
-  static constexpr std::uint32_t kMostCounted = 1024;  // then all counts are halved, so that old responses fade
+  static constexpr std::uint32_t kMaxCounted = 1024;  // then all counts are halved, so that old responses fade
   std::uint64_t ratio_at(std::uint32_t per_thousand) const noexcept;
 
   std::array<std::uint32_t, kBuckets> counts_{};

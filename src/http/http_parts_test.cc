@@ -11,7 +11,7 @@
 namespace headrace::http {
 namespace {
 
-TEST(Urls, AreTakenApart) {
+TEST(Urls, AreParsed) {
   const auto url = parse_url("HTTPS://Example.org:8443/a b/%41?x=1&y=\xc3\xa9#z");
   ASSERT_TRUE(url.ok());
   EXPECT_EQ(url->to_string(), "https://example.org:8443/a%20b/%41?x=1&y=%C3%A9");
@@ -223,9 +223,9 @@ TEST(Signatures, AreBotocores) {
   EXPECT_TRUE(headers.empty());
 }
 
-TEST(Verdicts, PartsAreWhatWasAskedFor) {
-  const RangeAsked asked{5, 10, false, {}}, tail{0, 10, true, {}}, start{0, 10, false, {}};
-  const auto plan = [](std::initializer_list<const char*> lines, const RangeAsked& what) {
+TEST(Verdicts, PartsMatchTheRequest) {
+  const RequestedRange asked{5, 10, false, {}}, tail{0, 10, true, {}}, start{0, 10, false, {}};
+  const auto plan = [](std::initializer_list<const char*> lines, const RequestedRange& what) {
     return plan_body(head_of(lines), what);
   };
   const auto full = plan({"HTTP/1.1 206 X", "Content-Range: bytes 5-14/100", "Content-Length: 10"}, asked);
@@ -244,7 +244,7 @@ TEST(Verdicts, PartsAreWhatWasAskedFor) {
   EXPECT_FALSE(plan({"HTTP/1.1 200 OK", "Transfer-Encoding: chunked"}, start)->exact);
   const struct {
     std::initializer_list<const char*> lines;
-    RangeAsked what;
+    RequestedRange what;
     Code code;
   } wrong[] = {
       {{"HTTP/1.1 206 X"}, asked, Code::kIo},
@@ -269,7 +269,7 @@ TEST(Verdicts, PartsAreWhatWasAskedFor) {
     const auto answer = plan_body(head_of(row.lines), row.what);
     EXPECT_EQ(answer.status().code(), row.code) << *(row.lines.end() - 1);
   }
-  RangeAsked pinned = asked;
+  RequestedRange pinned = asked;
   pinned.etag = "\"a\"";
   for (const char* etag : {"ETag: \"b\"", "ETag: W/\"a\"", "X: y"}) {
     EXPECT_EQ(plan({"HTTP/1.1 206 X", "Content-Range: bytes 5-14/100", etag}, pinned).status().code(),
@@ -278,8 +278,8 @@ TEST(Verdicts, PartsAreWhatWasAskedFor) {
   EXPECT_TRUE(plan({"HTTP/1.1 206 X", "Content-Range: bytes 5-14/100", "ETag: \"a\""}, pinned).ok());
 }
 
-TEST(Verdicts, WhatEachAnswerMeans) {
-  const RangeAsked asked{5, 10, false, {}};
+TEST(Verdicts, EachResponseHasItsVerdict) {
+  const RequestedRange asked{5, 10, false, {}};
   const auto xml = [](const char* code) { return std::string("<Error><Code>") + code + "</Code></Error>"; };
   using Next = Verdict::Next;
   const struct {  // NOLINT(clang-analyzer-optin.performance.Padding): field order aids reading
@@ -328,7 +328,7 @@ TEST(Verdicts, WhatEachAnswerMeans) {
     EXPECT_EQ(verdict.next, row.next) << row.status << " " << row.body;
     EXPECT_EQ(verdict.status.code(), row.code) << row.status << " " << row.body;
   }
-  const auto beyond = [&](const char* range, const RangeAsked& what) {
+  const auto beyond = [&](const char* range, const RequestedRange& what) {
     return judge(head_of({"HTTP/1.1 416 X", range}), what, ServiceKind::kHttp, "");
   };
   EXPECT_EQ(beyond("Content-Range: bytes */3", asked).object_bytes, 3u);

@@ -37,16 +37,16 @@ class LinkModel {
   static constexpr std::uint64_t kFirstLatencyNs = 20'000'000;
   static constexpr std::uint64_t kFirstRate = 50'000'000;
   // Bounds on all derived sizes, in bytes.
-  static constexpr std::uint64_t kLeastGap = 16 << 10, kMostGap = 8 << 20;
-  static constexpr std::uint64_t kMostFirstGap = 1 << 20;  // while the rate is unknown
-  static constexpr std::uint64_t kLeastGroup = 1 << 20, kMostGroup = 8 << 20;
-  static constexpr std::uint64_t kLeastPart = 1 << 20, kMostPart = 16 << 20;
-  static constexpr std::uint64_t kLeastSample = 128 << 10;  // smaller responses say nothing about the rate
-  static constexpr std::uint64_t kEarlyNs = 1'000'000;      // earlier bytes were already buffered when reading began
+  static constexpr std::uint64_t kMinGap = 16 << 10, kMaxGap = 8 << 20;
+  static constexpr std::uint64_t kMaxFirstGap = 1 << 20;  // while the rate is unknown
+  static constexpr std::uint64_t kMinGroup = 1 << 20, kMaxGroup = 8 << 20;
+  static constexpr std::uint64_t kMinPart = 1 << 20, kMaxPart = 16 << 20;
+  static constexpr std::uint64_t kMinSample = 128 << 10;  // smaller responses say nothing about the rate
+  static constexpr std::uint64_t kEarlyNs = 1'000'000;    // earlier bytes were already buffered when reading began
 
   explicit LinkModel(const LinkLimits& limits) noexcept : limits_(limits) {}
 
-  // Ignores responses whose times run backwards; those of fewer than kLeastSample bytes count for the latency only.
+  // Ignores responses whose times run backwards; those of fewer than kMinSample bytes count for the latency only.
   void note(const LinkAnswer& answer) noexcept;
 
   std::uint64_t latency_ns() const noexcept { return latency_ns_.load(std::memory_order_relaxed); }

@@ -23,7 +23,7 @@ void expect_near(std::uint64_t value, std::uint64_t wanted) {
   EXPECT_LE(value, wanted + wanted / 50);
 }
 
-TEST(LinkModels, OneAnswerIsBelievedAndManyAreTheirMean) {
+TEST(LinkModels, OneAnswerIsUsedAndManyAreAveraged) {
   LinkModel link({});
   EXPECT_EQ(link.latency_ns(), LinkModel::kFirstLatencyNs);
   EXPECT_EQ(link.bytes_per_second(), LinkModel::kFirstRate);
@@ -37,14 +37,14 @@ TEST(LinkModels, OneAnswerIsBelievedAndManyAreTheirMean) {
   expect_near(link.expected_ns(8'000'000), 150 * kMs);
 }
 
-TEST(LinkModels, SmallAnswersSayNothingOfTheRate) {
+TEST(LinkModels, SmallAnswersDoNotAffectTheRate) {
   LinkModel link({});
-  for (int i = 0; i < 20; ++i) link.note(answer(30 * kMs, 900 * kMs, LinkModel::kLeastSample - 1));
+  for (int i = 0; i < 20; ++i) link.note(answer(30 * kMs, 900 * kMs, LinkModel::kMinSample - 1));
   expect_near(link.latency_ns(), 30 * kMs);
   EXPECT_EQ(link.bytes_per_second(), LinkModel::kFirstRate);
 }
 
-TEST(LinkModels, WhatLayReadyIsNoRate) {
+TEST(LinkModels, BufferedBytesDoNotAffectTheRate) {
   LinkModel link({});
   for (int i = 0; i < 50; ++i) link.note({1000 * kMs, 1100 * kMs, 1120 * kMs, kMiB, 200'000});
   expect_near(link.bytes_per_second(), 10'000'000);
@@ -56,7 +56,7 @@ TEST(LinkModels, WhatLayReadyIsNoRate) {
   expect_near(fast.bytes_per_second(), kMiB * 1000);
 }
 
-TEST(LinkModels, LatencyIsWhatTheSoonerAnswersTake) {
+TEST(LinkModels, LatencyFollowsTheFasterAnswers) {
   LinkModel link({});
   for (int i = 0; i < 2000; ++i) link.note(answer(i % 2 == 0 ? 100 * kMs : 200 * kMs, 50 * kMs, kMiB));
   EXPECT_GE(link.latency_ns(), 95 * kMs);
@@ -65,7 +65,7 @@ TEST(LinkModels, LatencyIsWhatTheSoonerAnswersTake) {
 
 // 64 concurrent requests to a server 1 ms away on a 1.6 GB/s link: the last response waits 40 ms, then its body arrives
 // at once.
-TEST(LinkModels, AnswersThatWaitForEachOtherAreOfNoDistantServer) {
+TEST(LinkModels, QueueingIsNotLatency) {
   LinkModel link({});
   for (int i = 0; i < 2000; ++i) {
     const std::uint64_t begin = 1000 * kMs, first = begin + kMs + static_cast<std::uint64_t>(i % 64) * 600'000;
@@ -77,14 +77,14 @@ TEST(LinkModels, AnswersThatWaitForEachOtherAreOfNoDistantServer) {
   EXPECT_LE(link.shape(64).gap_bytes, 2 * kMiB);  // the mean latency and each body's own rate would give 8 MiB
 }
 
-TEST(LinkModels, AFewSlowAnswersAreNoLatency) {
+TEST(LinkModels, AFewSlowAnswersDoNotAffectTheLatency) {
   LinkModel link({});
   for (int i = 0; i < 2000; ++i) link.note(answer(i % 20 == 3 ? 1000 * kMs : 100 * kMs, 50 * kMs, kMiB));
   EXPECT_GE(link.latency_ns(), 90 * kMs);
   EXPECT_LE(link.latency_ns(), 160 * kMs);
 }
 
-TEST(LinkModels, BelieveNoClock) {
+TEST(LinkModels, TolerateAnyClock) {
   LinkModel link({});
   link.note({0, 1, 2, kMiB, kMiB});
   link.note({5, 4, 6, kMiB, kMiB});
@@ -98,11 +98,11 @@ TEST(LinkModels, BelieveNoClock) {
         LinkAnswer{1, kEnd, kEnd, kEnd, 0}, LinkAnswer{kEnd, kEnd, kEnd, kMiB, kEnd}}) {
     for (int i = 0; i < 200; ++i) link.note(odd);
     const base::ReadShape shape = link.shape(1024);
-    EXPECT_GE(shape.gap_bytes, LinkModel::kLeastGap);
-    EXPECT_LE(shape.gap_bytes, LinkModel::kMostGap);
-    EXPECT_GE(shape.group_bytes, LinkModel::kLeastGroup);
-    EXPECT_LE(shape.group_bytes, shape.most_group_bytes);
-    EXPECT_GE(shape.window_bytes, 2048 * LinkModel::kLeastGroup);
+    EXPECT_GE(shape.gap_bytes, LinkModel::kMinGap);
+    EXPECT_LE(shape.gap_bytes, LinkModel::kMaxGap);
+    EXPECT_GE(shape.group_bytes, LinkModel::kMinGroup);
+    EXPECT_LE(shape.group_bytes, shape.max_group_bytes);
+    EXPECT_GE(shape.window_bytes, 2048 * LinkModel::kMinGroup);
     EXPECT_GE(link.expected_ns(0), 1000u);
     EXPECT_GE(link.expected_ns(kEnd), link.expected_ns(kMiB));
     EXPECT_GE(link.parts(kEnd, 7), 1u);
@@ -110,7 +110,7 @@ TEST(LinkModels, BelieveNoClock) {
   }
 }
 
-TEST(LinkModels, AGapIsReadAsLongAsThatIsCheaperThanARequest) {
+TEST(LinkModels, GapsAreReadWhileCheaperThanARequest) {
   const struct {
     std::uint64_t latency_ms, rate, gap;
   } rows[] = {{100, 50'000'000, 5'000'000},  // another continent
@@ -118,7 +118,7 @@ TEST(LinkModels, AGapIsReadAsLongAsThatIsCheaperThanARequest) {
               {1, 100'000'000, 100'000},     // the same rack
               {100, 1'000'000, 100'000},     // a narrow link
               {200, 500'000'000, 8 << 20},   // clamped
-              {1, 1'000'000, LinkModel::kLeastGap}};
+              {1, 1'000'000, LinkModel::kMinGap}};
   for (const auto& row : rows) {
     LinkModel link({});
     for (int i = 0; i < 50; ++i) link.note(answer(row.latency_ms * kMs, row.rate, 4 * kMiB));
@@ -126,12 +126,12 @@ TEST(LinkModels, AGapIsReadAsLongAsThatIsCheaperThanARequest) {
   }
   // Until a rate is known, the link may be narrow.
   LinkModel fresh({});
-  EXPECT_LE(fresh.shape(64).gap_bytes, LinkModel::kMostFirstGap);
+  EXPECT_LE(fresh.shape(64).gap_bytes, LinkModel::kMaxFirstGap);
   fresh.note(answer(500 * kMs, kMs, 1));
-  EXPECT_EQ(fresh.shape(64).gap_bytes, LinkModel::kMostFirstGap);
+  EXPECT_EQ(fresh.shape(64).gap_bytes, LinkModel::kMaxFirstGap);
 }
 
-TEST(LinkModels, MoreIsUnderWayTheFartherTheServerIs) {
+TEST(LinkModels, DistantServersGetMoreInFlight) {
   LinkModel near({}), far({});
   for (int i = 0; i < 50; ++i) near.note(answer(kMs, 50 * kMs, kMiB));
   for (int i = 0; i < 50; ++i) far.note(answer(150 * kMs, 50 * kMs, kMiB));
@@ -141,7 +141,7 @@ TEST(LinkModels, MoreIsUnderWayTheFartherTheServerIs) {
   EXPECT_EQ(far.shape(128).window_bytes, 2 * far.shape(64).window_bytes);
 }
 
-TEST(LinkModels, RangesAreSplitWherePartsAreWorthARequest) {
+TEST(LinkModels, RangesAreSplitIfPartsAreWorthARequest) {
   LinkModel link({});
   for (int i = 0; i < 50; ++i) link.note(answer(40 * kMs, 50 * kMs, kMiB));  // a request costs 2 MB
   EXPECT_EQ(link.parts(1'000'000, 64), 1u);
@@ -153,19 +153,19 @@ TEST(LinkModels, RangesAreSplitWherePartsAreWorthARequest) {
   EXPECT_EQ(link.parts(0, 64), 1u);
 }
 
-TEST(LinkModels, OptionsGoBeforeWhatIsLearned) {
+TEST(LinkModels, OptionsOverrideLearnedValues) {
   LinkModel link({.gap_bytes = 0, .group_bytes = 3 * kMiB, .part_bytes = kMiB});
   for (int i = 0; i < 50; ++i) link.note(answer(100 * kMs, 50 * kMs, kMiB));
   EXPECT_EQ(link.shape(64).gap_bytes, 0u);
   EXPECT_EQ(link.shape(64).group_bytes, 3 * kMiB);
-  EXPECT_EQ(link.shape(64).most_group_bytes, 3 * kMiB);
+  EXPECT_EQ(link.shape(64).max_group_bytes, 3 * kMiB);
   EXPECT_EQ(link.parts(kMiB + 1, 64), 2u);
   EXPECT_EQ(link.parts(8 * kMiB, 64), 8u);
   const LinkModel whole({.part_bytes = 0});
   EXPECT_EQ(whole.parts(std::uint64_t{1} << 40, 64), 1u);
 }
 
-TEST(LinkModels, WhatHasToAskTheSameWayIsToldTheSame) {
+TEST(LinkModels, TheFirstShapeDoesNotChange) {
   LinkModel link({});
   const base::ReadShape before = link.first_shape(64);
   for (int i = 0; i < 50; ++i) link.note(answer(300 * kMs, 5 * kMs, kMiB));

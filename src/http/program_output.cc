@@ -15,7 +15,7 @@ namespace headrace::http {
 namespace {
 
 constexpr int kLookMs = 20;  // interval at which to check whether the program has ended
-constexpr std::size_t kMostWords = 256;
+constexpr std::size_t kMaxWords = 256;
 
 Status program_failed(Code code, const std::string& what) { return Status(code, Layer::kStore, "the program " + what); }
 
@@ -45,12 +45,12 @@ struct SpawnPlan {
     note(::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0));
     // Its own process group, so that it can be killed with all its children; and default signal handling, whatever this
     // thread and process use.
-    sigset_t none, usual;
+    sigset_t none, default_path;
     ::sigemptyset(&none);
-    ::sigemptyset(&usual);
-    for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&usual, signal);
+    ::sigemptyset(&default_path);
+    for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&default_path, signal);
     note(::posix_spawnattr_setsigmask(&how, &none));
-    note(::posix_spawnattr_setsigdefault(&how, &usual));
+    note(::posix_spawnattr_setsigdefault(&how, &default_path));
     note(::posix_spawnattr_setpgroup(&how, 0));
     note(::posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
   }
@@ -92,7 +92,7 @@ Status wait_for_end(pid_t pid) {
 
 // Reads until the program has ended. On an error the caller must kill it.
 Status read_output(int fd, pid_t pid, const ProgramRun& run, const std::atomic<bool>& stop, std::string& text) {
-  const std::uint64_t until = base::now_ns() + run.most_ns;
+  const std::uint64_t until = base::now_ns() + run.max_ns;
   bool open = true;
   for (;;) {
     // Check before the last read: all the program's output is then in the pipe, even if other processes keep the pipe
@@ -107,9 +107,8 @@ Status read_output(int fd, pid_t pid, const ProgramRun& run, const std::atomic<b
       if (got < 0 && errno != EINTR) return program_failed(Code::kIo, "cannot be read from").with_errno(errno);
       if (got == 0) open = more = false;
       if (got > 0) text.append(block, static_cast<std::size_t>(got));
-      if (text.size() > run.most_bytes) {
-        return program_failed(Code::kResourceExhausted,
-                              "prints more than " + std::to_string(run.most_bytes) + " bytes");
+      if (text.size() > run.max_bytes) {
+        return program_failed(Code::kResourceExhausted, "prints more than " + std::to_string(run.max_bytes) + " bytes");
       }
       if (stop || base::now_ns() > until) break;
     }
@@ -117,7 +116,7 @@ Status read_output(int fd, pid_t pid, const ProgramRun& run, const std::atomic<b
     if (stop) return program_failed(Code::kCancelled, "was cancelled");
     if (base::now_ns() > until) {
       return program_failed(Code::kTimeout,
-                            "did not finish within " + std::to_string(run.most_ns / 1'000'000'000) + " s");
+                            "did not finish within " + std::to_string(run.max_ns / 1'000'000'000) + " s");
     }
     if (!open) (void)::poll(nullptr, 0, kLookMs);
   }
@@ -195,7 +194,7 @@ std::optional<std::vector<std::string>> split_command(std::string_view line) {
   }
   if (quote != '\0') return std::nullopt;
   if (inside) words.push_back(std::move(word));
-  if (words.empty() || words.size() > kMostWords || words[0].empty()) return std::nullopt;
+  if (words.empty() || words.size() > kMaxWords || words[0].empty()) return std::nullopt;
   return words;
 }
 

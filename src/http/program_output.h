@@ -19,8 +19,8 @@ namespace headrace::http {
 struct ProgramRun {
   std::vector<std::string> words;        // the program first, looked up in PATH where it has no '/'
   std::vector<std::string> environment;  // "NAME=value"
-  std::uint64_t most_ns = 60'000'000'000;
-  std::size_t most_bytes = 64 << 10;
+  std::uint64_t max_ns = 60'000'000'000;
+  std::size_t max_bytes = 64 << 10;
 };
 
 // The program's standard output if it exits with 0. Its standard input and error are /dev/null. kInvalidArgument: no

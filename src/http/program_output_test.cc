@@ -17,14 +17,13 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Result<std::string> run_words(const Words& words, std::uint64_t most_ns = 20'000'000'000,
-                              std::size_t bytes = 64 << 10) {
+Result<std::string> run_words(const Words& words, std::uint64_t max_ns = 20'000'000'000, std::size_t bytes = 64 << 10) {
   const std::atomic<bool> stop{false};
-  return run_program({words, {"PATH=/usr/bin:/bin", "A=b c"}, most_ns, bytes}, stop);
+  return run_program({words, {"PATH=/usr/bin:/bin", "A=b c"}, max_ns, bytes}, stop);
 }
-Result<std::string> run_script(const std::string& script, std::uint64_t most_ns = 20'000'000'000,
+Result<std::string> run_script(const std::string& script, std::uint64_t max_ns = 20'000'000'000,
                                std::size_t bytes = 64 << 10) {
-  return run_words({"/bin/sh", "-c", script}, most_ns, bytes);
+  return run_words({"/bin/sh", "-c", script}, max_ns, bytes);
 }
 
 TEST(ProgramOutput, IsWhatItPrints) {
@@ -55,7 +54,7 @@ TEST(ProgramOutput, FailuresAreNamed) {
   }
 }
 
-TEST(ProgramOutput, WhatTakesTooLongIsEndedWithAllItStarted) {
+TEST(ProgramOutput, SlowProgramsAreKilledWithTheirChildren) {
   const support::TempDir folder;
   const auto began = std::chrono::steady_clock::now();
   const auto got = run_script("(sleep 60 & echo $! >" + folder.path() + "/child; wait); sleep 60", 500'000'000);
@@ -76,13 +75,13 @@ TEST(ProgramOutput, WhatTakesTooLongIsEndedWithAllItStarted) {
   EXPECT_EQ(run_script("while :; do echo x; done", 10'000'000'000'000).status().code(), Code::kResourceExhausted);
 }
 
-TEST(ProgramOutput, WhoeverGoesOnInTheBackgroundIsNotWaitedFor) {
+TEST(ProgramOutput, BackgroundProcessesAreNotWaitedFor) {
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(*run_script("sleep 30 & echo x"), "x\n");
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(15));
 }
 
-TEST(ProgramOutput, IsNotWaitedForWhereTheStoreGoes) {
+TEST(ProgramOutput, IsNotWaitedForWhenTheStoreIsDestroyed) {
   std::atomic<bool> stop{false};
   std::thread stopper([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -128,7 +127,7 @@ TEST(ProgramOutput, DescriptorsAreClosed) {
   EXPECT_EQ(next_free(), before);
 }
 
-TEST(ProgramOutput, CommandsAreTakenApart) {
+TEST(ProgramOutput, CommandsAreSplit) {
   const std::pair<const char*, Words> rows[] = {
       {"a", {"a"}},
       {"  a \t b ", {"a", "b"}},

@@ -14,8 +14,8 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kPartUnit = 64 << 10;         // parts begin at multiples of it
-constexpr std::uint64_t kMostHedgesBytes = 32 << 20;  // limit for the memory of all hedged (second) requests
+constexpr std::uint64_t kPartUnit = 64 << 10;        // parts begin at multiples of it
+constexpr std::uint64_t kMaxHedgesBytes = 32 << 20;  // limit for the memory of all hedged (second) requests
 
 Status changed(const char* what) { return Status(Code::kAgainExhausted, Layer::kStore, what); }
 
@@ -235,7 +235,7 @@ void RangeClient::hedge(Job& job) noexcept {
   {
     std::lock_guard lock(mutex_);
     if (!job.can_be_hedged() || job.rival != nullptr || job.cancel_wanted.load(std::memory_order_relaxed) ||
-        hedged_bytes_ + bytes > kMostHedgesBytes || !server_.take_hedge(options_.clock.now_ns())) {
+        hedged_bytes_ + bytes > kMaxHedgesBytes || !server_.take_hedge(options_.clock.now_ns())) {
       return;
     }
     hedged_bytes_ += bytes;
@@ -272,7 +272,7 @@ void RangeClient::hedge(Job& job) noexcept {
 }
 
 // Whether the hedged second request has already delivered the bytes of `job`.
-bool RangeClient::is_beaten(Job& job) {
+bool RangeClient::lost_hedge(Job& job) {
   std::lock_guard lock(mutex_);
   return !job.hedges && job.rival != nullptr && job.rival->over && job.rival->outcome().status.ok();
 }
@@ -505,7 +505,7 @@ Result<std::string> RangeClient::get_whole(const std::function<Url()>& place, st
     return status;
   }
   std::unique_lock lock(whole.mutex);
-  whole.came.wait(lock, [&] { return whole.done; });
+  whole.done_signal.wait(lock, [&] { return whole.done; });
   HEADRACE_TRY(whole.status);
   return std::move(whole.text);
 }

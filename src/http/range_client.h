@@ -109,7 +109,7 @@ class RangeClient {
   void ended(Job& one) noexcept;
   void hedge(Job& job) noexcept;
   Job* settle(Job& job) noexcept;
-  bool is_beaten(Job& job);
+  bool lost_hedge(Job& job);
   void note_answer(const LinkAnswer& answer) noexcept;
   void note_refusal(bool throttles) noexcept;
   static void give_up_locked(Job& job) noexcept;

@@ -8,10 +8,10 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostErrorBytes = 16 << 10;
-constexpr std::uint32_t kMostRedirects = 5;
-constexpr std::uint64_t kMostOffset = std::uint64_t{1} << 62;
-constexpr std::size_t kMostHedgedBytes = 8 << 20;
+constexpr std::size_t kMaxErrorBytes = 16 << 10;
+constexpr std::uint32_t kMaxRedirects = 5;
+constexpr std::uint64_t kMaxOffset = std::uint64_t{1} << 62;
+constexpr std::size_t kMaxHedgedBytes = 8 << 20;
 
 Status say(Code code, const char* what) { return Status(code, Layer::kStore, what); }
 
@@ -27,16 +27,16 @@ void RangeClient::Job::prepare(RangeRead& read, const Url& place) {
   read_ = &read;
   out_ = read.out;
   // Clamped: no object reaches this offset, and any offset past the end shows whether the object exists.
-  asked_.first = std::min(read.offset, kMostOffset);
+  requested_.first = std::min(read.offset, kMaxOffset);
   // An empty read requests one byte and drops it, to learn whether the object exists.
-  asked_.count = std::clamp<std::uint64_t>(read.out.size(), 1, kMostOffset);
-  asked_.from_end = read.from_end;
-  asked_.etag = read.version;
+  requested_.count = std::clamp<std::uint64_t>(read.out.size(), 1, kMaxOffset);
+  requested_.from_end = read.from_end;
+  requested_.etag = read.version;
   measuring_ = read.from_end && !client_.service_.has_suffix_ranges();
   if (measuring_) {
-    asked_.first = 0;
-    asked_.count = 1;
-    asked_.from_end = false;
+    requested_.first = 0;
+    requested_.count = 1;
+    requested_.from_end = false;
   }
 }
 
@@ -44,9 +44,9 @@ void RangeClient::Job::prepare_part(Split& split, const Url& place, std::uint64_
   prepare(*split.read, place);
   split_ = &split;
   out_ = out;
-  asked_.first += begin;
-  asked_.count = out.size();
-  asked_.etag = split.etag;
+  requested_.first += begin;
+  requested_.count = out.size();
+  requested_.etag = split.etag;
 }
 
 void RangeClient::Job::prepare_any(const Url& place) {
@@ -55,9 +55,9 @@ void RangeClient::Job::prepare_any(const Url& place) {
   out_ = {};
   outcome_ = {};
   place_ = at_ = place;
-  asked_ = {};
+  requested_ = {};
   attempts_ = redirects_ = 0;
-  region_told_ = clock_told_ = renewed_ = measuring_ = unsplit_ = false;
+  region_learned_ = clock_corrected_ = renewed_ = measuring_ = unsplit_ = false;
   rival = nullptr;
   hedges = over = urgent = false;
   not_before_ns = deadline_ns = late_ns = 0;
@@ -70,7 +70,7 @@ void RangeClient::Job::prepare_hedge(Job& late) {
   prepare_any(late.place_);
   read_ = late.read_;
   out_ = {own_.get(), late.out_.size()};
-  asked_ = late.asked_;
+  requested_ = late.requested_;
   deadline_ns = late.deadline_ns;
   urgent = true;
   hedges = true;
@@ -80,13 +80,13 @@ void RangeClient::Job::prepare_hedge(Job& late) {
 // could see different versions.
 bool RangeClient::Job::can_be_hedged() const noexcept {
   return read_ != nullptr && !hedges && attempts_ == 0 && !measuring_ && !out_.empty() &&
-         (split_ == nullptr || split_->begun) && out_.size() <= kMostHedgedBytes;
+         (split_ == nullptr || split_->begun) && out_.size() <= kMaxHedgedBytes;
 }
 
 void RangeClient::Job::on_begin() noexcept {
   if (client_.options_.hedge) {
     begun_ns_ = client_.options_.clock.now_ns();
-    expected_ns_ = client_.server_.link().expected_ns(asked_.count);
+    expected_ns_ = client_.server_.link().expected_ns(requested_.count);
     const auto late = can_be_hedged() ? client_.server_.late_after(expected_ns_) : std::nullopt;
     late_ns = late ? begun_ns_ + *late : 0;
   }
@@ -102,12 +102,12 @@ void RangeClient::Job::ask() {
   headers.clear();
   if (read_ != nullptr) {
     std::string range = "Range: bytes=";
-    if (!asked_.from_end) range += std::to_string(asked_.first);
-    range += "-" + std::to_string(asked_.from_end ? asked_.count : asked_.first + asked_.count - 1);
+    if (!requested_.from_end) range += std::to_string(requested_.first);
+    range += "-" + std::to_string(requested_.from_end ? requested_.count : requested_.first + requested_.count - 1);
     headers.push_back(std::move(range));
     // Other versions are not sent; no response will match them.
-    if (!asked_.etag.empty() && strong_etag(asked_.etag) == asked_.etag) {
-      headers.push_back("If-Match: " + std::string(asked_.etag));
+    if (!requested_.etag.empty() && strong_etag(requested_.etag) == requested_.etag) {
+      headers.push_back("If-Match: " + std::string(requested_.etag));
     }
   }
   headers.push_back("Accept-Encoding: identity");
@@ -123,7 +123,7 @@ void RangeClient::Job::begin_answer() {
   failed_ = {};
   asked_ns = first_ns_ = 0;
   received_ = late_bytes_ = 0;
-  surplus_ = false;
+  excess_ = false;
   error_body_.clear();
   if (whole_ != nullptr) whole_->text.clear();
 }
@@ -147,7 +147,7 @@ bool RangeClient::Job::plan() {
   }
   const bool good = head_.status == 200 || (head_.status == 206 && read_ != nullptr);
   if (!good || plan_) return true;
-  auto plan = read_ != nullptr ? plan_body(head_, asked_) : plan_whole_body(head_, whole_->limit);
+  auto plan = read_ != nullptr ? plan_body(head_, requested_) : plan_whole_body(head_, whole_->limit);
   if (!plan.ok()) {
     failed_ = std::move(plan).status();
     return false;
@@ -165,7 +165,7 @@ bool RangeClient::Job::plan_split() {
   if (unsplit_) return false;
   split_->etag = etag;
   split_->begun = true;
-  asked_.etag = split_->etag;  // for a retry of this part
+  requested_.etag = split_->etag;  // for a retry of this part
   failed_ = client_.begin_rest(*this, plan_->object_bytes);
   return failed_.ok();
 }
@@ -181,7 +181,7 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
   try {
     if (!head_.is_complete() || !failed_.ok()) return false;
     if (!plan_) {
-      const std::size_t room = kMostErrorBytes - std::min(error_body_.size(), kMostErrorBytes);
+      const std::size_t room = kMaxErrorBytes - std::min(error_body_.size(), kMaxErrorBytes);
       error_body_.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
       return room > bytes.size();
     }
@@ -194,9 +194,9 @@ bool RangeClient::Job::on_body(std::span<const std::byte> bytes) noexcept {
     }
     if (client_.options_.clock.now_ns() - first_ns_ >= LinkModel::kEarlyNs) late_bytes_ += some;
     received_ += some;
-    surplus_ = surplus_ || some < bytes.size();
+    excess_ = excess_ || some < bytes.size();
     // A cut response is stopped as soon as it has all wanted bytes.
-    return !surplus_ && !(plan_->cut && received_ == plan_->bytes);
+    return !excess_ && !(plan_->cut && received_ == plan_->bytes);
   } catch (const std::bad_alloc&) {
     failed_ = Status::out_of_memory();
     return false;
@@ -222,7 +222,7 @@ void RangeClient::Job::on_end(ExchangeEnd end, std::string_view detail) noexcept
 Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, bool& again) {
   if (end == ExchangeEnd::kCancelled) {
     // This request would have taken longer still; record its time so far.
-    if (client_.is_beaten(*this)) client_.server_.took(client_.options_.clock.now_ns() - begun_ns_, expected_ns_);
+    if (client_.lost_hedge(*this)) client_.server_.took(client_.options_.clock.now_ns() - begun_ns_, expected_ns_);
     return status_of(end, {});
   }
   if (!failed_.ok()) return std::move(failed_);
@@ -230,8 +230,8 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     client_.keep_whole(*this);
     unsplit_ = false;
     out_ = read_->out;
-    asked_.count = out_.size();
-    asked_.etag = read_->version;
+    requested_.count = out_.size();
+    requested_.etag = read_->version;
     again = true;
     return {};
   }
@@ -245,9 +245,9 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     return worth ? retry(std::move(status), again) : status;
   }
   if (!head_.is_complete()) return status_of(ExchangeEnd::kProtocol, detail);
-  if (!plan_) return follow(judge(head_, asked_, client_.service_.kind(), error_body_), again);
+  if (!plan_) return follow(judge(head_, requested_, client_.service_.kind(), error_body_), again);
   BodyPlan& plan = *plan_;
-  if (plan.exact && surplus_) return say(Code::kIo, "the server sent more bytes than it announced");
+  if (plan.exact && excess_) return say(Code::kIo, "the server sent more bytes than it announced");
   if (plan.exact && received_ < plan.bytes) {
     return retry(say(Code::kShort, "the server's response is truncated"), again);
   }
@@ -255,11 +255,11 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
     return retry(say(Code::kShort, "the server's response is truncated"), again);
   }
   if (whole_ != nullptr) {
-    if (surplus_) return say(Code::kResourceExhausted, "the server's answer is too long");
+    if (excess_) return say(Code::kResourceExhausted, "the server's answer is too long");
     client_.server_.answered();
     return {};
   }
-  if (!plan.exact && !plan.cut && !surplus_) plan.object_bytes = received_;
+  if (!plan.exact && !plan.cut && !excess_) plan.object_bytes = received_;
   const std::uint64_t now = client_.options_.clock.now_ns();
   client_.note_answer({asked_ns, first_ns_, now, received_, late_bytes_});
   if (client_.options_.hedge) client_.server_.took(now - begun_ns_, expected_ns_);
@@ -278,11 +278,11 @@ Status RangeClient::Job::judge_end(ExchangeEnd end, std::string_view detail, boo
 bool RangeClient::Job::learn_size(const BodyPlan& plan) {
   if (plan.object_bytes == BodyPlan::kUnknown || plan.object_bytes == 0) return false;
   measuring_ = false;
-  asked_.count = std::clamp<std::uint64_t>(out_.size(), 1, plan.object_bytes);
-  asked_.first = plan.object_bytes - asked_.count;
-  if (asked_.etag.empty()) {
+  requested_.count = std::clamp<std::uint64_t>(out_.size(), 1, plan.object_bytes);
+  requested_.first = plan.object_bytes - requested_.count;
+  if (requested_.etag.empty()) {
     measured_etag_ = strong_etag(head_.etag);
-    asked_.etag = measured_etag_;
+    requested_.etag = measured_etag_;
   }
   return true;
 }
@@ -300,15 +300,15 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
     case Verdict::Next::kRetry:
       return retry(verdict.status, again);
     case Verdict::Next::kRedirect: {
-      if (++redirects_ > kMostRedirects) return say(Code::kIo, "the server redirects too often");
+      if (++redirects_ > kMaxRedirects) return say(Code::kIo, "the server redirects too often");
       HEADRACE_TRY_ASSIGN(at_, resolve_redirect(at_, head_.location));
       again = true;
       return {};
     }
     case Verdict::Next::kRegion:
-      if (region_told_) return Status(verdict.status);
+      if (region_learned_) return Status(verdict.status);
       client_.service_.learn_region(verdict.region);
-      region_told_ = again = true;
+      region_learned_ = again = true;
       place_ = at_ = read_ != nullptr ? client_.service_.place(read_->key) : whole_->place();
       return {};
     case Verdict::Next::kCredentials:
@@ -319,9 +319,9 @@ Status RangeClient::Job::follow(const Verdict& verdict, bool& again) {
       return {};
     case Verdict::Next::kClock: {
       const auto date = parse_http_date(head_.date);
-      if (clock_told_ || !date) return Status(verdict.status);
+      if (clock_corrected_ || !date) return Status(verdict.status);
       client_.clock_ahead_ = *date - client_.options_.clock.unix_s();
-      clock_told_ = again = true;
+      clock_corrected_ = again = true;
       return {};
     }
   }
@@ -356,7 +356,7 @@ void RangeClient::Job::finish(Status status) noexcept {
   client_.recycle(this);
   std::lock_guard lock(whole->mutex);
   whole->done = true;
-  whole->came.notify_one();  // under the lock: the waiting thread then destroys `whole`
+  whole->done_signal.notify_one();  // under the lock: the waiting thread then destroys `whole`
 }
 
 }  // namespace headrace::http

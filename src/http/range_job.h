@@ -28,7 +28,7 @@ struct RangeClient::Whole {
   std::string text;
   Status status;
   std::mutex mutex;
-  std::condition_variable came;
+  std::condition_variable done_signal;
   bool done = false;  // guarded by mutex
 };
 
@@ -117,9 +117,9 @@ class RangeClient::Job final : public Exchange {
   std::unique_ptr<std::byte[]> own_;  // memory of a second request
   Outcome outcome_;
   Url place_, at_;  // the object's URL; this request's URL, which differs after a redirect
-  RangeAsked asked_;
+  RequestedRange requested_;
   std::uint32_t attempts_ = 0, redirects_ = 0;
-  bool region_told_ = false, clock_told_ = false, renewed_ = false;
+  bool region_learned_ = false, clock_corrected_ = false, renewed_ = false;
   std::uint64_t generation_ = 0;  // generation of the credentials in use
   // For a range from the end where the service lacks suffix ranges: the first byte is requested to learn the size, then
   // the range.
@@ -133,7 +133,7 @@ class RangeClient::Job final : public Exchange {
   std::uint64_t begun_ns_ = 0, expected_ns_ = 0;  // when this request started, and how long it should take
   std::uint64_t first_ns_ = 0;                    // when its first line arrived
   std::uint64_t received_ = 0, late_bytes_ = 0;   // late: see LinkAnswer
-  bool surplus_ = false;
+  bool excess_ = false;
   std::string error_body_;
 };
 

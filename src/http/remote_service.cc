@@ -121,7 +121,7 @@ Result<RemoteService> find_azure_service(std::string_view location, const char* 
   HEADRACE_TRY_ASSIGN(ServiceStart start, start_service(options, StorageService::kAzure));
   HEADRACE_TRY_ASSIGN(AzureSettings settings, find_azure_settings(start.given, start.surroundings, place.account));
   RemoteService& service = start.service;
-  if (settings.of_machine) {
+  if (settings.use_machine_identity) {
     service.obtain = obtain_by(obtain_azure_credentials, start, settings.endpoint);
   } else {
     service.source = settings.anonymous ? "anonymous (" + settings.source + ")" : settings.source;

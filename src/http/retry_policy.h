@@ -15,7 +15,7 @@ namespace headrace::http {
 struct RetryLimits {
   std::uint32_t attempts = 6;  // per request, including the first
   std::uint64_t base_ns = 50'000'000;
-  std::uint64_t most_ns = 20'000'000'000;
+  std::uint64_t max_ns = 20'000'000'000;
   std::uint32_t budget = 500;  // a retry costs 5, a response gives back 1
 };
 
@@ -29,7 +29,7 @@ class RetryPolicy {
                                        std::uint64_t random) noexcept {
     constexpr std::uint32_t kCost = 5;
     if (attempts >= limits_.attempts || budget_ < kCost) return std::nullopt;
-    const std::uint64_t most = std::min(limits_.most_ns, limits_.base_ns << std::min(attempts, 20u));
+    const std::uint64_t most = std::min(limits_.max_ns, limits_.base_ns << std::min(attempts, 20u));
     const std::uint64_t wait = std::max(asked_ns, random % (most + 1));
     if (wait >= left_ns) return std::nullopt;
     budget_ -= kCost;

@@ -100,8 +100,8 @@ Result<std::string> sign_with(const CryptoLibrary& crypto, std::string_view pem,
 }  // namespace
 
 Result<std::string> sign_rs256(std::string_view pem, std::string_view text) {
-  constexpr std::size_t kMostKeyBytes = 32 << 10;
-  if (pem.empty() || pem.size() > kMostKeyBytes) {
+  constexpr std::size_t kMaxKeyBytes = 32 << 10;
+  if (pem.empty() || pem.size() > kMaxKeyBytes) {
     return key_refused(Code::kInvalidArgument,
                        "the private key is not an RSA key in PEM form, or is encrypted with a password");
   }

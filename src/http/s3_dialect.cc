@@ -3,7 +3,7 @@
 namespace headrace::http {
 
 // Parameters are in signing order.
-void S3Dialect::ask_page(Url& url, std::string_view prefix, std::string_view token) const {
+void S3Dialect::fetch_page(Url& url, std::string_view prefix, std::string_view token) const {
   if (!token.empty()) {
     url.query = "continuation-token=";
     append_escaped(url.query, token, false);

@@ -20,7 +20,7 @@ class S3Dialect final : public BucketDialect {
   std::string url() const override { return std::string(scheme_) + "://" + bucket_; }
   ServiceKind kind() const noexcept override { return ServiceKind::kS3; }
   Url place(std::string_view key) const override { return place_in_bucket(settings_, signer_.region(), bucket_, key); }
-  void ask_page(Url& url, std::string_view prefix, std::string_view token) const override;
+  void fetch_page(Url& url, std::string_view prefix, std::string_view token) const override;
   bool parse_page(std::string_view text, ObjectPage& page) const override { return parse_s3_page(text, page); }
   void authorize(const Url& url, std::int64_t now, const Credentials& who, std::vector<std::string>& headers) override;
   void learn_region(std::string_view region) override { signer_.set_region(std::string(region)); }

@@ -105,7 +105,7 @@ Result<S3Settings> find_s3_settings(const StorageOptions& options, const Surroun
   // Explicitly given keys take precedence over the environment.
   const bool keys = !options.text(StorageName::kKeyId).empty() || !options.text(StorageName::kProfile).empty();
   settings.anonymous = options.flag(StorageName::kAnonymous)
-                           .value_or(!keys && said_yes(surroundings.secure_getenv("AWS_NO_SIGN_REQUEST")));
+                           .value_or(!keys && is_yes(surroundings.secure_getenv("AWS_NO_SIGN_REQUEST")));
   return settings;
 }
 

@@ -18,9 +18,9 @@ namespace headrace::http {
 class ServerModel {
  public:
   // `random`: any number.
-  ServerModel(const LinkLimits& link, const RetryLimits& retry, std::uint32_t most_connections,
+  ServerModel(const LinkLimits& link, const RetryLimits& retry, std::uint32_t max_connections,
               std::uint64_t random) noexcept
-      : link_(link), policy_(retry), random_(random | 1), connections_(most_connections) {}
+      : link_(link), policy_(retry), random_(random | 1), connections_(max_connections) {}
 
   // Cost and connection limit; these take no lock.
   const LinkModel& link() const noexcept { return link_; }

@@ -13,29 +13,29 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostProbedErrorBytes = 16 << 10;
-constexpr std::size_t kMostProbedPageBytes = 4 << 20;  // 1,000 names of 1,024 bytes, escaped
-constexpr std::uint32_t kMostProbedRedirects = 5;
+constexpr std::size_t kMaxProbedErrorBytes = 16 << 10;
+constexpr std::size_t kMaxProbedPageBytes = 4 << 20;  // 1,000 names of 1,024 bytes, escaped
+constexpr std::uint32_t kMaxProbedRedirects = 5;
 
 double seconds_of(std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 class ProbedExchange final : public Exchange {
  public:
-  ProbedExchange(const Url& at, std::vector<std::string> lines, std::uint64_t time_ns, std::size_t most_bytes,
+  ProbedExchange(const Url& at, std::vector<std::string> lines, std::uint64_t time_ns, std::size_t max_bytes,
                  std::size_t keep)
-      : most_bytes_(most_bytes), keep_(keep) {
+      : max_bytes_(max_bytes), keep_(keep) {
     url = at.to_string();
     headers = std::move(lines);
     headers.push_back("Accept-Encoding: identity");
     total_ns = time_ns;
     facts = &answer_.facts;
-    begun_ = base::now_ns();
+    started_ = base::now_ns();
   }
   virtual ~ProbedExchange() = default;
 
   bool on_line(std::string_view line) noexcept override {
     try {
-      if (answer_.first_byte_seconds == 0) answer_.first_byte_seconds = seconds_of(base::now_ns() - begun_);
+      if (answer_.first_byte_seconds == 0) answer_.first_byte_seconds = seconds_of(base::now_ns() - started_);
       if (line.starts_with("HTTP/"))
         answer_.http_version = line.substr(5, std::min<std::size_t>(line.find(' '), 8) - 5);
       if (!answer_.head.is_complete()) answer_.head.line(line);
@@ -49,7 +49,7 @@ class ProbedExchange final : public Exchange {
       const std::size_t room = keep_ - std::min(keep_, answer_.body.size());
       answer_.body.append(reinterpret_cast<const char*>(bytes.data()), std::min(room, bytes.size()));
       answer_.body_bytes += bytes.size();
-      return answer_.body_bytes <= most_bytes_;  // a server without range support sends the whole object
+      return answer_.body_bytes <= max_bytes_;  // a server without range support sends the whole object
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -57,31 +57,31 @@ class ProbedExchange final : public Exchange {
   void on_end(ExchangeEnd how, std::string_view detail) noexcept override {
     std::lock_guard lock(mutex_);
     answer_.end = how;
-    answer_.seconds = seconds_of(base::now_ns() - begun_);
+    answer_.seconds = seconds_of(base::now_ns() - started_);
     try {
       detail_ = detail;
     } catch (const std::bad_alloc&) {
       detail_.clear();
     }
     done_ = true;
-    came_.notify_one();
+    done_signal_.notify_one();
   }
 
   ServiceAnswer wait() {
     std::unique_lock lock(mutex_);
-    came_.wait(lock, [&] { return done_; });
+    done_signal_.wait(lock, [&] { return done_; });
     answer_.http_status = answer_.head.status;
     if (!answer_.head.is_complete()) answer_.status = status_of(answer_.end, detail_);
     return std::move(answer_);
   }
 
  private:
-  const std::size_t most_bytes_, keep_;
-  std::uint64_t begun_ = 0;
+  const std::size_t max_bytes_, keep_;
+  std::uint64_t started_ = 0;
   ServiceAnswer answer_;
   std::string detail_;
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable done_signal_;
   bool done_ = false;  // guarded by mutex_
 };
 
@@ -93,21 +93,21 @@ class Probe final : public ServiceProbe {
         total_ns_(total_ns),
         transport_(std::move(transport)) {}
 
-  ServiceAnswer ask_range(std::string_view key, const RangeAsked& asked, std::size_t keep) override {
+  ServiceAnswer probe_range(std::string_view key, const RequestedRange& requested, std::size_t keep) override {
     std::vector<std::string> lines;
     std::string range = "Range: bytes=";
-    if (!asked.from_end) range += std::to_string(asked.first);
-    range += "-" + std::to_string(asked.from_end ? asked.count : asked.first + asked.count - 1);
+    if (!requested.from_end) range += std::to_string(requested.first);
+    range += "-" + std::to_string(requested.from_end ? requested.count : requested.first + requested.count - 1);
     lines.push_back(std::move(range));
-    if (!asked.etag.empty()) lines.push_back("If-Match: " + std::string(asked.etag));
-    ServiceAnswer answer = ask([&] { return place(key); }, lines, asked, std::max<std::uint64_t>(asked.count, 1 << 16),
-                               std::max(keep, kMostProbedErrorBytes));
+    if (!requested.etag.empty()) lines.push_back("If-Match: " + std::string(requested.etag));
+    ServiceAnswer answer = ask([&] { return place(key); }, lines, requested,
+                               std::max<std::uint64_t>(requested.count, 1 << 16), std::max(keep, kMaxProbedErrorBytes));
     if (answer.http_status != 200 && answer.http_status != 206) return answer;
     if (answer.end != ExchangeEnd::kComplete && answer.end != ExchangeEnd::kStopped) {
       answer.status = status_of(answer.end, {});
       return answer;
     }
-    const auto plan = plan_body(answer.head, asked);
+    const auto plan = plan_body(answer.head, requested);
     if (!plan.ok()) {
       answer.status = plan.status();
       return answer;
@@ -119,7 +119,7 @@ class Probe final : public ServiceProbe {
     return answer;
   }
 
-  ServiceAnswer ask_names(std::string_view prefix, ObjectPage& page) override {
+  ServiceAnswer probe_names(std::string_view prefix, ObjectPage& page) override {
     ServiceAnswer answer;
     if (service_.dialect == nullptr) {
       answer.status = Status(Code::kUnsupported, Layer::kStore, "a web server does not list its objects");
@@ -130,10 +130,10 @@ class Probe final : public ServiceProbe {
     if (!below.empty()) below += '/';
     const auto at = [&] {
       Url url = service_.dialect->place("");
-      service_.dialect->ask_page(url, below, "");
+      service_.dialect->fetch_page(url, below, "");
       return url;
     };
-    answer = ask(at, {}, {}, kMostProbedPageBytes, kMostProbedPageBytes);
+    answer = ask(at, {}, {}, kMaxProbedPageBytes, kMaxProbedPageBytes);
     if (answer.http_status != 200) {
       if (answer.status.ok()) answer.status = wrong("the store sent an unexpected response to a listing");
       return answer;
@@ -182,16 +182,16 @@ class Probe final : public ServiceProbe {
   }
 
   template <class Place>
-  ServiceAnswer ask(const Place& where, const std::vector<std::string>& lines, const RangeAsked& asked,
-                    std::size_t most_bytes, std::size_t keep) {
+  ServiceAnswer ask(const Place& where, const std::vector<std::string>& lines, const RequestedRange& requested,
+                    std::size_t max_bytes, std::size_t keep) {
     const std::uint64_t until = base::now_ns() + total_ns_;
     Url home = where(), at = home;
-    bool region_told = false, clock_told = false;
+    bool region_learned = false, clock_corrected = false;
     for (std::uint32_t redirects = 0;;) {
       const std::uint64_t now = base::now_ns();
       std::vector<std::string> headers = lines;
       if (at.origin() == home.origin()) authorize(at, headers);
-      ProbedExchange exchange(at, std::move(headers), until > now ? until - now : 1, most_bytes, keep);
+      ProbedExchange exchange(at, std::move(headers), until > now ? until - now : 1, max_bytes, keep);
       Exchange* const one[] = {&exchange};
       ServiceAnswer answer;
       answer.status = transport_->start(one);
@@ -203,14 +203,15 @@ class Probe final : public ServiceProbe {
       }
       if (!answer.head.is_complete() || answer.http_status == 200 || answer.http_status == 206) return answer;
       const ServiceKind kind = service_.dialect != nullptr ? service_.dialect->kind() : ServiceKind::kHttp;
-      Verdict verdict = judge(answer.head, asked, kind, std::string_view(answer.body).substr(0, kMostProbedErrorBytes));
+      Verdict verdict =
+          judge(answer.head, requested, kind, std::string_view(answer.body).substr(0, kMaxProbedErrorBytes));
       answer.status = verdict.status;
       answer.next = verdict.next;
       answer.object_bytes = verdict.object_bytes;
       if (kind != ServiceKind::kHttp) answer.store_code = parse_s3_error(answer.body).code;
       switch (verdict.next) {
         case Verdict::Next::kRedirect: {
-          if (++redirects > kMostProbedRedirects) {
+          if (++redirects > kMaxProbedRedirects) {
             answer.status = wrong("the server redirects too often");
             return answer;
           }
@@ -223,16 +224,16 @@ class Probe final : public ServiceProbe {
           continue;
         }
         case Verdict::Next::kRegion:
-          if (region_told || service_.dialect == nullptr) return answer;
-          region_told = true;
+          if (region_learned || service_.dialect == nullptr) return answer;
+          region_learned = true;
           learnt_region_ = verdict.region;
           service_.dialect->learn_region(verdict.region);
           home = at = where();
           continue;
         case Verdict::Next::kClock: {
           const auto date = parse_http_date(answer.head.date);
-          if (clock_told || !date) return answer;
-          clock_told = true;
+          if (clock_corrected || !date) return answer;
+          clock_corrected = true;
           clock_ahead_ = *date - static_cast<std::int64_t>(::time(nullptr));
           continue;
         }

@@ -39,9 +39,9 @@ class ServiceProbe {
 
   // Requests bytes of an object and keeps at most the first `keep` of them. `key`: relative to the URL; "": the URL
   // itself. `asked.etag` is sent in If-Match unchanged.
-  virtual ServiceAnswer ask_range(std::string_view key, const RangeAsked& asked, std::size_t keep) = 0;
+  virtual ServiceAnswer probe_range(std::string_view key, const RequestedRange& requested, std::size_t keep) = 0;
   // Requests the first page of the names directly below `prefix`, relative to the URL. kUnsupported for web servers.
-  virtual ServiceAnswer ask_names(std::string_view prefix, ObjectPage& page) = 0;
+  virtual ServiceAnswer probe_names(std::string_view prefix, ObjectPage& page) = 0;
 
   virtual const RemoteService& service() const noexcept = 0;
   virtual const Credentials& credentials() const noexcept = 0;

@@ -13,7 +13,7 @@ namespace {
 enum class Kind : std::uint8_t { kText, kFlag, kSeconds, kCount, kBytes, kAge };
 
 constexpr unsigned kH = 1, kS = 2, kG = 4, kA = 8, kAll = 15;
-constexpr std::size_t kMostOptionBytes = 32 << 10;
+constexpr std::size_t kMaxOptionBytes = 32 << 10;
 
 struct NameRow {  // NOLINT(clang-analyzer-optin.performance.Padding): fields in table order
   const char* name;
@@ -114,9 +114,9 @@ constexpr NameRow kNames[] = {
     {"config_kwargs.proxies.https", StorageName::kProxy, kS},
     {"config_kwargs.proxies.http", StorageName::kProxy, kS},
     {"client_kwargs.proxy", StorageName::kProxy, kH},
-    {"max_gap", StorageName::kMostGap, kAll, Kind::kBytes},
-    {"coalesce", StorageName::kMostGap, kAll, Kind::kBytes},
-    {"max_block", StorageName::kMostBlock, kAll, Kind::kBytes},
+    {"max_gap", StorageName::kMaxGap, kAll, Kind::kBytes},
+    {"coalesce", StorageName::kMaxGap, kAll, Kind::kBytes},
+    {"max_block", StorageName::kMaxBlock, kAll, Kind::kBytes},
     {"part_size", StorageName::kPartBytes, kAll, Kind::kBytes},
     {"hedge", StorageName::kHedge, kAll, Kind::kFlag},
     {"missing_max_age", StorageName::kMissingAge, kAll, Kind::kAge},
@@ -179,14 +179,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 Status unknown(std::string_view given, std::string_view name, unsigned service) {
-  constexpr std::size_t kNear = 3, kMostCompared = 64;
+  constexpr std::size_t kNear = 3, kMaxCompared = 64;
   const char* nearest = nullptr;
   std::size_t best = kNear + 1;
   std::string all;
   StorageName last = StorageName::kIgnored;
   for (const NameRow& row : kNames) {
     if ((row.services & service) == 0 || row.means == StorageName::kIgnored) continue;
-    const std::size_t far = name.size() <= kMostCompared ? distance(name, row.name) : best;
+    const std::size_t far = name.size() <= kMaxCompared ? distance(name, row.name) : best;
     if (far < best && far < name.size()) {
       best = far;
       nearest = row.name;
@@ -204,8 +204,8 @@ std::optional<std::uint64_t> seconds_of(std::string_view text) {
   if (text.ends_with('s')) text.remove_suffix(1);
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  constexpr double kMost = 86400;
-  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > kMost) {
+  constexpr double kMax = 86400;
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > kMax) {
     return std::nullopt;
   }
   return std::max<std::uint64_t>(static_cast<std::uint64_t>(seconds * 1e9), 1'000'000);
@@ -256,7 +256,7 @@ bool is_printable(std::string_view text) noexcept {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-bool said_yes(std::string_view text) {
+bool is_yes(std::string_view text) {
   const std::string word = lower(text);
   return word == "yes" || word == "true" || word == "1" || word == "on";
 }
@@ -270,7 +270,7 @@ Result<StorageOptions> StorageOptions::parse(std::span<const StorageOption> opti
 Status StorageOptions::take(const StorageOption& option, StorageService service) {
   const std::string name = lower(option.name);
   const auto bits = static_cast<unsigned>(service);
-  if (option.value.size() > kMostOptionBytes ||
+  if (option.value.size() > kMaxOptionBytes ||
       option.value.find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
     return refuse_option("the storage option " + shown(option.name) + " is too long, or contains a line break");
   }
@@ -288,7 +288,7 @@ Status StorageOptions::take(const StorageOption& option, StorageService service)
   if (row->kind == Kind::kFlag) {
     const std::string word = lower(option.value);
     const bool no = word == "no" || word == "false" || word == "0" || word == "off";
-    if (!no && !said_yes(word))
+    if (!no && !is_yes(word))
       return refuse_option(std::string("the storage option '") + row->name + "' must be true or false");
     value.number = no ? 0 : 1;
     value.text = no ? "false" : "true";
@@ -301,7 +301,7 @@ Status StorageOptions::take(const StorageOption& option, StorageService service)
   }
   const auto [held, fresh] = values_.try_emplace(row->means, value);
   if (!fresh && held->second.text != value.text) {
-    return refuse_option("the storage options '" + held->second.given_as + "' and '" + value.given_as +
+    return refuse_option("the storage options '" + held->second.option_name + "' and '" + value.option_name +
                          "' mean the same and have different values");
   }
   return {};

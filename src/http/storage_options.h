@@ -49,8 +49,8 @@ enum class StorageName : std::uint8_t {
   kConnections,
   kRetries,  // attempts after the first
   kProxy,
-  kMostGap,  // kMostGap to kHedge shape requests: link_model.h, hedge_policy.h
-  kMostBlock,
+  kMaxGap,  // kMaxGap to kHedge shape requests: link_model.h, hedge_policy.h
+  kMaxBlock,
   kPartBytes,
   kHedge,
   kMissingAge,      // how long a missing object is not requested again
@@ -79,7 +79,7 @@ class StorageOptions {
 
  private:
   struct Value {
-    std::string text, given_as;
+    std::string text, option_name;
     std::uint64_t number = 0;
   };
   Status take(const StorageOption& option, StorageService service);
@@ -94,6 +94,6 @@ inline Status refuse_option(std::string what) { return Status(Code::kInvalidArgu
 // Whether all characters may appear in a header value: printable ASCII without blanks.
 bool is_printable(std::string_view text) noexcept;
 // "yes", "true", "1" or "on", in any case.
-bool said_yes(std::string_view text);
+bool is_yes(std::string_view text);
 
 }  // namespace headrace::http

@@ -117,7 +117,7 @@ TEST(StorageOptions, LimitTheClient) {
   }
 }
 
-TEST(StorageOptions, SayHowRangesAreAskedFor) {
+TEST(StorageOptions, SetTheReadShape) {
   const auto link = [](const Given& given) { return find_client_options(*parse(given)); };
   EXPECT_FALSE(link({})->link.gap_bytes || link({})->link.group_bytes || link({})->link.part_bytes) << "as is learned";
   const auto options = link({{"max_gap", "64K"}, {"max_block", "2m"}, {"part_size", "1048577"}});

@@ -16,7 +16,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::uint64_t kMostFileBytes = 1 << 20;
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
 
 // Reads until EOF: st_size of a procfs or sysfs file is not its content length.
 std::optional<std::string> text_of(const std::string& path) {
@@ -25,7 +25,7 @@ std::optional<std::string> text_of(const std::string& path) {
   std::string text;
   char block[4096];
   unsigned interrupted = 0;
-  while (text.size() <= kMostFileBytes) {
+  while (text.size() <= kMaxFileBytes) {
     const ssize_t got = ::pread(file.fd(), block, sizeof block, static_cast<off_t>(text.size()));
     if (got == 0) return text;
     if (got > 0) {
@@ -46,10 +46,10 @@ std::string Surroundings::first_of(std::initializer_list<const char*> names) con
   return {};
 }
 
-std::string Surroundings::home_file(const char* variable, const char* usual) const {
+std::string Surroundings::home_file(const char* variable, const char* default_path) const {
   std::string path = secure_getenv(variable);
   const std::string home = secure_getenv("HOME");
-  if (path.empty() && !home.empty()) path = home + usual;
+  if (path.empty() && !home.empty()) path = home + default_path;
   if (path.starts_with("~/")) path.replace(0, 1, home);
   return path.empty() ? std::string() : file(path).value_or("");
 }

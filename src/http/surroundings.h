@@ -29,9 +29,9 @@ struct Surroundings {
 
   // The value of the first of these variables that is set.
   std::string first_of(std::initializer_list<const char*> names) const;
-  // The contents of the file that `variable` names, else of `usual` below the home directory; empty where there is
-  // none.
-  std::string home_file(const char* variable, const char* usual) const;
+  // The contents of the file that `variable` names, else of `default_path` below the home directory; empty where there
+  // is none.
+  std::string home_file(const char* variable, const char* default_path) const;
 
   // Those of this process. The environment is copied now, so later setenv() calls do not race with readers. `stop`,
   // which may be null, ends running programs.

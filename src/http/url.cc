@@ -6,7 +6,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostUrlBytes = 16 << 10;
+constexpr std::size_t kMaxUrlBytes = 16 << 10;
 constexpr char kHex[] = "0123456789ABCDEF";
 
 Status refuse(const char* what) { return Status(Code::kInvalidArgument, Layer::kStore, what); }
@@ -106,7 +106,7 @@ bool is_link_local(std::string_view host) {
 std::string Url::authority() const { return port == (tls ? 443 : 80) ? host : host + ":" + std::to_string(port); }
 
 Result<Url> parse_url(std::string_view text) {
-  if (text.size() > kMostUrlBytes) return refuse("the URL is too long");
+  if (text.size() > kMaxUrlBytes) return refuse("the URL is too long");
   Url url;
   const std::size_t mark = text.find("://");
   std::string scheme(text.substr(0, mark == std::string_view::npos ? 0 : mark));
@@ -133,7 +133,7 @@ bool is_loopback(const Url& url) noexcept {
 }
 
 Result<Url> resolve_redirect(const Url& base, std::string_view location) {
-  if (location.empty() || location.size() > kMostUrlBytes) return refuse("a redirect leads nowhere");
+  if (location.empty() || location.size() > kMaxUrlBytes) return refuse("a redirect leads nowhere");
   Url url = base;
   const std::size_t colon = location.find(':');
   const bool absolute = colon != std::string_view::npos && colon < location.find_first_of("/?#");

@@ -45,28 +45,28 @@ Status check_head(const AnswerHead& head) {
   return {};
 }
 
-Status check_version(const AnswerHead& head, const RangeAsked& asked) {
-  if (asked.etag.empty() || strong_etag(head.etag) == asked.etag) return {};
+Status check_version(const AnswerHead& head, const RequestedRange& requested) {
+  if (requested.etag.empty() || strong_etag(head.etag) == requested.etag) return {};
   return Status(Code::kAgainExhausted, Layer::kStore, "the object was replaced while it was read; retry the read");
 }
 
 // A body is rejected if its end cannot be distinguished from a broken connection.
-bool tells_end(const AnswerHead& head) {
+bool marks_end(const AnswerHead& head) {
   return !head.content_length.empty() || !head.transfer_encoding.empty() || head.http2;
 }
 
-Result<BodyPlan> plan_part(const AnswerHead& head, const RangeAsked& asked) {
+Result<BodyPlan> plan_part(const AnswerHead& head, const RequestedRange& requested) {
   const auto range = parse_content_range(head.content_range);
   if (!range || range->unsatisfied) return wrong("the server answers a range without a valid Content-Range");
   const std::uint64_t count = range->last - range->first + 1;
   const auto length = parse_length(head.content_length);
   if (length && *length != count) return wrong("the server's Content-Length and Content-Range do not agree");
   const bool ends = range->size && range->last + 1 == *range->size;
-  bool right = count <= asked.count && (count == asked.count || ends);
-  if (asked.from_end) {
-    right = right && ends && count == std::min(asked.count, *range->size);
+  bool right = count <= requested.count && (count == requested.count || ends);
+  if (requested.from_end) {
+    right = right && ends && count == std::min(requested.count, *range->size);
   } else {
-    right = right && range->first == asked.first;
+    right = right && range->first == requested.first;
   }
   if (!right) return wrong("the server's Content-Range is not the requested range");
   BodyPlan plan;
@@ -75,18 +75,18 @@ Result<BodyPlan> plan_part(const AnswerHead& head, const RangeAsked& asked) {
   return plan;
 }
 
-Result<BodyPlan> plan_unasked_whole(const AnswerHead& head, const RangeAsked& asked) {
-  if (!tells_end(head)) return wrong("the server's response does not say where its body ends");
+Result<BodyPlan> plan_unrequested_whole(const AnswerHead& head, const RequestedRange& requested) {
+  if (!marks_end(head)) return wrong("the server's response does not say where its body ends");
   const auto length = parse_length(head.content_length);
   BodyPlan plan;
-  if (length && *length <= asked.count && (asked.from_end || asked.first == 0)) {
+  if (length && *length <= requested.count && (requested.from_end || requested.first == 0)) {
     plan.bytes = plan.object_bytes = *length;
     return plan;
   }
-  if (asked.from_end || asked.first != 0) {
+  if (requested.from_end || requested.first != 0) {
     return Status(Code::kUnsupported, Layer::kStore, "the server ignores range requests and sends whole objects");
   }
-  plan.bytes = asked.count;
+  plan.bytes = requested.count;
   plan.exact = false;
   plan.cut = length.has_value();
   if (length) plan.object_bytes = *length;
@@ -101,19 +101,19 @@ Verdict done(Status status) {
 
 // A server without If-Match may respond for another version, so an ETag is checked where present; many servers send
 // none with 416.
-Verdict unsatisfied(const AnswerHead& head, const RangeAsked& asked) {
+Verdict unsatisfied(const AnswerHead& head, const RequestedRange& requested) {
   if (!head.etag.empty()) {
-    if (Status same = check_version(head, asked); !same.ok()) return done(std::move(same));
+    if (Status same = check_version(head, requested); !same.ok()) return done(std::move(same));
   }
   const auto range = parse_content_range(head.content_range);
   Verdict verdict;
   const bool known = range && range->unsatisfied;
-  if (known && (asked.from_end ? *range->size != 0 : *range->size > asked.first)) {
+  if (known && (requested.from_end ? *range->size != 0 : *range->size > requested.first)) {
     return done(wrong("the server refuses a range that the object has (416)"));
   }
   if (known) {
     verdict.object_bytes = *range->size;
-  } else if (asked.from_end || asked.first == 0) {
+  } else if (requested.from_end || requested.first == 0) {
     verdict.object_bytes = 0;
   }
   return verdict;
@@ -121,19 +121,19 @@ Verdict unsatisfied(const AnswerHead& head, const RangeAsked& asked) {
 
 }  // namespace
 
-Result<BodyPlan> plan_body(const AnswerHead& head, const RangeAsked& asked) {
+Result<BodyPlan> plan_body(const AnswerHead& head, const RequestedRange& requested) {
   HEADRACE_TRY(check_head(head));
-  HEADRACE_TRY(check_version(head, asked));
+  HEADRACE_TRY(check_version(head, requested));
   // Some servers answer ranges correctly but with the wrong status: Content-Range decides what the body is.
-  if (head.status == 206 || !head.content_range.empty()) return plan_part(head, asked);
-  return plan_unasked_whole(head, asked);
+  if (head.status == 206 || !head.content_range.empty()) return plan_part(head, requested);
+  return plan_unrequested_whole(head, requested);
 }
 
 Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit) {
   HEADRACE_TRY(check_head(head));
   if (head.status != 200 || !head.content_range.empty())
     return wrong("the server sent part of an object that was requested whole");
-  if (!tells_end(head)) return wrong("the server's response does not say where its body ends");
+  if (!marks_end(head)) return wrong("the server's response does not say where its body ends");
   const auto length = parse_length(head.content_length);
   if (length && *length > limit) {
     return Status(Code::kResourceExhausted, Layer::kStore,
@@ -145,7 +145,7 @@ Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit) {
   return plan;
 }
 
-Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind, std::string_view body) {
+Verdict judge(const AnswerHead& head, const RequestedRange& requested, ServiceKind kind, std::string_view body) {
   using Next = Verdict::Next;
   if (!head.malformed.empty()) return done(wrong("the server's answer is malformed: " + head.malformed));
   const S3Error error = kind != ServiceKind::kHttp ? parse_s3_error(body) : S3Error();
@@ -221,7 +221,7 @@ Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind,
     case 412:
       return done(say(Code::kAgainExhausted, "the object was replaced while it was read; retry the read"));
     case 416:
-      return unsatisfied(head, asked);
+      return unsatisfied(head, requested);
     case 408:
     case 425:
     case 429:

@@ -18,7 +18,7 @@ namespace headrace::http {
 
 enum class ServiceKind : std::uint8_t { kHttp, kS3, kAzure };
 
-struct RangeAsked {
+struct RequestedRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;  // at least 1; first + count below 2^63
   bool from_end = false;    // the last `count` bytes; `first` is unused
@@ -35,7 +35,7 @@ struct BodyPlan {
 };
 
 // REQUIRES: the status is 200 or 206.
-Result<BodyPlan> plan_body(const AnswerHead& head, const RangeAsked& asked);
+Result<BodyPlan> plan_body(const AnswerHead& head, const RequestedRange& requested);
 // For a whole body of at most `limit` bytes.
 Result<BodyPlan> plan_whole_body(const AnswerHead& head, std::uint64_t limit);
 
@@ -55,6 +55,6 @@ struct Verdict {
 };
 
 // For every response except 200 and 206. `body`: as much of it as was kept.
-Verdict judge(const AnswerHead& head, const RangeAsked& asked, ServiceKind kind, std::string_view body);
+Verdict judge(const AnswerHead& head, const RequestedRange& requested, ServiceKind kind, std::string_view body);
 
 }  // namespace headrace::http

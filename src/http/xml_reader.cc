@@ -8,7 +8,7 @@
 namespace headrace::http {
 namespace {
 
-constexpr std::size_t kMostDepth = 16, kMostNameBytes = 256;
+constexpr std::size_t kMaxDepth = 16, kMaxNameBytes = 256;
 
 std::string_view local_name(std::string_view name) { return name.substr(name.find(':') + 1); }
 
@@ -123,14 +123,14 @@ XmlReader::Piece XmlReader::next() {
   std::size_t length = 0;
   while (length < tag.size() && !is_space(tag[length])) ++length;
   const std::string_view name = tag.substr(0, length);
-  if (name.empty() || name.size() > kMostNameBytes || tag.find('<') != std::string_view::npos) return fail();
+  if (name.empty() || name.size() > kMaxNameBytes || tag.find('<') != std::string_view::npos) return fail();
   name_ = local_name(name);
   if (closes) {
     if (open_.empty() || open_.back() != name) return fail();
     open_.pop_back();
     return Piece::kClose;
   }
-  if (open_.size() == kMostDepth || (open_.empty() && any_)) return fail();
+  if (open_.size() == kMaxDepth || (open_.empty() && any_)) return fail();
   any_ = true;
   open_.push_back(name);
   close_pending_ = empty;

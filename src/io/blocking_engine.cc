@@ -56,7 +56,7 @@ class BlockingEngine final : public Engine {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
-      while (!work_.empty()) calls_->let_go(work_.pop());
+      while (!work_.empty()) calls_->release(work_.pop());
     }
     work_ready_->notify_all();
     for (std::thread& thread : *threads_) thread.join();
@@ -125,7 +125,7 @@ class BlockingEngine final : public Engine {
     std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < work_.size(); ++i) {
       if (work_.at(i).tag != tag) continue;
-      calls_->let_go(work_.at(i));
+      calls_->release(work_.at(i));
       work_.erase(i);
       done_.push({tag, -ECANCELED});
       return;
@@ -154,7 +154,7 @@ class BlockingEngine final : public Engine {
       lock.unlock();
       system_calls_.fetch_add(1, std::memory_order_relaxed);
       const std::int64_t result = calls_->transfer(request);
-      calls_->let_go(request);
+      calls_->release(request);
       lock.lock();
       done_.push({request.tag, result});
       if (reaper_waits_) done_ready_->notify_one();

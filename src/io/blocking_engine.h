@@ -1,6 +1,6 @@
 // BlockingEngine: an engine over blocking calls, made by a pool of threads.
 //
-// Threads: as every engine. The pool's threads call BlockingCalls concurrently; hold() and let_go() are also called by
+// Threads: as every engine. The pool's threads call BlockingCalls concurrently; hold() and release() are also called by
 //          the engine's user.
 // Owns:    its threads and its BlockingCalls, which outlive the threads.
 #pragma once
@@ -21,10 +21,10 @@ class BlockingCalls {
   virtual std::int64_t may_start_thread() noexcept = 0;
   // Called on each thread of the pool before its first transfer.
   virtual void begin_thread() noexcept {}
-  // The request was accepted. Its descriptor must stay open until let_go().
+  // The request was accepted. Its descriptor must stay open until release().
   virtual void hold(const EngineRequest&) noexcept {}
   // Called before the request's completion becomes visible, also if the request was cancelled.
-  virtual void let_go(const EngineRequest&) noexcept {}
+  virtual void release(const EngineRequest&) noexcept {}
   // As the Engine functions of the same names.
   virtual Status register_buffers(std::span<const std::span<std::byte>>) { return {}; }
   virtual std::string registration() const { return {}; }

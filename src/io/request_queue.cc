@@ -125,14 +125,14 @@ std::size_t RequestQueue::wait(std::span<RequestResult> out, std::chrono::nanose
     if (broken_.ok()) {
       auto reaped = engine_.reap(events_, bound);
       if (!reaped.ok()) {
-        break_all(reaped.status());
+        fail_all_requests(reaped.status());
       } else {
         for (std::size_t i = 0; i < *reaped; ++i) {
           const EngineResult& event = events_[i];
           const auto slot = static_cast<Index>(event.tag & 0xffffffffu);
           const auto generation = static_cast<std::uint32_t>(event.tag >> 32);
           if (slot >= depth_ || pieces_[slot].generation != generation || !pieces_[slot].in_engine) {
-            ++stats_.strays;
+            ++stats_.spurious_completions;
             continue;
           }
           finish_piece(slot, event.result);
@@ -221,25 +221,25 @@ void RequestQueue::offer(bool reap_follows) {
   if (batch_.empty()) return;
   auto taken = reap_follows ? engine_.submit_before_reap(batch_) : engine_.submit(batch_);
   if (!taken.ok()) {
-    break_all(taken.status());
+    fail_all_requests(taken.status());
     return;
   }
   for (std::size_t i = 0; i < *taken; ++i) pieces_[batch_slots_[i]].in_engine = true;
   in_engine_ += static_cast<unsigned>(*taken);
   std::erase_if(waiting_, [this](Index slot) { return pieces_[slot].in_engine; });
   if (*taken > 0) {
-    stalls_ = 0;
+    refused_submits_ = 0;
   } else if (in_engine_ == 0) {
     // The engine holds nothing and accepts nothing: it lacks a resource, temporarily or permanently.
     ++stats_.retries;
-    if (++stalls_ <= options_.max_retries) {
+    if (++refused_submits_ <= options_.max_retries) {
       const auto delay =
-          std::min<std::chrono::nanoseconds>(options_.backoff * (1u << std::min(stalls_, 16u)), kMaxBackoff);
+          std::min<std::chrono::nanoseconds>(options_.backoff * (1u << std::min(refused_submits_, 16u)), kMaxBackoff);
       const std::uint64_t until = options_.now_ns() + static_cast<std::uint64_t>(delay.count());
       for (const Index slot : batch_slots_) pieces_[slot].not_before_ns = until;
       return;
     }
-    stalls_ = 0;
+    refused_submits_ = 0;
     for (const Index slot : batch_slots_) {
       if (pieces_[slot].request == kNone) continue;  // dropped together with an earlier piece of its request
       std::erase(waiting_, slot);
@@ -287,13 +287,13 @@ void RequestQueue::finish_piece(Index slot, std::int64_t result) {
     return;
   }
   const std::uint64_t needed = active.min_bytes > piece.start ? active.min_bytes - piece.start : 0;
-  const bool file_ends = moved == 0 || reached <= piece.furthest;
+  const bool file_ends = moved == 0 || reached <= piece.max_done;
   if (file_ends || reached >= std::min(needed, piece.length)) {
-    active.end = std::min(active.end, piece.start + std::max(reached, piece.furthest));
+    active.end = std::min(active.end, piece.start + std::max(reached, piece.max_done));
     end_piece(slot);
     return;
   }
-  piece.furthest = reached;
+  piece.max_done = reached;
   piece.retries = 0;
   // Under O_DIRECT a partly read block is read again whole. If that brings no new bytes, the file ends there.
   piece.done = base::align_down<std::uint64_t>(reached, active.request.alignment_bytes);
@@ -435,7 +435,7 @@ void RequestQueue::check_deadlines() {
 }
 
 // The engine delivers no more completions, so every request ends with its status.
-void RequestQueue::break_all(const Status& status) {
+void RequestQueue::fail_all_requests(const Status& status) {
   broken_ = status;
   waiting_.clear();
   for (Index i = 0; i < requests_.size(); ++i) {

@@ -57,7 +57,7 @@ struct RequestQueueOptions {
 struct RequestQueueStats {
   std::uint64_t requests = 0, pieces = 0, bytes = 0;
   std::uint64_t short_counts = 0, retries = 0, cancelled_pieces = 0;
-  std::uint64_t strays = 0;  // completions for nothing in flight: an engine's bug, ignored
+  std::uint64_t spurious_completions = 0;  // completions for nothing in flight: an engine's bug, ignored
 };
 
 class RequestQueue {
@@ -105,7 +105,7 @@ class RequestQueue {
     Index request = kNone;
     std::uint32_t generation = 0;  // distinguishes a late or repeated completion from one for the slot's next user
     std::uint64_t start = 0, done = 0, length = 0;  // bytes within the request
-    std::uint64_t furthest = 0;  // most bytes ever reached: re-reading an aligned block is not progress
+    std::uint64_t max_done = 0;  // most bytes ever reached: re-reading an aligned block is not progress
     unsigned retries = 0;
     std::uint64_t not_before_ns = 0;
     bool in_engine = false;
@@ -124,7 +124,7 @@ class RequestQueue {
   void complete_if_done(Index index);
   void unlink(Index index);
   void check_deadlines();
-  void break_all(const Status& status);
+  void fail_all_requests(const Status& status);
   std::uint64_t piece_limit(const Request& request) const;
   std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) const;
 
@@ -145,7 +145,7 @@ class RequestQueue {
   std::vector<RequestResult> ready_;  // from ready_head_ on
   std::size_t ready_head_ = 0;
   std::size_t active_ = 0;
-  unsigned in_engine_ = 0, stalls_ = 0;
+  unsigned in_engine_ = 0, refused_submits_ = 0;
   std::uint64_t next_deadline_ns_ = ~std::uint64_t{0};
   Status broken_;  // the engine's final status once it broke
 };

@@ -34,7 +34,7 @@ class FakeEngine : public Engine {
     std::size_t n = 0;
     for (; n < requests.size() && in_flight_.size() < std::min(info_.depth, room); ++n)
       in_flight_.push_back(requests[n]);
-    most_in_flight = std::max(most_in_flight, in_flight_.size());
+    max_in_flight = std::max(max_in_flight, in_flight_.size());
     return n;
   }
   Result<std::size_t> reap(std::span<EngineResult> events, std::chrono::nanoseconds timeout) override {
@@ -69,7 +69,7 @@ class FakeEngine : public Engine {
   Status submit_failure, reap_failure;
   unsigned room = ~0u;
   bool hold = false, shuffle = false, repeat_events = false, record = true;
-  std::size_t submits = 0, cancels = 0, most_in_flight = 0;
+  std::size_t submits = 0, cancels = 0, max_in_flight = 0;
   std::uint64_t last_tag = 0;
   std::chrono::nanoseconds last_timeout{0};
 
@@ -139,7 +139,7 @@ TEST_F(RequestQueueTest, SplitsAndJoins) {
   EXPECT_EQ(done.bytes, 100'001u);
   EXPECT_TRUE(right(1000, 100'001));
   EXPECT_EQ(queue.stats().pieces, 25u);
-  EXPECT_LE(engine.most_in_flight, 4u);
+  EXPECT_LE(engine.max_in_flight, 4u);
 }
 
 TEST_F(RequestQueueTest, ShortCountsAreContinued) {
@@ -340,10 +340,10 @@ TEST_F(RequestQueueTest, StrayAndRepeatedEventsAreIgnored) {
   const auto done = one(queue, read(17, 100'000));
   EXPECT_TRUE(done.status.ok()) << done.status.to_string();
   EXPECT_TRUE(right(17, 100'000));
-  EXPECT_GT(queue.stats().strays, 0u);
+  EXPECT_GT(queue.stats().spurious_completions, 0u);
 }
 
-TEST_F(RequestQueueTest, AnEngineThatTakesNothingIsGivenUp) {
+TEST_F(RequestQueueTest, AnEngineThatAcceptsNothingIsAbandoned) {
   FakeEngine engine(4);
   engine.room = 0;
   RequestQueue queue(engine, options());

@@ -13,8 +13,8 @@
 namespace headrace::loader {
 namespace {
 
-constexpr std::uint64_t kAlignBytes = 256;   // of each tensor
-constexpr std::uint64_t kMostScales = 1024;  // per window: each is a box and a part of a launch
+constexpr std::uint64_t kAlignBytes = 256;  // of each tensor
+constexpr std::uint64_t kMaxScales = 1024;  // per window: each is a box and a part of a launch
 
 std::string text_of(std::span<const std::uint64_t> shape) {
   std::string text;
@@ -106,10 +106,10 @@ Status check_scale_by(const LoaderArray& array) {
 Status check_launches(const LoaderArray& array, std::span<const std::uint64_t> window_shape) {
   std::uint64_t scales = 1;
   for (const std::size_t dim : array.scale_by.dims) scales = base::saturating_mul(scales, window_shape[dim]);
-  if (scales <= kMostScales) return {};
+  if (scales <= kMaxScales) return {};
   return Status(Code::kUnsupported, Layer::kApi,
                 "array " + in_quotes(array.name) + ": scale_by: a window has " + std::to_string(scales) +
-                    " combinations of indices, which are too many: at most " + std::to_string(kMostScales));
+                    " combinations of indices, which are too many: at most " + std::to_string(kMaxScales));
 }
 
 Status check_array(const LoaderArray& array) {

@@ -34,8 +34,8 @@ struct Ring {
 
   std::shared_ptr<device::Device> device;
   BatchLayout layout;
-  std::deque<Slot> slots;        // guarded by mutex; grows at its end, slots never move
-  std::uint64_t most_slots = 0;  // guarded by mutex
+  std::deque<Slot> slots;       // guarded by mutex; grows at its end, slots never move
+  std::uint64_t max_slots = 0;  // guarded by mutex
   // Number of free slots that the planner waits for, if it waits for nothing else; 0: it waits for something else or
   // does not wait. Guarded by mutex.
   std::size_t wanted = 0;
@@ -52,7 +52,7 @@ struct Ring {
   // memory_bytes forbids it.
   std::size_t to_grow_locked(std::size_t count) const noexcept {
     const std::size_t all = count_locked(Slot::Use::kOut) + count;
-    return all > slots.size() && all <= most_slots ? all - slots.size() : 0;
+    return all > slots.size() && all <= max_slots ? all - slots.size() : 0;
   }
   // Whether the planner's condition holds. Waking it is half of the cost of taking a batch, so it is woken only then.
   bool has_wanted_locked() const noexcept {

@@ -65,8 +65,8 @@ class BatchScaling::OfRead final : public transfer::ReadEnd {
   std::vector<ScaledBox> boxes_;
 };
 
-std::unique_ptr<transfer::ReadEnd> BatchScaling::behind(const ScaleBy& by, device::NumberType type,
-                                                        std::span<const ScaledBox> boxes) const {
+std::unique_ptr<transfer::ReadEnd> BatchScaling::make_read_end(const ScaleBy& by, device::NumberType type,
+                                                               std::span<const ScaledBox> boxes) const {
   if (boxes.empty()) return nullptr;
   return std::make_unique<OfRead>(streams_, by, type, boxes);
 }

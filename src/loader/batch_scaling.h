@@ -24,8 +24,8 @@ class BatchScaling {
 
   // Makes the end of an array's read that scales the elements of `boxes` in place, in any order. `type`: of the tensor.
   // Null: there are no boxes. REQUIRES: `by` lives until the read has ended.
-  std::unique_ptr<transfer::ReadEnd> behind(const ScaleBy& by, device::NumberType type,
-                                            std::span<const ScaledBox> boxes) const;
+  std::unique_ptr<transfer::ReadEnd> make_read_end(const ScaleBy& by, device::NumberType type,
+                                                   std::span<const ScaledBox> boxes) const;
 
  private:
   class OfRead;

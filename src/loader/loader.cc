@@ -49,8 +49,8 @@ class Loader::Impl {
   const std::vector<LoaderTensor>& tensors() const noexcept { return ring_->layout.tensors(); }
   std::uint64_t sample_count() const noexcept { return ring_->layout.sample_count(); }
   std::uint64_t batches() const noexcept { return batches_; }
-  std::uint64_t batches_left() const noexcept { return ended_ ? 0 : split_->batches() - given_; }
-  LoaderState state() const { return {options_.seed, split_->after(given_, epoch_), schema_}; }
+  std::uint64_t batches_left() const noexcept { return ended_ ? 0 : split_->batches() - delivered_; }
+  LoaderState state() const { return {options_.seed, split_->after(delivered_, epoch_), schema_}; }
   const LoaderSchema& schema() const noexcept { return schema_; }
   const LoaderStats& stats() const noexcept { return stats_; }
 
@@ -66,8 +66,8 @@ class Loader::Impl {
     std::vector<Planned> batches;
     std::vector<Completion> reads;  // at most one per array
     LoaderTiming timing;
-    Status begun;           // why some read could not start
-    std::size_t given = 0;  // batches handed out
+    Status start_status;        // why some read could not start
+    std::size_t delivered = 0;  // batches handed out
     bool waited = false, ends_epoch = false;
     bool beside_cache = false;  // a cache held device memory at its start, so a retry may succeed after release()
   };
@@ -86,7 +86,7 @@ class Loader::Impl {
   Status fill(const loader::BatchReads& reads) const;
   void drop_locked(const Reading& reading);
   // Whether next() need not wait for the planner: a read exists, none will follow, or none can start for lack of slots.
-  bool may_go_on_locked() const noexcept {
+  bool has_next_locked() const noexcept {
     return !readings_.empty() || planned_all_ ||
            (needed_ > 0 && ring_->count_locked(Slot::Use::kOut) + needed_ > ring_->slots.size() &&
             ring_->to_grow_locked(needed_) == 0);
@@ -105,17 +105,17 @@ class Loader::Impl {
 
   // Used by next() only.
   std::optional<Split> split_;
-  std::uint64_t epoch_ = 0, given_ = 0;  // batches of split_ handed out
-  bool ended_ = false;                   // all epochs are over
+  std::uint64_t epoch_ = 0, delivered_ = 0;  // batches of split_ handed out
+  bool ended_ = false;                       // all epochs are over
   LoaderStats stats_;
 
   loader::Caches caches_;
   // Guarded by the ring's mutex.
   std::list<Reading> readings_;
-  std::list<Reading> through_;  // handed out; the planner frees them, which would take half of next()'s time
-  std::size_t begun_ = 0;       // readings_ that were not waited for, without ends of epochs
-  std::size_t needed_ = 0;      // free slots that the planner waits for; 0: it does something else
-  Status failed_;               // the planner's own failure
+  std::list<Reading> handed_out_;  // handed out; the planner frees them, which would take half of next()'s time
+  std::size_t in_flight_ = 0;      // readings_ that were not waited for, without ends of epochs
+  std::size_t needed_ = 0;         // free slots that the planner waits for; 0: it does something else
+  Status failed_;                  // the planner's own failure
   bool planned_all_ = false, stop_ = false;
 };
 
@@ -171,7 +171,7 @@ Status Loader::Impl::start() {
   HEADRACE_TRY_ASSIGN(ring_->gate, ring_->device->create_stream());
   scaling_.emplace(ring_->device);
   HEADRACE_TRY(caches_.make(ring_->device, arrays_, options_));
-  ring_->most_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
+  ring_->max_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
   HEADRACE_TRY(grow(reads * together_));
   try {
     *thread_ = std::thread([this] { plan(); });
@@ -216,7 +216,7 @@ void Loader::Impl::plan() noexcept {
         ring_->changed->notify_all();
         const auto free = [&] { return ring_->count_locked(Slot::Use::kFree); };
         ring_->changed->wait(lock, [&] {
-          ring_->wanted = begun_ < options_.read_ahead ? count : 0;
+          ring_->wanted = in_flight_ < options_.read_ahead ? count : 0;
           return stop_ || ring_->has_wanted_locked();
         });
         needed_ = ring_->wanted = 0;
@@ -227,14 +227,14 @@ void Loader::Impl::plan() noexcept {
           return;
         }
         std::list<Reading> through;
-        through.swap(through_);
+        through.swap(handed_out_);
         if (free() < count) {
           // If the consumer keeps batches, more are allocated, up to memory_bytes.
           const std::size_t more = ring_->to_grow_locked(count);
           lock.unlock();
           const Status grown = grow(more);
           lock.lock();
-          if (!grown.ok()) ring_->most_slots = ring_->slots.size();
+          if (!grown.ok()) ring_->max_slots = ring_->slots.size();
           continue;
         }
         Reading reading;
@@ -258,7 +258,7 @@ void Loader::Impl::plan() noexcept {
           for (const Completion& read : reading.reads) static_cast<void>(read.wait());
           throw;
         }
-        ++begun_;
+        ++in_flight_;
         ring_->changed->notify_all();
         batch += count;
       }
@@ -290,9 +290,9 @@ void Loader::Impl::begin(const EpochOrder& order, const Split& split, std::uint6
         planned.samples.push_back(order.sample(batch.position(place)));
       }
     }
-    reading.begun = begin_all(epoch, reading, reads);
+    reading.start_status = begin_all(epoch, reading, reads);
   } catch (const std::bad_alloc&) {
-    reading.begun = Status::out_of_memory();
+    reading.start_status = Status::out_of_memory();
   }
   reading.timing.begun_ns = now_ns();
 }
@@ -318,7 +318,7 @@ Status Loader::Impl::begin_all(std::uint64_t epoch, Reading& reading, loader::Ba
     ReadOptions options = arrays_[i].read;
     options.native_stream = ring_->device->native_handle(*ring_->gate);
     const device::NumberType type = loader::number_type_of(ring_->layout.dtype_of(i));
-    auto scaling = scaling_->behind(arrays_[i].scale_by, type, reads.scaled[i]);
+    auto scaling = scaling_->make_read_end(arrays_[i].scale_by, type, reads.scaled[i]);
     HEADRACE_TRY_ASSIGN(Completion read, zarr::read_many_kept(arrays_[i].array, parts, device_, options, caches_.of(i),
                                                               std::move(scaling)));
     reading.reads.push_back(std::move(read));
@@ -345,7 +345,7 @@ Status Loader::Impl::fill(const loader::BatchReads& reads) const {
 }
 
 void Loader::Impl::drop_locked(const Reading& reading) {
-  for (std::size_t i = reading.given; i < reading.batches.size(); ++i) {
+  for (std::size_t i = reading.delivered; i < reading.batches.size(); ++i) {
     reading.batches[i].slot->use = Slot::Use::kFree;
   }
 }
@@ -357,7 +357,7 @@ bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
   const Reading* reading = nullptr;
   {
     std::unique_lock lock(*ring_->mutex);
-    if (!ring_->changed->wait_until(lock, end, [&] { return may_go_on_locked(); })) return false;
+    if (!ring_->changed->wait_until(lock, end, [&] { return has_next_locked(); })) return false;
     if (!readings_.empty()) reading = &readings_.front();  // stays in place until next() takes it
   }
   if (reading == nullptr || reading->waited) return true;
@@ -395,7 +395,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next() {
 
 // Waits for the reads. Returns the first failure and adds up their times.
 Status Loader::Impl::finish(Reading& reading) {
-  Status status = reading.begun;
+  Status status = reading.start_status;
   LoaderTiming& timing = reading.timing;
   for (const Completion& read : reading.reads) {
     const Status done = read.wait();
@@ -429,7 +429,7 @@ Status Loader::Impl::read_again(Reading& reading) {
   for (const Completion* const read : others) static_cast<void>(read->wait());
   reading.reads.clear();
   loader::BatchReads reads;
-  reading.begun = begin_all(epoch_, reading, reads);
+  reading.start_status = begin_all(epoch_, reading, reads);
   return finish(reading);
 }
 
@@ -438,7 +438,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   const auto begin = std::chrono::steady_clock::now();
   std::optional<trace::Span> waiting(std::in_place, trace::WaitFor{trace::Stage::kWait});
   std::unique_lock lock(*ring_->mutex);
-  ring_->changed->wait(lock, [&] { return may_go_on_locked(); });
+  ring_->changed->wait(lock, [&] { return has_next_locked(); });
   if (readings_.empty()) {
     if (!planned_all_) {
       return Status(Code::kResourceExhausted, Layer::kApi,
@@ -456,7 +456,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (reading.ends_epoch) {
     readings_.pop_front();
     ++epoch_;
-    given_ = 0;
+    delivered_ = 0;
     ended_ = options_.epochs != 0 && epoch_ >= options_.epochs;
     lock.unlock();
     split_ = Split::create(options_.split, order_.positions()).value();
@@ -474,12 +474,12 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     caches_.note(stats_);
     lock.lock();
     reading.waited = true;
-    --begun_;
+    --in_flight_;
     ring_->wanted = needed_;
   }
   waiting.reset();
   if (!status.ok()) {
-    given_ += reading.batches.size() - reading.given;
+    delivered_ += reading.batches.size() - reading.delivered;
     if (is_damage(status)) stats_.skipped += reading.batches.size();
     drop_locked(reading);
     readings_.pop_front();
@@ -488,7 +488,7 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
     return status;
   }
   auto held = std::make_unique<LoaderBatch::Held>();
-  Planned& planned = reading.batches[reading.given];
+  Planned& planned = reading.batches[reading.delivered];
   held->ring = ring_;
   held->slot = planned.slot;
   held->samples = std::move(planned.samples);
@@ -499,9 +499,10 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   held->timing.asked_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(begin.time_since_epoch()).count());
   held->timing.given_ns = now_ns();
   planned.slot->use = Slot::Use::kOut;
-  ++given_;
+  ++delivered_;
   ++stats_.batches;
-  if (++reading.given == reading.batches.size()) through_.splice(through_.end(), readings_, readings_.begin());
+  if (++reading.delivered == reading.batches.size())
+    handed_out_.splice(handed_out_.end(), readings_, readings_.begin());
   const bool wakes = ring_->has_wanted_locked();
   lock.unlock();
   if (wakes) ring_->changed->notify_all();

@@ -108,7 +108,7 @@ TEST_P(LoaderCache, ChunksAreKeptForTheNextEpoch) {
 }
 
 // With both forms of the cache.
-TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
+TEST_P(LoaderCache, ARemoteStoreGetsNoRequestsInLaterEpochs) {
   arrays_.clear();
   contents_.clear();
   const Windows windows = Windows::create({{"x", 1000}}, {.input_dims = {{"x", kSample}}}).value();
@@ -155,7 +155,7 @@ TEST_P(LoaderCache, ADistantStoreIsAskedForNothingInLaterEpochs) {
   }
 }
 
-TEST_P(LoaderCache, WhatIsReleasedIsReadAgain) {
+TEST_P(LoaderCache, ReleasedChunksAreReadAgain) {
   how_.cache_bytes = std::uint64_t{128} << 20;  // a block for each array; far more than reads take
   Loader loader = make();
   run_epoch(loader);
@@ -189,7 +189,7 @@ TEST_P(LoaderCache, AnyThreadReleases) {
   }
 }
 
-TEST_P(LoaderCache, ItLeavesWhatOthersNeed) {
+TEST_P(LoaderCache, ReleaseKeepsWhatOthersNeed) {
   if (std::string(GetParam()) == "cuda") return;  // free memory is not known there
   how_.read_ahead = 1;
   {
@@ -220,7 +220,7 @@ TEST_P(LoaderCache, ItLeavesWhatOthersNeed) {
   EXPECT_EQ(loader.stats().kept_bytes, 0u);
 }
 
-TEST_P(LoaderCache, AReadWithoutMemoryIsMadeAgain) {
+TEST_P(LoaderCache, AReadWithoutMemoryIsRetried) {
   if (!base::kFaultPointsCompiled || std::string(GetParam()) == "cuda") return;
   for (const std::uint64_t nth : {0u, 1u, 5u}) {
     base::arm_fault({.point = "dev_host.assemble", .error = ENOMEM, .nth = nth});
@@ -251,7 +251,7 @@ TEST_P(LoaderCache, AReadWithoutMemoryIsMadeAgain) {
 }
 
 // The reads in flight run out of memory before anyone releases the cache or asks for an earlier batch.
-TEST_P(LoaderCache, EveryReadThatFoundNoMemoryBesideACacheIsMadeAgain) {
+TEST_P(LoaderCache, EveryReadShortOfMemoryBesideACacheIsRetried) {
   if (!base::kFaultPointsCompiled || std::string(GetParam()) == "cuda") return;
   const auto fired = [] {
     std::uint64_t all = 0;
@@ -291,7 +291,7 @@ TEST_P(LoaderCache, TwoThreadsReleaseAtOnce) {
   }
 }
 
-TEST_P(LoaderCache, IsReleasedBehindTheLastEpochAndWhenCancelled) {
+TEST_P(LoaderCache, IsReleasedAfterTheLastEpochAndWhenCancelled) {
   how_.epochs = 1;
   Loader ended = make();
   std::optional<LoaderBatch> held = ended.next().value();
@@ -360,7 +360,7 @@ TEST_P(LoaderCache, AChildReleasesNothing) {
   EXPECT_FALSE(loader.stats().cache_released);
 }
 
-TEST_P(LoaderCache, AChildMayLetGoOfALoader) {
+TEST_P(LoaderCache, AChildMayDestroyALoader) {
   if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   std::optional<Loader> loader = make();
   for (int epoch = 0; epoch < 2; ++epoch) run_epoch(*loader);

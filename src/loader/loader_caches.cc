@@ -17,9 +17,9 @@ ChunkCache::Limits limits_of(const ArrayInfo& info, double all, std::uint64_t ca
   const double share = static_cast<double>(info.decoded_bytes) / all;
   const auto bytes = static_cast<std::uint64_t>(static_cast<double>(cache_bytes) * share);
   // Stored chunks may be much smaller; how much is not known here.
-  constexpr std::uint64_t kMostRatio = 64;
+  constexpr std::uint64_t kMaxRatio = 64;
   const std::uint64_t chunk_bytes = std::max<std::uint64_t>(
-      info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / (encoded ? kMostRatio : 1), 1);
+      info.decoded_bytes / std::max<std::uint64_t>(info.chunk_count, 1) / (encoded ? kMaxRatio : 1), 1);
   return {bytes, std::min(info.chunk_count, bytes / chunk_bytes + 1), leave_free_bytes};
 }
 
@@ -33,7 +33,7 @@ Status Caches::make(const std::shared_ptr<device::Device>& device, std::span<con
   for (const LoaderArray& array : arrays) {
     const auto bytes = static_cast<double>(array.array.info().decoded_bytes);
     all += bytes;
-    if (zarr::is_distant(array.array)) distant += bytes;
+    if (zarr::has_no_files(array.array)) distant += bytes;
   }
   if (options.cache_bytes != 0 && all != 0 && !device->info().host_addressable) {
     const bool encoded = options.cache_form == CacheForm::kEncoded;
@@ -47,7 +47,7 @@ Status Caches::make(const std::shared_ptr<device::Device>& device, std::span<con
   if (options.host_cache_bytes == 0 || distant == 0) return {};
   HEADRACE_TRY_ASSIGN(const auto host, device::open_device("host"));
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    if (!zarr::is_distant(arrays[i].array)) continue;
+    if (!zarr::has_no_files(arrays[i].array)) continue;
     stored_[i] =
         std::make_shared<ChunkCache>(host, ChunkCache::Form::kEncoded,
                                      limits_of(arrays[i].array.info(), distant, options.host_cache_bytes, true, 0));

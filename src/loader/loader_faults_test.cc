@@ -23,7 +23,7 @@ using namespace testing;
 class LoaderFaults : public LoaderTest {};
 INSTANTIATE_TEST_SUITE_P(All, LoaderFaults, ::testing::Values("host", "host-staged", "cuda"), loader_device_name);
 
-TEST_P(LoaderFaults, WhoHoldsAllBatchesIsTold) {
+TEST_P(LoaderFaults, HoldingAllBatchesIsAnError) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}}}).value();
   LoaderOptions how;
   how.memory_bytes = 3'840;  // five samples of 12 x 16 elements
@@ -175,7 +175,7 @@ TEST_P(LoaderFaults, AChildProcessIsRefused) {
 }
 
 // A consumer releases a batch on a stream that has not finished with it: nothing is read into the batch before that.
-TEST(LoaderStreams, ABatchIsKeptUntilItsStreamIsThrough) {
+TEST(LoaderStreams, ABatchIsKeptUntilItsStreamIsDone) {
   const Context context = Context::create({}).value();
   const Device device = Device::open("host-staged").value();
   const Array array = make_array(Store::open(context, "memory://loader-streams").value(), kShape, kChunk);

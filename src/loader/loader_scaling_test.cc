@@ -120,7 +120,7 @@ class LoaderScaling : public LoaderTest {
 };
 INSTANTIATE_TEST_SUITE_P(All, LoaderScaling, ::testing::Values("host", "host-staged", "cuda"), loader_device_name);
 
-TEST_P(LoaderScaling, IsNoWorkOfTheConsumersThread) {
+TEST_P(LoaderScaling, RunsOffTheConsumersThread) {
   for (const std::uint64_t batch_size : {1u, 2u, 5u}) {
     watched_->scaled = 0;
     LoaderOptions how;

@@ -22,7 +22,7 @@ namespace {
 
 using namespace testing;
 
-TEST(LoaderBatch, OneOfNoLoaderHasNothing) {
+TEST(LoaderBatch, DefaultBatchIsEmpty) {
   LoaderBatch batch;
   EXPECT_EQ(batch.valid(), 0u);
   EXPECT_TRUE(batch.samples().empty());
@@ -208,7 +208,7 @@ TEST_P(LoaderTest, ArraysMayBeAlignedByPositions) {
   }
 }
 
-TEST_P(LoaderTest, PositionsThatCannotBeAreRefused) {
+TEST_P(LoaderTest, ImpossiblePositionsAreRefused) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
   const auto refusal = [&](std::size_t dim, const std::vector<std::int64_t>& positions, bool twice = false) {
     LoaderArray array = plain(windows);
@@ -231,7 +231,7 @@ TEST_P(LoaderTest, PositionsThatCannotBeAreRefused) {
 
 // A state works for any number of arrays and any length of names, although it holds only 64 digests with names of 64
 // bytes.
-TEST_P(LoaderTest, AStateOfManyArraysGoesOn) {
+TEST_P(LoaderTest, AStateOfManyArraysResumes) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
   const std::vector<std::pair<std::size_t, std::size_t>> rows = {{2, 1},  {61, 1}, {62, 1}, {70, 1},
                                                                  {2, 52}, {2, 53}, {2, 300}};
@@ -377,7 +377,7 @@ TEST_P(LoaderTest, ArraysOfAStackAreChannels) {
 }
 
 // On any number of ranks, a resumed epoch gives each remaining sample once.
-TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
+TEST_P(LoaderTest, AStateResumesTheEpoch) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 1}, {"lat", 3}}}).value();
   LoaderOptions how;
   how.order = Order::full_shuffle(windows.sample_count()).value();
@@ -420,7 +420,7 @@ TEST_P(LoaderTest, AStateGoesOnWithWhatIsLeft) {
 }
 
 // The trace shows how long the consumer waits for each batch, as spans of its thread.
-TEST_P(LoaderTest, WhatItsConsumerWaitsIsASpanOfThatThread) {
+TEST_P(LoaderTest, ConsumersWaitsAreTraced) {
   const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
   LoaderOptions how;
   how.epochs = 1;

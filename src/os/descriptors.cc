@@ -45,8 +45,8 @@ bool Descriptors::make_room() noexcept {
 
 // Done once only: the program may have reasons to lower the limit again.
 void Descriptors::raise_limit() noexcept {
-  if (raised_) return;
-  raised_ = true;
+  if (limit_raised_) return;
+  limit_raised_ = true;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kHighestLimit);
@@ -56,18 +56,18 @@ void Descriptors::raise_limit() noexcept {
     if (result == 0 && ::setrlimit(RLIMIT_NOFILE, &limit) != 0) result = -errno;
     if (result != 0) return;  // the limit stays as it is
     reserve_open_files(kTable);
-    raises_.fetch_add(1);
+    limit_raises_.fetch_add(1);
   }
   share_ = share_of_limit();
 }
 
 // Closes the least recently used idle file, if it was last used before `before_ns`.
-bool Descriptors::close_longest(std::uint64_t before_ns, bool in_kept_half) noexcept {
+bool Descriptors::close_least_recent(std::uint64_t before_ns, bool in_kept_share) noexcept {
   for (;;) {
     DescriptorKeeper* longest = nullptr;
     std::uint64_t oldest = before_ns;
     for (DescriptorKeeper* keeper : keepers_) {
-      if (in_kept_half && !keeper->in_kept_half()) continue;
+      if (in_kept_share && !keeper->in_kept_share()) continue;
       const std::uint64_t at = keeper->oldest_ns();
       if (at >= oldest) continue;
       oldest = at;
@@ -80,10 +80,10 @@ bool Descriptors::close_longest(std::uint64_t before_ns, bool in_kept_half) noex
 
 // The program itself has more files open than its half. The library's share shrinks until the library
 // has closed its own.
-bool Descriptors::refused(std::uint64_t raises) noexcept {
+bool Descriptors::refused(std::uint64_t limit_raises) noexcept {
   const std::lock_guard lock(mutex_);
-  if (raises != raises_.load()) return true;  // another thread has raised the limit meanwhile
-  if (!raised_) {
+  if (limit_raises != limit_raises_.load()) return true;  // another thread has raised the limit meanwhile
+  if (!limit_raised_) {
     raise_limit();
     return true;
   }
@@ -91,7 +91,7 @@ bool Descriptors::refused(std::uint64_t raises) noexcept {
   if (!some_will_close()) return false;
   // Slightly fewer than are open now, to leave room for descriptors that are not counted.
   share_ = std::max<std::int64_t>(1, std::min(share_.load(), open_.load() - 2));
-  lessened_ = true;
+  share_reduced_ = true;
   return true;
 }
 
@@ -100,7 +100,7 @@ void Descriptors::closed() noexcept {
   const std::int64_t before = open_.fetch_sub(1);
   if (before <= 0) {
     open_.fetch_add(1);  // it was inherited by a forked child, which has not counted it
-  } else if (before - 1 <= kept_.load() && lessened_.exchange(false)) {
+  } else if (before - 1 <= kept_.load() && share_reduced_.exchange(false)) {
     share_ = share_of_limit();
   }
   idle();
@@ -140,7 +140,7 @@ bool Descriptors::keep(std::uint64_t rest_ns) noexcept {
   raise_limit();
   while (!take()) {
     const std::uint64_t now_ns = base::now_ns();
-    if (now_ns < rest_ns || !close_longest(now_ns - rest_ns, true)) return false;
+    if (now_ns < rest_ns || !close_least_recent(now_ns - rest_ns, true)) return false;
   }
   return true;
 }

@@ -39,7 +39,7 @@ class DescriptorKeeper {
   static constexpr std::uint64_t kNothing = ~std::uint64_t{0};
   virtual std::uint64_t oldest_ns() noexcept = 0;  // time of last use of its least recently used idle file, or kNothing
   virtual bool close_oldest() noexcept = 0;
-  virtual bool in_kept_half() const noexcept { return false; }  // its files are counted by Descriptors::keep()
+  virtual bool in_kept_share() const noexcept { return false; }  // its files are counted by Descriptors::keep()
 
  protected:
   ~DescriptorKeeper() = default;
@@ -57,9 +57,9 @@ class Descriptors {
   // A keeper's file became idle, and may be closed for those who wait.
   void idle() noexcept;
   // Call after open(2) failed with EMFILE or ENFILE although room() was true. Returns whether to retry after a while.
-  // `raises` is the value of raises() before that open().
-  bool refused(std::uint64_t raises) noexcept;
-  std::uint64_t raises() const noexcept { return raises_.load(); }  // times the limit was raised
+  // `limit_raises` is the value of limit_raises() before that open().
+  bool refused(std::uint64_t limit_raises) noexcept;
+  std::uint64_t limit_raises() const noexcept { return limit_raises_.load(); }  // times the limit was raised
   // Whether some files in use will be closed without their user needing another descriptor first.
   bool some_will_close() const noexcept { return open_.load() > held_.load(); }
 
@@ -84,16 +84,16 @@ class Descriptors {
 
  private:
   bool make_room() noexcept;
-  bool close_one_kept() noexcept { return close_longest(DescriptorKeeper::kNothing, false); }
-  bool close_longest(std::uint64_t before_ns, bool in_kept_half) noexcept;
+  bool close_one_kept() noexcept { return close_least_recent(DescriptorKeeper::kNothing, false); }
+  bool close_least_recent(std::uint64_t before_ns, bool in_kept_share) noexcept;
   void raise_limit() noexcept;
 
-  std::atomic<std::uint64_t> closings_{0}, raises_{0};
+  std::atomic<std::uint64_t> closings_{0}, limit_raises_{0};
   std::atomic<std::int64_t> open_{0}, held_{0}, kept_{0}, share_;
-  std::atomic<bool> lessened_{false};  // share_ was reduced by refused()
+  std::atomic<bool> share_reduced_{false};  // share_ was reduced by refused()
   std::atomic<std::size_t> waiting_{0};
   std::mutex mutex_;
-  bool raised_ = false;                                   // guarded by mutex_
+  bool limit_raised_ = false;                             // guarded by mutex_
   std::vector<DescriptorKeeper*> keepers_;                // guarded by mutex_
   std::mutex waiters_mutex_;                              // taken last
   std::vector<std::weak_ptr<DescriptorWaiter>> waiters_;  // guarded by waiters_mutex_
@@ -109,9 +109,9 @@ int open_patiently(Open&& open) {
   Descriptors& all = Descriptors::of_process();
   std::uint64_t closings = all.closings();
   for (int tries = 0;; ++tries) {
-    const std::uint64_t raises = all.raises();
+    const std::uint64_t limit_raises = all.limit_raises();
     const int fd = open();
-    if (!is_shortage(-fd) || !all.refused(raises)) return fd;
+    if (!is_shortage(-fd) || !all.refused(limit_raises)) return fd;
     if (const std::uint64_t now = all.closings(); now != closings) {
       closings = now;
       tries = 0;

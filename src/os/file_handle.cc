@@ -36,7 +36,7 @@ std::int64_t grain_ns(std::int64_t stamp_ns) {
 }
 
 // From Linux 6.13 on, after a file's stamps have been queried, its next change gets a distinct stamp.
-bool stamps_tell_apart(const FilesystemKind& kind) {
+bool stamps_distinguish(const FilesystemKind& kind) {
   static const bool kernel_does = [] {
     utsname name{};
     unsigned major = 0, minor = 0;
@@ -113,7 +113,7 @@ std::int64_t unsettled_ns(int fd, const FileIdentity& identity) noexcept {
   if (left_ns <= -kRecentNs) return 0;
   const FilesystemKind kind = filesystem_kind(fd);
   if (kind.is_network || kind.is_fuse) return left_ns + kRecentNs;  // a server's clock may lag by that much
-  if (left_ns <= 0 || (grain_ns(identity.changed_ns) < kCoarseNs && stamps_tell_apart(kind))) return 0;
+  if (left_ns <= 0 || (grain_ns(identity.changed_ns) < kCoarseNs && stamps_distinguish(kind))) return 0;
   timespec tick;
   ::clock_getres(CLOCK_REALTIME_COARSE, &tick);
   return std::max(left_ns, to_ns(tick));

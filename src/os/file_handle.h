@@ -33,7 +33,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
   // Whether at most changed_ns differs. Links, names and permissions change it too: a file that is replaced gets a new
   // changed_ns when its name is removed.
-  bool same_but_for_links(const FileIdentity& other) const noexcept {
+  bool same_except_changed_ns(const FileIdentity& other) const noexcept {
     return device == other.device && inode == other.inode && size_bytes == other.size_bytes &&
            modified_ns == other.modified_ns;
   }

@@ -46,7 +46,7 @@ CachedRead read_cached(int fd, std::uint64_t offset, std::span<std::byte> out, s
 }
 
 Residency residency(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
-  const auto cached = ask_cachestat(fd, offset, length);
+  const auto cached = query_cachestat(fd, offset, length);
   if (!cached.has_value()) return Residency::kUnknown;
   // On an overlay the file's own inode has no pages; the underlying one has.
   if (*cached == 0) return filesystem_kind(fd).is_overlay ? Residency::kUnknown : Residency::kNotCached;

@@ -13,9 +13,9 @@ namespace headrace::os {
 namespace {
 
 // More CPUs than any kernel supports: sched_getaffinity fails if the mask is shorter than the kernel's.
-constexpr std::size_t kMostCpus = 65536;
+constexpr std::size_t kMaxCpus = 65536;
 constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
-using Mask = std::array<unsigned long, kMostCpus / kWordBits>;
+using Mask = std::array<unsigned long, kMaxCpus / kWordBits>;
 
 std::optional<std::vector<unsigned>> read_cpu_list(const std::string& path) {
   const auto text = read_first_line(path);
@@ -40,7 +40,7 @@ std::optional<std::vector<unsigned>> thread_cpus() {
 int set_thread_cpus(const std::vector<unsigned>& cpus) noexcept {
   Mask mask{};
   for (const unsigned cpu : cpus) {
-    if (cpu < kMostCpus) mask[cpu / kWordBits] |= 1ul << (cpu % kWordBits);
+    if (cpu < kMaxCpus) mask[cpu / kWordBits] |= 1ul << (cpu % kWordBits);
   }
   std::int64_t result = HEADRACE_FAULT("base.set_affinity", 0);
   if (result == 0 && ::sched_setaffinity(0, sizeof mask, reinterpret_cast<const cpu_set_t*>(mask.data())) != 0) {

@@ -41,7 +41,7 @@ bool mincore_is_honest(int fd) noexcept {
   return ::faccessat(AT_FDCWD, name, W_OK, AT_EACCESS) == 0;
 }
 
-std::optional<std::uint64_t> ask_mincore(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+std::optional<std::uint64_t> query_mincore(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
   unsigned char present[kPagesPerWindow];
   const std::uint64_t window = kPagesPerWindow * page_bytes();
   std::uint64_t resident = 0;
@@ -78,7 +78,7 @@ PageCacheShare sample(int fd, std::uint64_t offset, std::uint64_t length) noexce
 
 }  // namespace
 
-std::optional<std::uint64_t> ask_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
+std::optional<std::uint64_t> query_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept {
   // struct cachestat_range and struct cachestat of linux/mman.h, which older headers lack.
   struct {
     std::uint64_t offset, length;
@@ -100,14 +100,14 @@ PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t leng
   // On an overlay cachestat always answers 0: the descriptor's own inode has no pages, only the underlying one. A
   // mapping refers to the underlying inode.
   if (!filesystem_kind(fd).is_overlay) {
-    if (const auto resident = ask_cachestat(fd, offset, length)) {
+    if (const auto resident = query_cachestat(fd, offset, length)) {
       out.witness = CacheWitness::kCachestat;
       out.resident_pages = std::min(*resident, out.pages);
       return out;
     }
   }
   if (mincore_is_honest(fd)) {
-    if (const auto resident = ask_mincore(fd, offset, length)) {
+    if (const auto resident = query_mincore(fd, offset, length)) {
       out.witness = CacheWitness::kMincore;
       out.resident_pages = std::min(*resident, out.pages);
       return out;
@@ -116,6 +116,6 @@ PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t leng
   return sample(fd, offset, length);
 }
 
-bool cachestat_answers(int fd) noexcept { return ask_cachestat(fd, 0, 1).has_value(); }
+bool cachestat_answers(int fd) noexcept { return query_cachestat(fd, 0, 1).has_value(); }
 
 }  // namespace headrace::os

@@ -34,7 +34,7 @@ PageCacheShare page_cache_share(int fd, std::uint64_t offset, std::uint64_t leng
 
 // Cached pages of a range as cachestat(2) counts them, always 0 on an overlay. nullopt if the kernel
 // does not report it.
-std::optional<std::uint64_t> ask_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
+std::optional<std::uint64_t> query_cachestat(int fd, std::uint64_t offset, std::uint64_t length) noexcept;
 
 // Whether cachestat(2) works for `fd`: Linux 6.5, not blocked by a sandbox, and a file that the caller
 // owns or may write.

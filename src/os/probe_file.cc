@@ -106,7 +106,7 @@ std::string find_sample_file(const std::string& directory, std::size_t most, std
 }
 
 std::vector<std::string> find_sample_files(const std::string& directory, std::size_t most, std::uint64_t enough_bytes,
-                                           std::size_t most_files) {
+                                           std::size_t max_files) {
   std::vector<Found> all;
   for_each_file(directory, most, [&](Found found) {
     all.push_back(std::move(found));
@@ -116,7 +116,7 @@ std::vector<std::string> find_sample_files(const std::string& directory, std::si
   std::vector<std::string> out;
   std::uint64_t bytes = 0;
   for (Found& found : all) {
-    if (found.bytes == 0 || bytes >= enough_bytes || out.size() == most_files) break;
+    if (found.bytes == 0 || bytes >= enough_bytes || out.size() == max_files) break;
     bytes += found.bytes;
     out.push_back(std::move(found.path));
   }
@@ -145,7 +145,7 @@ DirectSupport probe_direct(const std::string& path) {
   if (const DirectAlignment told = direct_alignment(file->fd()); told.known && told.offset_bytes <= kLargest) {
     probe.memory_alignment_bytes = told.memory_bytes;
     probe.offset_alignment_bytes = told.offset_bytes;
-    probe.told_by_kernel = true;
+    probe.reported_by_kernel = true;
     const std::int64_t got = file->read(memory, told.offset_bytes, 0);
     probe.works = got > 0;
     if (got < 0) probe.why_not = failure(path, "a direct read failed", static_cast<int>(-got)).to_string();

@@ -48,15 +48,15 @@ class ProbeFile {
 std::string find_sample_file(const std::string& directory, std::size_t most, std::uint64_t enough_bytes);
 
 // The largest readable regular files among the first `most` entries below a directory, largest first: enough to have
-// `enough_bytes` together, at most `most_files`.
+// `enough_bytes` together, at most `max_files`.
 std::vector<std::string> find_sample_files(const std::string& directory, std::size_t most, std::uint64_t enough_bytes,
-                                           std::size_t most_files);
+                                           std::size_t max_files);
 
 struct DirectSupport {
   bool works = false;
   std::string why_not;
   std::uint32_t memory_alignment_bytes = 0, offset_alignment_bytes = 0;
-  bool told_by_kernel = false;  // by statx; otherwise found by reading
+  bool reported_by_kernel = false;  // by statx; otherwise found by reading
 };
 
 // Opens a regular file with O_DIRECT and reads from it once.

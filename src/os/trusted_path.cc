@@ -15,7 +15,7 @@
 namespace headrace::os {
 namespace {
 
-constexpr unsigned kMostLinks = 40;  // Linux's own limit
+constexpr unsigned kMaxLinks = 40;  // Linux's own limit
 
 bool is_trusted_owner(uid_t owner) {
   // The owner of the root folder is root, under another number in nested user namespaces.
@@ -95,7 +95,7 @@ Result<std::string> resolve_trusted(const std::string& path) {
       char target[PATH_MAX];
       const ssize_t length = ::readlink(here.c_str(), target, sizeof target);
       if (length < 0) return failed(here, errno);
-      if (++links > kMostLinks || length == static_cast<ssize_t>(sizeof target)) return failed(here, ELOOP);
+      if (++links > kMaxLinks || length == static_cast<ssize_t>(sizeof target)) return failed(here, ELOOP);
       rest.insert(0, std::string(target, static_cast<std::size_t>(length)) + "/");
       here = target[0] == '/' ? "/" : here.substr(0, std::max<std::size_t>(here.rfind('/'), 1));
       continue;

@@ -78,7 +78,7 @@ int Beneath::open_by_kernel(const char* path, int flags, Links links) const {
   return fd;
 }
 
-int Beneath::open_remembered(const char* path, int flags) const {
+int Beneath::open_cached_path(const char* path, int flags) const {
   if (!kernel_resolves_) return -ENOSYS;
   const int fd = open_once(path, flags, kResolveCached);
   return fd == -EINVAL ? -ENOSYS : fd;

@@ -29,7 +29,7 @@ class Beneath {
   int open(const char* path, int flags, Links links = Links::kFollow) const;
   // The same without waiting for a disk or network: EAGAIN if a name on the way is not in memory, ENOSYS if the kernel
   // cannot do this (before Linux 5.12).
-  int open_remembered(const char* path, int flags) const;
+  int open_cached_path(const char* path, int flags) const;
 
   int root() const noexcept { return root_fd_; }
   bool kernel_resolves() const noexcept { return kernel_resolves_; }

@@ -67,7 +67,7 @@ KeptFiles::File* KeptFiles::keep(std::uint64_t tag, int fd, const os::FileIdenti
   }
   File* file = claim_free(tag, 0);
   if (file == nullptr && grow(tables)) file = claim_free(tag, tables);
-  if (file == nullptr) file = claim_rested(tag);
+  if (file == nullptr) file = claim_idle(tag);
   if (file == nullptr) return nullptr;
   os::Descriptors& all = os::Descriptors::of_process();
   if (!all.keep(kRestNs)) {
@@ -102,7 +102,7 @@ KeptFiles::File* KeptFiles::claim_free(std::uint64_t tag, std::size_t first_tabl
 }
 
 // The way of a file unused for a while, which is closed.
-KeptFiles::File* KeptFiles::claim_rested(std::uint64_t tag) noexcept {
+KeptFiles::File* KeptFiles::claim_idle(std::uint64_t tag) noexcept {
   const std::uint64_t now_ns = base::now_ns();
   const std::size_t tables = table_count_.load(std::memory_order_acquire);
   for (std::size_t t = 0; t < tables; ++t) {

@@ -67,7 +67,7 @@ class KeptFiles final : public os::DescriptorKeeper {
 
   std::uint64_t oldest_ns() noexcept override;
   bool close_oldest() noexcept override;
-  bool in_kept_half() const noexcept override { return true; }
+  bool in_kept_share() const noexcept override { return true; }
 
  private:
   // A set-associative table: the tag chooses a set, and a file is in one of its ways. A set's tags are one cache line.
@@ -89,7 +89,7 @@ class KeptFiles final : public os::DescriptorKeeper {
   bool close_idle(File& file) noexcept;
   void sweep(std::uint64_t now_ns) noexcept;
   File* claim_free(std::uint64_t tag, std::size_t first_table) noexcept;
-  File* claim_rested(std::uint64_t tag) noexcept;
+  File* claim_idle(std::uint64_t tag) noexcept;
   bool grow(std::size_t tables) noexcept;
   std::size_t sets_of(std::size_t tables) const noexcept;
   Set& set_at(std::size_t number, std::size_t tables) const noexcept;

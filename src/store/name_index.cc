@@ -53,7 +53,7 @@ void NameIndex::grow() {
 std::uint32_t NameIndex::add(std::string_view name, bool& is_new) {
   is_new = false;
   if (const std::uint32_t found = find(name); found != kNone) return found;
-  if (names_.size() >= kMostNames) return kNone;
+  if (names_.size() >= kMaxNames) return kNone;
   if (2 * (names_.size() + 1) > slots_.size()) grow();
   const std::size_t begin = text_.size();
   text_.insert(text_.end(), name.begin(), name.end());

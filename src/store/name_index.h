@@ -27,7 +27,7 @@ class NameIndex {
 
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  static constexpr std::uint32_t kMostNames = std::uint32_t{1} << 28;
+  static constexpr std::uint32_t kMaxNames = std::uint32_t{1} << 28;
 
   NameIndex();
 

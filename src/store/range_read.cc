@@ -72,7 +72,7 @@ void PendingRange::start(ByteStore& store) {
 Status PendingRange::wait() {
   {
     std::unique_lock lock(mutex_);
-    came_.wait(lock, [&] { return done_; });
+    done_signal_.wait(lock, [&] { return done_; });
   }
   return check_answer(read);
 }
@@ -80,7 +80,7 @@ Status PendingRange::wait() {
 void PendingRange::done(std::span<RangeRead* const>) noexcept {
   std::lock_guard lock(mutex_);
   done_ = true;
-  came_.notify_one();  // under the lock: the waiter frees this object once it wakes
+  done_signal_.notify_one();  // under the lock: the waiter frees this object once it wakes
 }
 
 Status read_range(ByteStore& store, RangeRead& read) {

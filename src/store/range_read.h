@@ -43,7 +43,7 @@ class PendingRange final : private RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override;
 
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable done_signal_;
   bool started_ = false;
   bool done_ = false;  // guarded by mutex_
 };

@@ -11,17 +11,17 @@
 
 namespace headrace::store {
 
-RangeStore::RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper,
+RangeStore::RangeStore(std::shared_ptr<ByteStore> wrapped, std::shared_ptr<const base::ReadShaper> shaper,
                        bool steady) noexcept
-    : behind_(std::move(behind)),
-      local_(dynamic_cast<cache::LocalRanges*>(behind_.get())),
+    : wrapped_(std::move(wrapped)),
+      local_(dynamic_cast<cache::LocalRanges*>(wrapped_.get())),
       shaper_(std::move(shaper)),
       steady_(steady || local_ != nullptr) {}
 
 std::string RangeStore::url() const {
   std::string url;
   const Status status = guarded([&] {
-    url = behind_->url();
+    url = wrapped_->url();
     return Status();
   });
   return status.ok() ? url : "(a store without a URL)";
@@ -32,18 +32,18 @@ base::ReadShape RangeStore::read_shape() const noexcept {
   if (shaper_ != nullptr) shape = shaper_->read_shape(steady_);
   shape.steady = steady_;
   if (shaper_ != nullptr) return shape;
-  constexpr std::uint64_t kMostGap = 64 << 20, kMostGroup = 256 << 20, kMostWindow = std::uint64_t{1} << 40;
-  const RangeAdvice advice = behind_->advice();
-  shape.gap_bytes = std::min(advice.gap_bytes, kMostGap);
-  shape.group_bytes = shape.most_group_bytes = std::min(advice.group_bytes, kMostGroup);
-  shape.window_bytes = std::min(advice.window_bytes, kMostWindow);
+  constexpr std::uint64_t kMaxGap = 64 << 20, kMaxGroup = 256 << 20, kMaxWindow = std::uint64_t{1} << 40;
+  const RangeAdvice advice = wrapped_->advice();
+  shape.gap_bytes = std::min(advice.gap_bytes, kMaxGap);
+  shape.group_bytes = shape.max_group_bytes = std::min(advice.group_bytes, kMaxGroup);
+  shape.window_bytes = std::min(advice.window_bytes, kMaxWindow);
   return shape;
 }
 
 Status RangeStore::open(std::string_view key, ByteSource& out) {
   out.close();
   if (!valid_key(key)) return check_key(key);
-  out.offer_ranges({behind_.get(), key, {}}, ByteSource::kUnknown);
+  out.offer_ranges({wrapped_.get(), key, {}}, ByteSource::kUnknown);
   return {};
 }
 
@@ -86,7 +86,7 @@ Result<Bytes> RangeStore::get_checked(const std::string& key, std::uint64_t limi
     RangeRead read;
     read.key = key;
     read.out = bytes;
-    HEADRACE_TRY(read_range(*behind_, read));
+    HEADRACE_TRY(read_range(*wrapped_, read));
     if (!read.found_version.empty()) tells_versions_.store(true, std::memory_order_relaxed);
     const bool told = read.object_bytes != RangeRead::kUnknown;
     if (told && read.object_bytes > limit) return above_limit(std::to_string(read.object_bytes));
@@ -105,7 +105,7 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
   try {
     std::vector<ListedName> names;
     HEADRACE_TRY(guarded([&]() -> Status {
-                   HEADRACE_TRY_ASSIGN(names, behind_->list(prefix));
+                   HEADRACE_TRY_ASSIGN(names, wrapped_->list(prefix));
                    return {};
                  }).with_key(prefix));
     std::vector<Entry> entries;
@@ -124,18 +124,18 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
 
 Status RangeStore::put(std::string_view key, std::span<const std::byte> bytes) {
   HEADRACE_TRY(check_key(key));
-  return guarded([&] { return behind_->put(key, bytes); }).with_key(key);
+  return guarded([&] { return wrapped_->put(key, bytes); }).with_key(key);
 }
 
-Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> behind, std::string_view identity,
+Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> wrapped, std::string_view identity,
                                                  const StoreOptions& options) {
   HEADRACE_TRY_ASSIGN(const auto cache, cache::find_cache_options(options.storage));
-  std::shared_ptr<const base::ReadShaper> shaper(behind, dynamic_cast<const base::ReadShaper*>(behind.get()));
+  std::shared_ptr<const base::ReadShaper> shaper(wrapped, dynamic_cast<const base::ReadShaper*>(wrapped.get()));
   if (shaper.get() == nullptr) shaper.reset();
   if (cache) {
-    HEADRACE_TRY_ASSIGN(behind, cache::make_cached_ranges(std::move(behind), identity, *cache, options.memory));
+    HEADRACE_TRY_ASSIGN(wrapped, cache::make_cached_ranges(std::move(wrapped), identity, *cache, options.memory));
   }
-  return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(behind), std::move(shaper), cache.has_value()));
+  return std::shared_ptr<Store>(std::make_shared<RangeStore>(std::move(wrapped), std::move(shaper), cache.has_value()));
 }
 
 }  // namespace headrace::store

@@ -13,14 +13,14 @@ namespace headrace::store {
 
 class RangeStore final : public Store {
  public:
-  // `behind` is not null. `shaper` decides how it is read; null: its own advice(). `steady`: see ReadShaper; always
+  // `wrapped` is not null. `shaper` decides how it is read; null: its own advice(). `steady`: see ReadShaper; always
   // on with a cache.
-  explicit RangeStore(std::shared_ptr<ByteStore> behind, std::shared_ptr<const base::ReadShaper> shaper = nullptr,
+  explicit RangeStore(std::shared_ptr<ByteStore> wrapped, std::shared_ptr<const base::ReadShaper> shaper = nullptr,
                       bool steady = false) noexcept;
 
   std::string url() const override;
   Status open(std::string_view key, ByteSource& out) override;
-  ByteStore* ranges() noexcept override { return behind_.get(); }
+  ByteStore* ranges() noexcept override { return wrapped_.get(); }
   bool open_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
                   ByteSource& out) noexcept override;
   bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept override {
@@ -34,18 +34,18 @@ class RangeStore final : public Store {
 
  private:
   Result<Bytes> get_checked(const std::string& key, std::uint64_t limit, base::Charge* charge);
-  const std::shared_ptr<ByteStore> behind_;
-  cache::LocalRanges* const local_;  // behind_ as a cache; null: it is not one
+  const std::shared_ptr<ByteStore> wrapped_;
+  cache::LocalRanges* const local_;  // wrapped_ as a cache; null: it is not one
   const std::shared_ptr<const base::ReadShaper> shaper_;
   const bool steady_;
   std::atomic<bool> tells_versions_{false};  // learned from documents
 };
 
 // The store of a remote service, with the disk cache that the options or the environment ask for. `identity` names its
-// objects for that cache, including endpoint and prefix; it may contain secrets, as only its hash is kept. If `behind`
+// objects for that cache, including endpoint and prefix; it may contain secrets, as only its hash is kept. If `wrapped`
 // is also a base::ReadShaper, that decides how ranges are requested. With a cache, which identifies ranges by offset
 // and length, requests are split the same way each time.
-Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> behind, std::string_view identity,
+Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> wrapped, std::string_view identity,
                                                  const StoreOptions& options);
 
 }  // namespace headrace::store

@@ -55,7 +55,7 @@ Result<Bytes> Store::get(std::string_view key, std::uint64_t limit, base::Charge
     Bytes bytes(static_cast<std::size_t>(object.size_bytes()));
     base::Charge unpacking(charge != nullptr ? charge->budget() : nullptr);
     if (object.offers(Offer::kWhole)) {
-      HEADRACE_TRY(unpacking.take(most_packed_bytes(object.size_bytes()), "unpacking an object").with_key(key));
+      HEADRACE_TRY(unpacking.take(max_packed_bytes(object.size_bytes()), "unpacking an object").with_key(key));
     }
     os::PageBuffer scratch;
     HEADRACE_TRY(read_checked(*this, object, 0, bytes, scratch).with_key(key));

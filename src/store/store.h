@@ -50,10 +50,10 @@ class Store {
   // The same for an object that reads return to, such as a chunk. The store may keep its file open, so that the
   // next call needs a single system call to see that nothing has changed. The file may stay open until the
   // store is destroyed.
-  virtual Status open_again(std::string_view key, ByteSource& out) { return open(key, out); }
+  virtual Status open_for_reuse(std::string_view key, ByteSource& out) { return open(key, out); }
 
   // Maximum scratch for unpacking an object of this size. No compressor expands data by more.
-  static constexpr std::uint64_t most_packed_bytes(std::uint64_t size_bytes) noexcept {
+  static constexpr std::uint64_t max_packed_bytes(std::uint64_t size_bytes) noexcept {
     return size_bytes + size_bytes / 8 + (std::uint64_t{64} << 10);
   }
   // Whether it may have packed objects.
@@ -92,7 +92,7 @@ class Store {
   // Whether the store's answers have included versions.
   virtual bool tells_versions() const noexcept { return false; }
 
-  // How ranges of its objects are best read. May differ at every call, except for most_group_bytes.
+  // How ranges of its objects are best read. May differ at every call, except for max_group_bytes.
   virtual base::ReadShape read_shape() const noexcept { return {}; }
 
   // Additional operations, if its objects are files; otherwise null.

@@ -112,7 +112,7 @@ Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint
   return static_cast<double>(bytes) / seconds_since(start);
 }
 
-Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t most_bytes,
+Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t max_bytes,
                                            std::chrono::milliseconds limit) {
   os::PageBuffer memory;
   std::byte* const buffer = touched(memory, kPiece);
@@ -120,7 +120,7 @@ Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, s
   BufferedRead out;
   const auto start = Clock::now();
   for (const Stretch& stretch : stretches) {
-    for (std::uint64_t at = stretch.begin; at < stretch.end && out.bytes < most_bytes;) {
+    for (std::uint64_t at = stretch.begin; at < stretch.end && out.bytes < max_bytes;) {
       if (Clock::now() - start >= limit) break;
       const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, stretch.end - at));
       const std::int64_t got = stretch.file->read(buffer, bytes, at);

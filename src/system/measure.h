@@ -31,12 +31,12 @@ struct Stretch {
 Result<double> measure_direct_read(std::span<const Stretch> stretches, std::uint32_t alignment_bytes,
                                    std::chrono::milliseconds limit, std::string& engine);
 
-// Rate of reads by one thread in pieces of 1 MiB, stretch after stretch, at most `most_bytes` and for at most `limit`.
+// Rate of reads by one thread in pieces of 1 MiB, stretch after stretch, at most `max_bytes` and for at most `limit`.
 struct BufferedRead {
   double bytes_per_second = 0;
   std::uint64_t bytes = 0;  // read so far, from the beginning of the first stretch
 };
-Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t most_bytes,
+Result<BufferedRead> measure_buffered_read(std::span<const Stretch> stretches, std::uint64_t max_bytes,
                                            std::chrono::milliseconds limit);
 
 // Rates of copying `bytes` over the bus at once, in bytes per second; the median of five.

@@ -13,9 +13,9 @@ namespace headrace::system {
 namespace {
 
 constexpr std::uint64_t kEnoughBytes = std::uint64_t{64} << 20;     // needed for a measurement
-constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;      // maximum that measuring reads into the page cache
-constexpr std::size_t kMostEntries = 1000;                          // maximum entries visited below a directory
-constexpr std::size_t kMostFiles = 256;                             // maximum open at a time, plus as
+constexpr std::uint64_t kMaxBytes = std::uint64_t{256} << 20;       // maximum that measuring reads into the page cache
+constexpr std::size_t kMaxEntries = 1000;                           // maximum entries visited below a directory
+constexpr std::size_t kMaxFiles = 256;                              // maximum open at a time, plus as
                                                                     // many with O_DIRECT
 constexpr std::uint64_t kReadAheadBytes = std::uint64_t{32} << 20;  // maximum that the kernel may read ahead
 constexpr double kMostlyCold = 0.5;
@@ -65,7 +65,7 @@ void probe_sample(const os::ProbeFile& file, PathReport& report) {
   report.direct_why_not = direct.why_not;
   report.direct_memory_alignment_bytes = direct.memory_alignment_bytes;
   report.direct_offset_alignment_bytes = direct.offset_alignment_bytes;
-  if (direct.works) report.direct_alignment_source = direct.told_by_kernel ? "statx" : "probe";
+  if (direct.works) report.direct_alignment_source = direct.reported_by_kernel ? "statx" : "probe";
   report.cachestat_allowed = os::cachestat_answers(file.fd());
   file.expect_random(true);
   const os::PageCacheShare cached = os::page_cache_share(file.fd(), 0, file.size_bytes());
@@ -83,7 +83,7 @@ struct Sample {
 std::vector<Sample> files_to_measure(const PathReport& report) {
   std::vector<std::string> paths = {report.sample_file};
   if (report.is_directory && report.sample_bytes < kEnoughBytes) {
-    paths = os::find_sample_files(report.path, kMostEntries, 2 * kEnoughBytes, kMostFiles);
+    paths = os::find_sample_files(report.path, kMaxEntries, 2 * kEnoughBytes, kMaxFiles);
   }
   std::vector<Sample> files;
   files.reserve(paths.size());
@@ -138,7 +138,7 @@ void measure(std::chrono::milliseconds limit, PathReport& report) {
   report.measured_bytes = bytes;
   // Uses different parts of the files, since a cache below this machine (a hypervisor's, a server's) would hold the
   // part read first.
-  const std::uint64_t range = std::min(bytes / 2, kMostBytes);
+  const std::uint64_t range = std::min(bytes / 2, kMaxBytes);
   if (report.direct_works.value_or(false) && !report.is_memory) {
     const auto rate = measure_direct(files, range, report, limit, report.direct_read_engine);
     if (rate.ok()) report.direct_read_bytes_per_second = *rate;
@@ -192,7 +192,7 @@ PathReport probe_path(const std::string& path, const PathProbeOptions& options) 
   }
   report.is_directory = opened->is_directory();
   describe_filesystem(opened->fd(), report);
-  report.sample_file = report.is_directory ? os::find_sample_file(path, kMostEntries, kEnoughBytes) : path;
+  report.sample_file = report.is_directory ? os::find_sample_file(path, kMaxEntries, kEnoughBytes) : path;
   if (!report.sample_file.empty()) {
     const auto sample = os::ProbeFile::open(report.sample_file);
     if (sample.ok()) {

@@ -13,13 +13,13 @@ namespace headrace::system {
 namespace {
 
 using http::ExchangeEnd;
-using http::RangeAsked;
+using http::RequestedRange;
 using http::ServiceAnswer;
 using http::ServiceKind;
 
 constexpr std::uint64_t kRequestNs = 20'000'000'000;  // per request: `headrace doctor` waits for it
-constexpr std::size_t kMostDocumentBytes = std::size_t{8} << 20;
-constexpr std::size_t kMostPages = 24, kMostSamples = 12, kMostDepth = 8;
+constexpr std::size_t kMaxDocumentBytes = std::size_t{8} << 20;
+constexpr std::size_t kMaxPages = 24, kMaxSamples = 12, kMaxDepth = 8;
 constexpr std::uint32_t kLatencyRequests = 12;
 constexpr double kSkewSeconds = 300;
 constexpr const char* kNoSuchVersion = "\"headrace-no-such-version\"";
@@ -113,8 +113,8 @@ class RemoteExamination {
     report_.clock_ahead_seconds = answer.clock_ahead_seconds;
   }
 
-  ServiceAnswer ask(std::string_view key, const RangeAsked& asked, std::size_t keep = 0) {
-    ServiceAnswer answer = probe_->ask_range(key, asked, keep);
+  ServiceAnswer ask(std::string_view key, const RequestedRange& asked, std::size_t keep = 0) {
+    ServiceAnswer answer = probe_->probe_range(key, asked, keep);
     note(answer);
     if (!probe_->learnt_region().empty()) {
       report_.region = probe_->learnt_region();
@@ -154,10 +154,10 @@ class RemoteExamination {
     constexpr std::uint64_t kSome = 1 << 16;
     std::vector<std::string> chunks;
     for (const char* name : {"zarr.json", ".zmetadata", ".zarray", ".zgroup"}) {
-      ServiceAnswer answer = ask(name, {0, kSome, false, {}}, kMostDocumentBytes);
+      ServiceAnswer answer = ask(name, {0, kSome, false, {}}, kMaxDocumentBytes);
       if (answer.status.ok() && answer.object_bytes != RangeRead::kUnknown && answer.object_bytes > kSome &&
-          answer.object_bytes <= kMostDocumentBytes) {
-        answer = ask(name, {0, answer.object_bytes, false, {}}, kMostDocumentBytes);
+          answer.object_bytes <= kMaxDocumentBytes) {
+        answer = ask(name, {0, answer.object_bytes, false, {}}, kMaxDocumentBytes);
       }
       if (!is_usable(answer)) return false;
       if (!answer.status.ok()) continue;
@@ -168,7 +168,7 @@ class RemoteExamination {
       }
       take_sample(name, answer);
       for (std::string& chunk : first_chunks(name, answer.body)) {
-        if (chunks.size() < kMostSamples) chunks.push_back(std::move(chunk));
+        if (chunks.size() < kMaxSamples) chunks.push_back(std::move(chunk));
       }
       if (!chunks.empty()) break;
     }
@@ -180,7 +180,7 @@ class RemoteExamination {
     }
     if (!list(chunks)) return false;
     for (const std::string& key : chunks) {
-      if (samples_.size() >= kMostSamples) break;
+      if (samples_.size() >= kMaxSamples) break;
       const ServiceAnswer answer = ask(key, {0, 1, false, {}});
       if (!is_usable(answer)) return false;
       take_sample(key, answer);
@@ -210,11 +210,11 @@ class RemoteExamination {
   bool list(std::vector<std::string>& chunks) {
     if (report_.service == "http") return true;
     std::vector<std::string> folders = {""};
-    for (std::size_t page_count = 0; page_count < kMostPages && !folders.empty(); ++page_count) {
+    for (std::size_t page_count = 0; page_count < kMaxPages && !folders.empty(); ++page_count) {
       const std::string folder = std::move(folders.back());
       folders.pop_back();
       http::ObjectPage page;
-      const ServiceAnswer answer = probe_->ask_names(folder, page);
+      const ServiceAnswer answer = probe_->probe_names(folder, page);
       note(answer);
       if (page_count == 0) report_.lists = answer.status.ok();
       if (!answer.status.ok()) {
@@ -226,10 +226,10 @@ class RemoteExamination {
         if (name->key.empty() || !store::valid_key(name->key)) continue;
         std::string key = (folder.empty() ? "" : folder + "/") + name->key;
         if (name->is_prefix) {
-          if (static_cast<std::size_t>(std::count(key.begin(), key.end(), '/')) < kMostDepth) {
+          if (static_cast<std::size_t>(std::count(key.begin(), key.end(), '/')) < kMaxDepth) {
             folders.push_back(std::move(key));
           }
-        } else if (!is_document(key) && taken < 3 && chunks.size() < 2 * kMostSamples) {
+        } else if (!is_document(key) && taken < 3 && chunks.size() < 2 * kMaxSamples) {
           chunks.push_back(std::move(key));
           ++taken;
         }
@@ -256,11 +256,11 @@ class RemoteExamination {
       fail(RemoteProblem::kNoRanges, std::move(status));
       return false;
     }
-    const bool asks_end = !probe_->service().dialect || probe_->service().dialect->has_suffix_ranges();
-    if (asks_end && two) {
+    const bool requests_suffix = !probe_->service().dialect || probe_->service().dialect->has_suffix_ranges();
+    if (requests_suffix && two) {
       const ServiceAnswer end = ask(key, {0, 1, true, {}});
       report_.suffix_ranges = end.status.ok() && end.http_status != 0 && !end.head.content_range.empty();
-    } else if (!asks_end) {
+    } else if (!requests_suffix) {
       report_.suffix_ranges = false;
     }
     if (!etag.empty()) {
@@ -369,11 +369,11 @@ void add_v2(const base::Json& node, const std::string& path, std::vector<std::st
 
 std::vector<std::string> first_chunks(std::string_view name, std::string_view document) {
   std::vector<std::string> found;
-  auto parsed = base::parse_json(document, {.max_bytes = kMostDocumentBytes});
+  auto parsed = base::parse_json(document, {.max_bytes = kMaxDocumentBytes});
   if (!parsed.ok() || !parsed->is_object()) return found;
   // A field of the wrong type throws, and is treated as absent.
   const auto add = [&](const base::Json& node, const std::string& path, auto&& one) {
-    if (found.size() >= kMostSamples || !node.is_object()) return;
+    if (found.size() >= kMaxSamples || !node.is_object()) return;
     try {
       one(node, path, found);
     } catch (const base::Json::exception&) {

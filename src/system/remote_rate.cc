@@ -17,9 +17,9 @@
 namespace headrace::system {
 namespace {
 
-constexpr std::uint64_t kFirstRange = std::uint64_t{64} << 10, kMostRange = std::uint64_t{4} << 20;
-constexpr std::uint64_t kMostMemory = std::uint64_t{256} << 20;
-constexpr std::uint64_t kMostOverOne = std::uint64_t{64} << 20, kMostOverAll = std::uint64_t{512} << 20;
+constexpr std::uint64_t kFirstRange = std::uint64_t{64} << 10, kMaxRange = std::uint64_t{4} << 20;
+constexpr std::uint64_t kMaxMemory = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMaxBytesPerConnection = std::uint64_t{64} << 20, kMaxBytesOfAll = std::uint64_t{512} << 20;
 constexpr double kSecondsOverOne = 1.0, kSecondsOverAll = 2.0;
 
 double process_cpu_seconds() {
@@ -70,16 +70,16 @@ struct Run {
 // Keeps that many ranges in flight. Ranges that are not done after twice the time are abandoned.
 class RangeRun final : private RangeListener {
  public:
-  RangeRun(ByteStore& store, std::span<const RemoteObject> objects, std::uint32_t connections, std::uint64_t most_range)
-      : store_(store), walk_(objects), most_range_(most_range), pulls_(connections) {
+  RangeRun(ByteStore& store, std::span<const RemoteObject> objects, std::uint32_t connections, std::uint64_t max_range)
+      : store_(store), walk_(objects), max_range_(max_range), pulls_(connections) {
     ended_.reserve(connections);
-    for (Pull& pull : pulls_) pull.memory = std::make_unique<std::byte[]>(static_cast<std::size_t>(most_range));
+    for (Pull& pull : pulls_) pull.memory = std::make_unique<std::byte[]>(static_cast<std::size_t>(max_range));
   }
 
   // Starts with ranges of `range_bytes` and doubles them while each takes less than a fifth of a second.
-  Result<Run> run(std::uint64_t range_bytes, double seconds, std::uint64_t most_bytes) {
-    range_ = std::min(range_bytes, most_range_);
-    begun_ = base::now_ns();
+  Result<Run> run(std::uint64_t range_bytes, double seconds, std::uint64_t max_bytes) {
+    range_ = std::min(range_bytes, max_range_);
+    started_ = base::now_ns();
     const double cpu = process_cpu_seconds();
     Run run;
     Status failure;
@@ -98,7 +98,7 @@ class RangeRun final : private RangeListener {
         done(one);
       }
     };
-    for (std::size_t i = 0; i < pulls_.size() && asked < most_bytes; ++i) start(i);
+    for (std::size_t i = 0; i < pulls_.size() && asked < max_bytes; ++i) start(i);
     bool cancelled = false;
     while (flying_ > 0) {
       const std::optional<std::size_t> index = wait(cancelled ? 3600 : std::max(0.0, 2 * seconds - elapsed()));
@@ -120,8 +120,8 @@ class RangeRun final : private RangeListener {
       }
       run.bytes += read.bytes;
       const double took = static_cast<double>(base::now_ns() - pulls_[*index].begun) * 1e-9;
-      if (took < 0.2) range_ = std::min(2 * range_, most_range_);
-      if (asked < most_bytes && elapsed() < seconds) start(*index);
+      if (took < 0.2) range_ = std::min(2 * range_, max_range_);
+      if (asked < max_bytes && elapsed() < seconds) start(*index);
     }
     HEADRACE_TRY(failure);
     if (run.seconds == 0) run.seconds = elapsed();
@@ -137,11 +137,11 @@ class RangeRun final : private RangeListener {
     std::uint64_t begun = 0;
   };
 
-  double elapsed() const { return static_cast<double>(base::now_ns() - begun_) * 1e-9; }
+  double elapsed() const { return static_cast<double>(base::now_ns() - started_) * 1e-9; }
   // The index of a read that has ended; nothing on timeout.
   std::optional<std::size_t> wait(double seconds) {
     std::unique_lock lock(mutex_);
-    if (!came_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return !ended_.empty(); })) return {};
+    if (!changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return !ended_.empty(); })) return {};
     const std::size_t index = ended_.back();
     ended_.pop_back();
     return index;
@@ -155,17 +155,17 @@ class RangeRun final : private RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override {
     std::lock_guard lock(mutex_);
     for (const RangeRead* read : reads) ended_.push_back(static_cast<std::size_t>(read->user));  // capacity is reserved
-    came_.notify_one();
+    changed_.notify_one();
   }
 
   ByteStore& store_;
   Walk walk_;
-  const std::uint64_t most_range_;
+  const std::uint64_t max_range_;
   std::vector<Pull> pulls_;
-  std::uint64_t range_ = 0, begun_ = 0;
+  std::uint64_t range_ = 0, started_ = 0;
   std::size_t flying_ = 0;
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable changed_;
   std::vector<std::size_t> ended_;  // guarded by mutex_
 };
 
@@ -188,12 +188,11 @@ Result<RangeRates> measure_ranges(const std::string& url, std::span<const Storag
     first.key = objects[0].key;
     first.out = {&memory, 1};
     HEADRACE_TRY(store::read_range(*ranges, first));
-    RangeRun runner(*ranges, objects, all ? connections : 1,
-                    std::min({kMostRange, kMostMemory / connections, largest}));
+    RangeRun runner(*ranges, objects, all ? connections : 1, std::min({kMaxRange, kMaxMemory / connections, largest}));
     // Assumes that all connections together are no faster than one, so that some ranges end within the time.
     const std::uint64_t share = static_cast<std::uint64_t>(rates.one) / connections;
     auto ran = runner.run(all ? std::max(kFirstRange, share) : kFirstRange, all ? kSecondsOverAll : kSecondsOverOne,
-                          all ? kMostOverAll : kMostOverOne);
+                          all ? kMaxBytesOfAll : kMaxBytesPerConnection);
     if (!ran.ok() && ran.status().code() == Code::kAgainExhausted) {
       rates.throttled = true;
       return rates;

@@ -19,7 +19,7 @@ namespace system {
 namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{128} << 20;
-constexpr unsigned kMostCopyThreads = 8;  // enough for the memory bandwidth of the machines we know
+constexpr unsigned kMaxCopyThreads = 8;  // enough for the memory bandwidth of the machines we know
 constexpr std::size_t kRegisteredBytes = std::size_t{16} << 20;
 constexpr auto kPathTime = std::chrono::milliseconds(1800);  // for all paths together
 constexpr std::uint64_t kLittleMemory = std::uint64_t{1} << 30;
@@ -45,7 +45,7 @@ HostReport probe_host(bool measure) {
   host.io_uring_disabled = os::io_uring_disabled();
   host.nvidia_driver = os::nvidia_driver_version();
   if (!measure) return host;
-  host.copy_threads = std::min(host.cpus, kMostCopyThreads);
+  host.copy_threads = std::min(host.cpus, kMaxCopyThreads);
   // Larger than the CPU caches, but not so large that a small container is killed for it.
   const std::uint64_t room = std::min(memory.available_bytes, cgroup.memory_available_bytes.value_or(UINT64_MAX));
   const std::size_t bytes = static_cast<std::size_t>(std::min<std::uint64_t>(kCopyBytes, room / 8));

@@ -71,7 +71,7 @@ Result<Array> Array::from_document(const Store& store, std::string_view given_pa
     HEADRACE_TRY_ASSIGN(node.lenient, zarr::Lenient::parse(options.lenient));
     node.memory = base::Charge(Access::impl(store.context())->resources->stored_memory());
     HEADRACE_TRY(
-        node.memory.take(base::most_parse_bytes(document.size()), "parsing a metadata document").with_key(node.key));
+        node.memory.take(base::max_parse_bytes(document.size()), "parsing a metadata document").with_key(node.key));
     auto metadata = zarr_format == 2 ? zarr::parse_v2_array(document, &node.lenient)
                                      : zarr::parse_v3_array(document, &node.lenient);
     if (!metadata.ok()) return std::move(metadata).status().with_key(node.key);
@@ -194,7 +194,7 @@ Result<zarr::ReadConversion> conversion_of(const Array::Impl& array, const ReadO
 using Prepared = Result<std::shared_ptr<transfer::Scheduler>>;
 
 Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::unique_ptr<transfer::Plan>> plan,
-                 const transfer::ReadBegun& begun, const Device& device, const ReadOptions& options,
+                 const transfer::ReadStart& start, const Device& device, const ReadOptions& options,
                  transfer::ReadExtras extras) {
   if (!plan.ok()) return std::move(plan).status();
   // Only the store can say whether a cached chunk is still the one under its key, so caches are not used.
@@ -202,21 +202,21 @@ Prepared prepare(const std::shared_ptr<const Array::Impl>& array, Result<std::un
     extras.kept = {};
   }
   return transfer::Read::create(*Access::impl(array->store.context())->resources, std::move(*plan),
-                                Access::impl(device), options, begun, {}, std::move(extras));
+                                Access::impl(device), options, start, {}, std::move(extras));
 }
 
 Prepared prepare_read(const std::shared_ptr<const Array::Impl>& array, const Selection& selection,
                       const TensorView& tensor, const Device& device, const ReadOptions& options,
                       transfer::ReadExtras extras = {}) {
-  transfer::ReadBegun begun{base::now_ns()};
+  transfer::ReadStart start{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   HEADRACE_TRY_ASSIGN(const ResolvedSelection resolved, array->resolve_selection(selection));
   TensorView target = tensor;
   HEADRACE_TRY(check_tensor(resolved, conversion.dtype, target));
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = zarr::make_plan(array, resolved, target, std::move(conversion));
-  begun.plan_seconds = timer.stop();
-  return prepare(array, std::move(plan), begun, device, options, std::move(extras));
+  start.plan_seconds = timer.stop();
+  return prepare(array, std::move(plan), start, device, options, std::move(extras));
 }
 
 Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span<const ReadPart> parts,
@@ -225,7 +225,7 @@ Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span
   if (parts.size() == 1) {
     return prepare_read(array, parts[0].selection, parts[0].tensor, device, options, std::move(extras));
   }
-  transfer::ReadBegun begun{base::now_ns()};
+  transfer::ReadStart start{base::now_ns()};
   HEADRACE_TRY_ASSIGN(zarr::ReadConversion conversion, conversion_of(*array, options));
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = [&]() -> Result<std::unique_ptr<transfer::Plan>> {
@@ -238,8 +238,8 @@ Prepared prepare_many(const std::shared_ptr<const Array::Impl>& array, std::span
     };
     return zarr::make_plan(array, parts.size(), part_at, conversion);
   }();
-  begun.plan_seconds = timer.stop();
-  return prepare(array, std::move(plan), begun, device, options, std::move(extras));
+  start.plan_seconds = timer.stop();
+  return prepare(array, std::move(plan), start, device, options, std::move(extras));
 }
 
 Result<Completion> start_reading(const std::shared_ptr<const Array::Impl>& array, Prepared prepared) {
@@ -286,7 +286,7 @@ Result<Completion> Array::read_many_async(std::span<const ReadPart> parts, const
   }
 }
 
-bool zarr::is_distant(const Array& array) noexcept {
+bool zarr::has_no_files(const Array& array) noexcept {
   return Access::impl(Access::impl(array)->store)->ranges() != nullptr;
 }
 

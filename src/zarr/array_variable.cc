@@ -42,7 +42,7 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
     }
     elements = *product;
   }
-  transfer::ReadBegun begun{base::now_ns()};
+  transfer::ReadStart start{base::now_ns()};
   HEADRACE_TRY_ASSIGN(const auto kept, transfer::Elements::create(*resources, elements, options));
 
   // A tensor of slots.
@@ -63,7 +63,7 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
   std::memcpy(as_stored.fill.data(), &fill, sizeof(fill));
   trace::Timer timer(trace::Stage::kPlan);
   auto plan = zarr::make_plan(array, resolved, slots, std::move(as_stored));
-  begun.plan_seconds = timer.stop();
+  start.plan_seconds = timer.stop();
   if (!plan.ok()) return std::move(plan).status();
   ReadOptions reading;
   reading.placement = Placement::kCpu;
@@ -74,7 +74,7 @@ Result<VariableResult> read_elements(const std::shared_ptr<const Array::Impl>& a
       [&kept](const transfer::ReadTasks& tasks) { return std::make_unique<transfer::ElementsSink>(tasks, *kept); }};
   HEADRACE_TRY_ASSIGN(const Device host, Device::open("host"));
   HEADRACE_TRY_ASSIGN(const auto read, transfer::Read::create(*resources, std::move(*plan), Access::impl(host),
-                                                              std::move(reading), begun, target));
+                                                              std::move(reading), start, target));
   HEADRACE_TRY(read->run());
   Stats stats = read->stats();
   HEADRACE_TRY(kept->gather(stats));

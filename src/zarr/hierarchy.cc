@@ -174,11 +174,11 @@ namespace {
 // Whether a folder directly below `path` has one of these documents.
 bool has_child_with(store::Store& store, const std::string& path, const LoadOptions& options,
                     std::initializer_list<const char*> documents) {
-  constexpr std::size_t kMostEntries = 1000;
+  constexpr std::size_t kMaxEntries = 1000;
   base::Charge listing(options.memory);
   auto entries = store.list(path, &listing);
   if (!entries.ok()) return false;
-  const std::size_t count = std::min(entries->size(), kMostEntries);
+  const std::size_t count = std::min(entries->size(), kMaxEntries);
   for (std::size_t i = 0; i < count; ++i) {
     const store::Entry& entry = (*entries)[i];
     const std::string child = join_path(path, entry.name);

@@ -12,7 +12,7 @@
 namespace headrace::zarr {
 
 // Whether the array's store has no files, so that its chunks may be kept in host memory.
-bool is_distant(const Array& array) noexcept;
+bool has_no_files(const Array& array) noexcept;
 
 // As Array::read_many_async(). kept: caches used for this array only. end: null for none.
 Result<Completion> read_many_kept(const Array& array, std::span<const ReadPart> parts, const Device& device,

@@ -309,7 +309,7 @@ TEST_P(ChunkDecoderTest, DecodeIndicesChangeNothing) {
   EXPECT_GT(collected, groups.size());
 }
 
-TEST_P(ChunkDecoderTest, ShortOfMemorySmallerBatchesDo) {
+TEST_P(ChunkDecoderTest, WithLittleMemorySmallerBatchesSucceed) {
   for (const CorpusGroup* group : small_groups()) {
     const auto decoder = decoder_of(*group);
     ASSERT_NE(decoder, nullptr);
@@ -349,7 +349,7 @@ TEST_P(ChunkDecoderTest, NothingIsDecodedOfAnEmptyBatch) {
   }
 }
 
-TEST_P(ChunkDecoderTest, RefusesStagesThatItCannotDo) {
+TEST_P(ChunkDecoderTest, RefusesUnsupportedStages) {
   EXPECT_FALSE(device_->make_decoder({}).ok());
   DecodeStage unknown;
   unknown.codec = "no such codec";

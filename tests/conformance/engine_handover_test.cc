@@ -63,7 +63,7 @@ class EngineHandOver : public EngineOverFile {
   Aligned memory_{kPieces * kPieceBytes};
 };
 
-TEST_P(EngineHandOver, AnotherThreadReapsWhatTheFirstHasSubmitted) {
+TEST_P(EngineHandOver, AnotherThreadReapsRequestsOfTheFirst) {
   for (int round = 0; round < 3; ++round) {
     submit_elsewhere();
     results_.clear();
@@ -88,7 +88,7 @@ TEST_P(EngineHandOver, AThirdThreadDestroysTheEngine) {
   }
 }
 
-TEST_P(EngineHandOver, AQueueGoesOnInAnotherThread) {
+TEST_P(EngineHandOver, AQueueContinuesInAnotherThread) {
   RequestQueue queue(*engine_);
   std::memset(memory_.data, 0, memory_.size_bytes);
   std::vector<Request> requests(kPieces);

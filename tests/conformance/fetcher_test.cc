@@ -68,7 +68,7 @@ TEST_P(FetcherTest, OpensAndReadsAWholeObject) {
   EXPECT_EQ(testing::bytes_by_all_ways(stats_), read_bytes);
 }
 
-TEST_P(FetcherTest, WhatIsNotThereIsNotCounted) {
+TEST_P(FetcherTest, MissingObjectsAreNotCounted) {
   ByteSource own;
   EXPECT_EQ(open_measured("a/nothing", own).code(), Code::kNotFound);
   EXPECT_EQ(own.is_open(), own.offers(Offer::kRanges)) << "opening one of a user's store asks nobody";
@@ -98,7 +98,7 @@ TEST_P(FetcherTest, ARangeOfASharedObjectIsReadWhereItLies) {
   }
 }
 
-TEST_P(FetcherTest, WhatIsMissingIsNamedInTheObject) {
+TEST_P(FetcherTest, MissingBytesAreNamedInTheObject) {
   ByteSource object;
   ASSERT_TRUE(fetcher().open("a/x", object, stats_).ok());
   if (object.offers(Offer::kWhole)) return;

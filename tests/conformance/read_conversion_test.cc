@@ -300,7 +300,7 @@ TEST_P(ReadConversion, Shards) {
   EXPECT_GT(missing, 100);
 }
 
-TEST_P(ReadConversion, WhatCannotBeIsRefusedByName) {
+TEST_P(ReadConversion, UnsupportedConversionsAreRefusedByName) {
   const Array numbers = write<std::int16_t>({}, "i2", "0", [](auto, auto) { return std::int16_t{0}; });
   struct Row {
     const char *dtype, *says;

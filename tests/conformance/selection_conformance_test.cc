@@ -322,7 +322,7 @@ TEST_P(SelectionRead, AnySelectionsTogether) {
 }
 
 // A shard that is replaced while the array is open is noticed by arrays opened with `revalidate`.
-TEST_P(SelectionRead, ReplacedShardsAreSeenByThoseWhoLook) {
+TEST_P(SelectionRead, ReplacedShardsAreSeenWithRevalidation) {
   Model model = nested();
   ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   OpenOptions options;
@@ -353,7 +353,7 @@ TEST_P(SelectionRead, FromADocumentThatIsNotStored) {
   EXPECT_EQ(Array::from_document(*store, "../b", 3, document).status().code(), Code::kInvalidArgument);
 }
 
-TEST_P(SelectionRead, TogetherRefusesWhatOneOfThemIs) {
+TEST_P(SelectionRead, TogetherRefusesAnyInvalidPart) {
   Model model = nested();
   ASSERT_TRUE(model.write(*Access::impl(*store), "a").ok());
   auto array = Array::open(*store, "a").value();

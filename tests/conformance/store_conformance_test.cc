@@ -64,7 +64,7 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
 
 class Writing : public StoreConformance {};
 
-TEST_P(StoreConformance, GivesWhatItHolds) {
+TEST_P(StoreConformance, ReturnsStoredObjects) {
   Objects objects;
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, std::size_t{3'000'001}}) {
     objects["a/b/c" + std::to_string(size)] = pattern(size, size);
@@ -110,7 +110,7 @@ TEST_P(StoreConformance, ReadsRanges) {
 }
 
 // Reopening by path and opening with O_DIRECT give the same file that is open.
-TEST_P(StoreConformance, WhatAFileOffersIsOfThatFile) {
+TEST_P(StoreConformance, ReopeningGivesTheSameFile) {
   fill({{"a/x", pattern(10'000, 1)}, {"y", pattern(20'000, 2)}});
   FileOffers* const files = store_->files();
   for (const std::string key : {"a/x", "y"}) {
@@ -139,7 +139,7 @@ TEST_P(StoreConformance, WhatAFileOffersIsOfThatFile) {
   }
 }
 
-TEST_P(StoreConformance, SaysNotFoundOfWhatIsNotThere) {
+TEST_P(StoreConformance, ReportsMissingObjectsAsNotFound) {
   fill({{"dir/file", pattern(10)}});
   for (const std::string key : {"nothing", "dir/nothing", "no/such/dir", "dir/file/below"}) {
     ByteSource object;
@@ -204,7 +204,7 @@ TEST_P(Writing, ANameIsAnObjectOrADirectory) {
   EXPECT_TRUE(store_->get("d/e", 10).ok());
 }
 
-TEST_P(StoreConformance, PutsOrSaysThatItIsReadOnly) {
+TEST_P(StoreConformance, PutsOrReportsReadOnly) {
   fill({{"x", pattern(10)}});
   const Status status = store_->put("y", pattern(10));
   if (GetParam().writable) {

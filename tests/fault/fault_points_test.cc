@@ -151,7 +151,7 @@ TEST(FaultPoints, CallsOfTheSystem) {
       const auto cached = os::read_cached(file.fd(), 0, got, moved, error);
       EXPECT_TRUE(cached != os::CachedRead::kDone || got == content);
       EXPECT_TRUE(cached != os::CachedRead::kFailed || (faulty && error != 0));
-      EXPECT_LE(os::ask_cachestat(file.fd(), 0, content.size()).value_or(0), 6u);
+      EXPECT_LE(os::query_cachestat(file.fd(), 0, content.size()).value_or(0), 6u);
       os::FileIdentity by_descriptor, by_name;
       const bool both = os::identify(file.fd(), by_descriptor, error) && os::identify(path.c_str(), by_name, error);
       EXPECT_TRUE(both ? by_descriptor == by_name : faulty && error != 0);

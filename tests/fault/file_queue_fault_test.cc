@@ -100,7 +100,7 @@ TEST_F(FileQueueFault, AReadErrorNamesFileAndRangeAndTheNextReadIsRight) {
 }
 
 // Some file systems allow opening a file with O_DIRECT but fail each read or write of it with EINVAL.
-TEST_F(FileQueueFault, WhatCannotBeTransferredPastThePageCacheGoesThroughIt) {
+TEST_F(FileQueueFault, FallsBackToThePageCacheWhereDirectFails) {
   for (const bool write : {false, true}) {
     const File file = *File::open(dir_ / "data", {.write = write});
     auto queue = make(Path::kDirect);
@@ -118,7 +118,7 @@ TEST_F(FileQueueFault, WhatCannotBeTransferredPastThePageCacheGoesThroughIt) {
   }
 }
 
-TEST_F(FileQueueFault, WhereRegisteringIsRefusedThreadsReadAndTheNotesSayWhy) {
+TEST_F(FileQueueFault, WithoutRegistrationThreadsReadAndTheNotesSayWhy) {
   const File file = *File::open(dir_ / "data");
   for (const int error : {ENOMEM, EIO}) {
     auto queue = make(Path::kMapped);
@@ -132,7 +132,7 @@ TEST_F(FileQueueFault, WhereRegisteringIsRefusedThreadsReadAndTheNotesSayWhy) {
   }
 }
 
-TEST_F(FileQueueFault, MappingThatFailsIsNoFailureOfTheRead) {
+TEST_F(FileQueueFault, FailedMappingDoesNotFailTheRead) {
   const File file = *File::open(dir_ / "data");
   for (const char* point : {"base.map_file", "base.reserve_addresses"}) {
     auto queue = make(Path::kMapped);
@@ -144,7 +144,7 @@ TEST_F(FileQueueFault, MappingThatFailsIsNoFailureOfTheRead) {
   }
 }
 
-TEST_F(FileQueueFault, DeviceMemoryThatIsShortIsSaidWhenTheQueueIsMade) {
+TEST_F(FileQueueFault, ShortDeviceMemoryIsReportedAtQueueCreation) {
   arm("dev_host.allocate_pinned", ENOMEM);
   const auto queue = make(Path::kAuto);
   ASSERT_FALSE(queue.ok());
@@ -177,7 +177,7 @@ TEST_F(FileQueueFault, WithoutIoUringAnotherEngineReads) {
   }
 }
 
-TEST_F(FileQueueFault, AFullDiskIsSaidAndNothingIsReportedWritten) {
+TEST_F(FileQueueFault, AFullDiskIsReportedAndNothingCountsAsWritten) {
   const File file = *File::open(dir_ / "out", {true, true, true});
   auto queue = make(Path::kBuffered);
   ASSERT_TRUE(queue.ok());

@@ -162,7 +162,7 @@ TEST(FileStoreFaults, RightBytesOrAnErrorThatNamesTheKey) {
         for (int time = 0; time < 2; ++time) {
           store::ByteSource chunk;
           std::vector<std::byte> got(old_bytes.size());
-          const Status status = (*chunks)->open_again("chunk", chunk);
+          const Status status = (*chunks)->open_for_reuse("chunk", chunk);
           if (!status.ok()) {
             blame(status, "chunk");
             continue;

@@ -207,7 +207,7 @@ TEST_F(VanishedMount, AMountTakenAwayLeavesOpenFilesAsTheyAre) {
   });
 }
 
-TEST_F(VanishedMount, WhatTheDiskDidNotTakeIsNotSaidToBeWritten) {
+TEST_F(VanishedMount, AWriteThatDidNotReachTheDiskIsReported) {
   with_disk([&] {
     // Another file uses up the memory of the image: allocating blocks fails, and the error arrives late.
     (void)run("head -c 20M /dev/urandom > filler");

@@ -18,7 +18,7 @@ using Step = AnswerReader::Step;
 
 class Recorded final : public Exchange {
  public:
-  Recorded(std::size_t room, std::size_t most) : size_(room), memory_(new std::byte[room]), most_(most) {}
+  Recorded(std::size_t room, std::size_t most) : size_(room), memory_(new std::byte[room]), max_(most) {}
 
   bool on_line(std::string_view line) noexcept override {
     FUZZ_CHECK(line.ends_with('\n') && body.empty());
@@ -32,7 +32,7 @@ class Recorded final : public Exchange {
   bool on_body(std::span<const std::byte> bytes) noexcept override {
     FUZZ_CHECK(!bytes.empty());
     body.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return body.size() < most_;
+    return body.size() < max_;
   }
   void on_end(ExchangeEnd, std::string_view) noexcept override { FUZZ_CHECK(false); }
 
@@ -41,7 +41,7 @@ class Recorded final : public Exchange {
  private:
   const std::size_t size_;
   const std::unique_ptr<std::byte[]> memory_;  // exact size, so that a sanitizer detects overruns
-  const std::size_t most_;
+  const std::size_t max_;
 };
 
 Step read(AnswerReader& reader, Recorded& exchange, std::string_view text, std::size_t piece, bool& goes_on) {
@@ -55,7 +55,7 @@ Step read(AnswerReader& reader, Recorded& exchange, std::string_view text, std::
     text.remove_prefix(some);
     const Step step = reader.received(some);
     if (step != Step::kMore) {
-      goes_on = reader.can_go_on() && text.empty();
+      goes_on = reader.can_reuse_connection() && text.empty();
       return step;
     }
   }

@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const auto made = codec::make_codec("numcodecs.blosc", base::Json::object(), {});
   FUZZ_CHECK(made.ok());
   const codec::StreamCoder& codec = *made->coder();
-  std::byte head[codec::kMostPartTableBytes];
+  std::byte head[codec::kMaxPartTableBytes];
   codec::StreamPart part;
   const auto table = std::span(container).first(std::min(container.size(), codec.part_table_bytes()));
   if (!codec.cut(table, container.size(), begin, end, head, part)) return 0;

@@ -141,7 +141,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
   const SegmentScan scan = scan_segment(read, bytes.size(), kFingerprint, 0, [&](const ListedRecord& record) {
     FUZZ_CHECK(++records <= bytes.size() / sizeof(ListedRecord));
     const std::uint64_t at = record.unit * kSegmentUnit;
-    FUZZ_CHECK(at >= kSegmentUnit && record.data_bytes <= kMostRecordBytes);
+    FUZZ_CHECK(at >= kSegmentUnit && record.data_bytes <= kMaxRecordBytes);
     FUZZ_CHECK(at + record_bytes(record.data_bytes) <= bytes.size());
     // A reader serves a record only if all of this holds.
     RecordHead head;

@@ -17,10 +17,10 @@
 
 namespace {
 
-constexpr std::size_t kFileBytes = 48 << 10, kMemory = 512 << 10, kFds = 4, kMostCalls = 48;
+constexpr std::size_t kFileBytes = 48 << 10, kMemory = 512 << 10, kFds = 4, kMaxCalls = 48;
 // Limits of the offset and length of writes, and so of file sizes.
-constexpr off_t kMostAt = 64 << 10;
-constexpr std::size_t kMostWritten = 64 << 10, kMostFile = kMostAt + kMostWritten;
+constexpr off_t kMaxAt = 64 << 10;
+constexpr std::size_t kMaxWritten = 64 << 10, kMaxFile = kMaxAt + kMaxWritten;
 constexpr off_t kFar = off_t{1} << 62;
 
 // Numbers from the input; zeros after its end.
@@ -84,7 +84,7 @@ struct World {
   void bound_files() {
     for (const int fd : {fds[0], fds[1]}) {
       const off_t length = ::lseek(fd, 0, SEEK_END);
-      if (length > static_cast<off_t>(kMostFile)) FUZZ_CHECK(::ftruncate(fd, kMostFile) == 0);
+      if (length > static_cast<off_t>(kMaxFile)) FUZZ_CHECK(::ftruncate(fd, kMaxFile) == 0);
     }
   }
   void end() {
@@ -126,9 +126,9 @@ struct World {
   static bool fits(void* base, const World& world, std::size_t bytes, off_t skip, bool write) {
     if (base == nullptr || skip < 0) return true;
     const auto from = static_cast<std::size_t>(static_cast<std::byte*>(base) - world.memory.data());
-    const std::size_t most = write ? bytes : std::min(bytes, kMostFile);
+    const std::size_t most = write ? bytes : std::min(bytes, kMaxFile);
     const auto offset = static_cast<std::size_t>(skip);
-    return offset <= kMemory && most <= (write ? kMostWritten : kMemory) && from + offset + most <= kMemory;
+    return offset <= kMemory && most <= (write ? kMaxWritten : kMemory) && from + offset + most <= kMemory;
   }
 };
 
@@ -149,7 +149,7 @@ void move(World& world, Input& in, bool write, bool stream) {
   world.skip = in.number();
   if (!World::fits(base, world, world.size, world.skip, write)) return;
   // Keeps files small.
-  if (write && world.at > kMostAt && world.at < kFar) world.at %= kMostAt;
+  if (write && world.at > kMaxAt && world.at < kFar) world.at %= kMaxAt;
   const bool far = write && world.at >= kFar;
   errno = 0;
   if (!stream) {
@@ -180,7 +180,7 @@ void submit(World& world, Input& in) {
     entry.cookie = &entries[i];
     entry.u.batch.devPtr_base = world.base(in);
     entry.u.batch.size = static_cast<std::size_t>(in.number());
-    entry.u.batch.file_offset = in.number() % kMostAt;
+    entry.u.batch.file_offset = in.number() % kMaxAt;
     entry.u.batch.devPtr_offset = in.number();
     if (!World::fits(entry.u.batch.devPtr_base, world, entry.u.batch.size, entry.u.batch.devPtr_offset, true)) return;
   }
@@ -264,7 +264,7 @@ void call(World& world, Input& in) {
       return;
     case 20: {
       const CUfileIOVec_t list[] = {{world.base(in), in.word() % 5000u}, {world.base(in), in.word() % 5000u}};
-      const off_t at = in.number() % kMostAt;
+      const off_t at = in.number() % kMaxAt;
       const unsigned flags = in.byte() < 8 ? 1 : 0;
       const std::size_t count = in.byte() % 3;
       errno = 0;
@@ -305,7 +305,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (world == nullptr) world = std::make_unique<World>();
   world->begin();
   Input in(data, size);
-  for (std::size_t i = 0; i < kMostCalls && !in.empty(); ++i) call(*world, in);
+  for (std::size_t i = 0; i < kMaxCalls && !in.empty(); ++i) call(*world, in);
   world->end();
   if (++sequences % kSequences == 0) {
     world.reset();

@@ -38,8 +38,8 @@ void check_url(const headrace::Result<Url>& url) {
 }
 
 void check_head(const AnswerHead& head, std::string_view body) {
-  for (const RangeAsked& asked : {RangeAsked{0, 10, false, {}}, RangeAsked{5, 10, false, {}},
-                                  RangeAsked{0, 10, true, {}}, RangeAsked{5, 10, false, "\"abc\""}}) {
+  for (const RequestedRange& asked : {RequestedRange{0, 10, false, {}}, RequestedRange{5, 10, false, {}},
+                                      RequestedRange{0, 10, true, {}}, RequestedRange{5, 10, false, "\"abc\""}}) {
     if (head.status == 200 || head.status == 206) {
       const auto plan = plan_body(head, asked);
       FUZZ_CHECK(!plan.ok() || plan->bytes <= asked.count);

@@ -22,9 +22,9 @@ struct Lz4FuzzInput {
   Flush flush() const { return (choices & 4) != 0 ? Flush::kLeft : Flush::kRight; }
 };
 
-// nullopt: too short, or larger than `most_bytes`. `most_plain` limits the size that liblz4 may find.
+// nullopt: too short, or larger than `most_bytes`. `max_plain` limits the size that liblz4 may find.
 inline std::optional<Lz4FuzzInput> lz4_fuzz_input(const std::uint8_t* data, std::size_t size, std::size_t most_bytes,
-                                                  std::size_t most_plain) {
+                                                  std::size_t max_plain) {
   constexpr std::size_t kHeader = 3;
   if (size < kHeader || size > most_bytes) return std::nullopt;
   Lz4FuzzInput input{{reinterpret_cast<const std::byte*>(data) + kHeader, size - kHeader},
@@ -32,9 +32,9 @@ inline std::optional<Lz4FuzzInput> lz4_fuzz_input(const std::uint8_t* data, std:
                      data[2]};
   if ((input.choices & 8) != 0) {
     static std::vector<char> room;
-    room.resize(most_plain);
+    room.resize(max_plain);
     const int got = LZ4_decompress_safe(reinterpret_cast<const char*>(input.block.data()), room.data(),
-                                        static_cast<int>(input.block.size()), static_cast<int>(most_plain));
+                                        static_cast<int>(input.block.size()), static_cast<int>(max_plain));
     if (got >= 0) input.plain_bytes = static_cast<std::size_t>(got);
   }
   return input;

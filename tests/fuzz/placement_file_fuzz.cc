@@ -13,9 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     FUZZ_CHECK(!rates.status().message().empty());
     return 0;
   }
-  FUZZ_CHECK(rates->size() <= PlacementFile::kMostKinds);
+  FUZZ_CHECK(rates->size() <= PlacementFile::kMaxKinds);
   for (const auto& [kind, pair] : *rates) {
-    FUZZ_CHECK(kind.size() <= PlacementFile::kMostKindBytes);
+    FUZZ_CHECK(kind.size() <= PlacementFile::kMaxKindBytes);
     for (const double rate : pair) FUZZ_CHECK(std::isfinite(rate) && rate >= 1);
   }
   const auto again = PlacementFile::parse(PlacementFile::text_of(*rates));

@@ -29,7 +29,7 @@ using test::Flush;
 using test::ZstdOnCpu;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kMostStream = 1 << 16, kMostCapacity = 1 << 16;
+constexpr std::size_t kMaxStream = 1 << 16, kMaxCapacity = 1 << 16;
 
 Bytes compress(const Bytes& plain, int level) {
   static ZSTD_CCtx* const context = ZSTD_createCCtx();
@@ -94,9 +94,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   bool exact = true;
   if ((flags & 1) != 0) {
     CodecSeed seed;
-    if (!test::parse_codec_seed(rest, seed) || seed.stream.size() > kMostStream) return 0;
+    if (!test::parse_codec_seed(rest, seed) || seed.stream.size() > kMaxStream) return 0;
     stream.assign(seed.stream.begin(), seed.stream.end());
-    capacity = std::min(seed.capacity, kMostCapacity);
+    capacity = std::min(seed.capacity, kMaxCapacity);
     exact = seed.exact;
   } else {
     if (rest.size() < 5) return 0;
@@ -135,7 +135,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   index.resize(std::min<std::size_t>(index.size(), codec::gpu::zstd::most_index_bytes(capacity)));
 
-  static test::GuardArena in(kMostStream), out(kMostCapacity);
+  static test::GuardArena in(kMaxStream), out(kMaxCapacity);
   for (const Flush flush : {Flush::kRight, Flush::kLeft}) {
     std::byte* const src = in.take(stream.size(), flush, 0);
     std::copy(stream.begin(), stream.end(), src);

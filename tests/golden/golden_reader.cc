@@ -36,8 +36,8 @@ namespace {
 
 using headrace::base::Json;
 
-constexpr std::size_t kMostSaid = 1 << 16;
-constexpr std::uint64_t kMostBoxedBytes = std::uint64_t{8} << 20;  // boxes of larger arrays take too long
+constexpr std::size_t kMaxMessageBytes = 1 << 16;
+constexpr std::uint64_t kMaxBoxedBytes = std::uint64_t{8} << 20;  // boxes of larger arrays take too long
 
 [[noreturn]] void give_up(const char* what) {
   std::perror(what);
@@ -109,7 +109,7 @@ int check_boxes(const Json& arguments, const headrace::Device& device, int boxes
   const Store store = Store::open(context, target).value();
   const Array array = Array::open(store).value();
   const ArrayInfo& info = array.info();
-  const bool boxed = !info.dtype.is_variable_length() && info.decoded_bytes <= kMostBoxedBytes;
+  const bool boxed = !info.dtype.is_variable_length() && info.decoded_bytes <= kMaxBoxedBytes;
   std::error_code none;
   if (!boxed || info.decoded_bytes == 0 || std::filesystem::file_size(file, none) != info.decoded_bytes) return 0;
   std::vector<char> whole(info.decoded_bytes);
@@ -144,7 +144,7 @@ int check_boxes(const Json& arguments, const headrace::Device& device, int boxes
 
 // Returns what was written to `said` since it was last truncated.
 std::string text_of(int said) {
-  std::string text(kMostSaid, '\0');
+  std::string text(kMaxMessageBytes, '\0');
   const ssize_t count = pread(said, text.data(), text.size(), 0);
   if (count < 0) give_up("read back");
   text.resize(static_cast<std::size_t>(count));
@@ -156,7 +156,7 @@ std::string text_of(int said) {
 int main(int argc, char** argv) {
   std::optional<headrace::Device> device;
   const int boxes = argc > 2 ? std::atoi(argv[2]) : 0;
-  if (boxes > 0) headrace::transfer::least_part_chunk_bytes = 1;
+  if (boxes > 0) headrace::transfer::min_part_chunk_bytes = 1;
   if (argc > 1) {
     auto opened = headrace::Device::open(argv[1]);
     if (!opened.ok()) {

@@ -105,7 +105,7 @@ TEST_F(GdsGpu, FilesIntoDeviceMemory) {
   expect_bytes();
 }
 
-TEST_F(GdsGpu, BehindWhatIsQueuedOnTheCallersStream) {
+TEST_F(GdsGpu, AfterWorkQueuedOnTheCallersStream) {
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
   ASSERT_EQ(cudaLaunchHostFunc(

@@ -41,8 +41,8 @@ class GroupCampaign {
     const std::size_t windows = std::max<std::size_t>(4, kArenaBytes / std::max(in_window_, out_window_));
     in_ = &arenas.get("in", windows, in_window_);
     out_ = &arenas.get("out", windows, out_window_);
-    most_per_ = static_cast<std::uint32_t>(std::min(in_window_ / in_slot, out_window_ / out_slot));
-    most_items_ = static_cast<std::uint32_t>(std::min<std::size_t>(options.batch, windows * most_per_));
+    max_per_ = static_cast<std::uint32_t>(std::min(in_window_ / in_slot, out_window_ / out_slot));
+    max_items_ = static_cast<std::uint32_t>(std::min<std::size_t>(options.batch, windows * max_per_));
     batch_.in.slot = in_slot, batch_.in.jitter = 16, batch_.in.window_bytes = in_window_;
     batch_.out.slot = out_slot, batch_.out.jitter = 32, batch_.out.window_bytes = out_window_;
     batch_.in.base = in_->window(0), batch_.in.stride = in_->stride();
@@ -50,28 +50,28 @@ class GroupCampaign {
     batch_.seed = options.seed, batch_.capacity = capacity_, batch_.may_be_host_only = group.may_be_host_only;
 
     device::DecodeLimits limits;
-    limits.items = most_items_;
+    limits.items = max_items_;
     limits.largest_src_bytes = longest_ + MutationPlan::kMaxAppended;
     limits.src_bytes = limits.items * limits.largest_src_bytes;
     scratch_bytes_ = (decoder_->scratch_bytes(limits) + 255) / 256 * 256;
     // run() cuts this to each batch's need, so that the scratch ends at an unmapped address.
     scratch_ = &arenas.get("scratch", 1, (scratch_bytes_ + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB));
-    must(cudaHostAlloc(reinterpret_cast<void**>(&outcomes_), most_items_ * sizeof(DecodeOutcome), 0), "allocating");
+    must(cudaHostAlloc(reinterpret_cast<void**>(&outcomes_), max_items_ * sizeof(DecodeOutcome), 0), "allocating");
     if (group.stage.exact) index_stride_ = decoder_->index_stride();
     if (index_stride_ != 0) {
-      const std::uint64_t bytes = index_bytes(most_items_);
+      const std::uint64_t bytes = index_bytes(max_items_);
       must(cudaHostAlloc(reinterpret_cast<void**>(&indices_.pinned), bytes, 0), "allocating");
       index_window_ = &arenas.get("index", 1, (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB));
       indices_.stride = index_stride_;
-      sums_ = std::make_unique<DeviceMemory<unsigned long long>>(2 * std::size_t{most_items_});
+      sums_ = std::make_unique<DeviceMemory<unsigned long long>>(2 * std::size_t{max_items_});
     }
-    items_.resize(most_items_);
+    items_.resize(max_items_);
     must(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     must(cudaEventCreate(&begin_), "making an event");
     must(cudaEventCreate(&end_), "making an event");
     sample_step_ = static_cast<std::uint32_t>(
         std::max<std::uint64_t>(1, capacity_ > 65536 ? std::min<std::uint64_t>(options.sample, 64) : options.sample));
-    const std::size_t rows = most_items_ / sample_step_ + 1;
+    const std::size_t rows = max_items_ / sample_step_ + 1;
     row_bytes_ = capacity_ + in_slot;
     rows_ = std::make_unique<DeviceMemory<unsigned char>>(rows * row_bytes_);
     must(cudaHostAlloc(reinterpret_cast<void**>(&host_rows_), rows * row_bytes_, 0), "allocating");
@@ -95,7 +95,7 @@ class GroupCampaign {
       --count;
     }
     for (std::uint64_t batch = 0; count > 0 && fine; ++batch) {
-      std::uint64_t items = std::min<std::uint64_t>(count, most_items_);
+      std::uint64_t items = std::min<std::uint64_t>(count, max_items_);
       if (batch % 16 == 15) items = std::min<std::uint64_t>(items, 1 + mix(options_.seed ^ first) % 20000);
       fine = one_batch(first, static_cast<std::uint32_t>(items));
       first += items;
@@ -104,7 +104,7 @@ class GroupCampaign {
     return fine;
   }
   bool replay() {
-    if (options_.replay_count == 0 || options_.replay_count > most_items_) die("--replay: no such batch");
+    if (options_.replay_count == 0 || options_.replay_count > max_items_) die("--replay: no such batch");
     measure_valid();
     collect_indices();
     return one_batch(options_.replay_first, options_.replay_count, options_.replay_item);
@@ -148,7 +148,7 @@ class GroupCampaign {
     batch.only_source = only_source;
     // Spreads the items over all windows, so that many lie at an end.
     const auto windows = static_cast<std::uint32_t>(in_->count());
-    const std::uint32_t per = std::min(most_per_, (items + windows - 1) / windows);
+    const std::uint32_t per = std::min(max_per_, (items + windows - 1) / windows);
     batch.in.items = batch.out.items = items;
     batch.in.per = batch.out.per = per;
     return batch;
@@ -243,13 +243,13 @@ class GroupCampaign {
     for (std::size_t s = 0; s < group_.streams.size(); ++s) {
       if (!group_.streams[s].valid) continue;
       const auto source = static_cast<std::int64_t>(s);
-      if (valid.empty()) (void)decode(lay_out(0, most_items_, source));  // grows buffers
+      if (valid.empty()) (void)decode(lay_out(0, max_items_, source));  // grows buffers
       valid.emplace_back(decode(lay_out(0, 1, source)), source);
     }
     std::sort(valid.rbegin(), valid.rend());
     if (!valid.empty()) single_ms_ = valid.front().first;
     for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 8); ++i) {
-      full_ms_ = std::max(full_ms_, decode(lay_out(0, most_items_, valid[i].second)));
+      full_ms_ = std::max(full_ms_, decode(lay_out(0, max_items_, valid[i].second)));
     }
   }
 
@@ -289,11 +289,11 @@ class GroupCampaign {
   }
 
   std::string slowest_alone(const CampaignBatch& batch) {
-    constexpr double kMostMs = 5000;
+    constexpr double kMaxMs = 5000;
     std::pair<double, std::uint32_t> worst;
     double all_ms = 0;
     std::uint32_t tried = 0;
-    for (; tried < batch.in.items && all_ms < kMostMs; ++tried) {
+    for (; tried < batch.in.items && all_ms < kMaxMs; ++tried) {
       const double ms = decode(batch, tried);
       worst = std::max(worst, {ms, tried});
       all_ms += ms;
@@ -515,7 +515,7 @@ class GroupCampaign {
   CampaignBatch batch_{};
   std::size_t in_window_ = 0, out_window_ = 0, row_bytes_ = 0;
   GuardedWindows *in_ = nullptr, *out_ = nullptr, *scratch_ = nullptr;
-  std::uint32_t most_per_ = 1, most_items_ = 1, sample_step_ = 1;
+  std::uint32_t max_per_ = 1, max_items_ = 1, sample_step_ = 1;
   std::uint64_t scratch_bytes_ = 0;
   DecodeOutcome* outcomes_ = nullptr;
   std::uint64_t index_stride_ = 0;                    // 0: the codec has no decode indexes

@@ -88,18 +88,18 @@ Shape Picked::result_shape() const {
   return out;
 }
 
-Picked pick(Dice& dice, const Shape& shape, std::uint64_t most_elements) {
+Picked pick(Dice& dice, const Shape& shape, std::uint64_t max_elements) {
   std::uint64_t elements = 1;
   bool fits = true;
   for (const std::uint64_t extent : shape) {
-    fits = fits && extent <= most_elements && (elements *= extent) <= most_elements;
+    fits = fits && extent <= max_elements && (elements *= extent) <= max_elements;
   }
   if (fits && dice.one_in(3)) return whole(shape);
   const bool some = std::count(shape.begin(), shape.end(), 0u) == 0;
   if (!shape.empty() && some && dice.one_in(8)) return pick_points(dice, shape);
   for (int attempt = 0; attempt < 3; ++attempt) {
     Picked out;
-    std::uint64_t room = most_elements;
+    std::uint64_t room = max_elements;
     for (const std::uint64_t extent : shape) {
       Shape list;
       bool dropped = false;
@@ -110,7 +110,7 @@ Picked pick(Dice& dice, const Shape& shape, std::uint64_t most_elements) {
     }
     std::uint64_t count = 1;
     for (const Shape& list : out.lists) count *= list.size();
-    if (count <= most_elements) return out;
+    if (count <= max_elements) return out;
   }
   return fits ? whole(shape) : pick_points(dice, shape);
 }

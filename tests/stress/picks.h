@@ -35,7 +35,7 @@ struct Picked {
   }
 };
 
-// Everything or a part; the result has at most `most_elements`.
-Picked pick(Dice& dice, const Shape& shape, std::uint64_t most_elements);
+// Everything or a part; the result has at most `max_elements`.
+Picked pick(Dice& dice, const Shape& shape, std::uint64_t max_elements);
 
 }  // namespace headrace::stress

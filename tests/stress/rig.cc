@@ -100,13 +100,13 @@ std::vector<Context> make_contexts() {
 }
 
 Rig::Rig(const RigOptions& options, std::vector<Context> contexts)
-    : options_(options), contexts_(std::move(contexts)), arena_(options.most_bytes) {
+    : options_(options), contexts_(std::move(contexts)), arena_(options.max_bytes) {
   for (const std::string& name : options_.devices) {
     auto device = Device::open(name);
     if (!device.ok()) die(device.status().to_string());
     Buffer buffer;
     if (name != "host") {
-      auto made = Buffer::allocate(*device, options_.most_bytes + 2 * kPad + 64);
+      auto made = Buffer::allocate(*device, options_.max_bytes + 2 * kPad + 64);
       if (!made.ok()) die(made.status().to_string());
       buffer = std::move(*made);
     }
@@ -122,8 +122,8 @@ ReadPlan Rig::plan(Dice& dice) const {
   if (options_.devices[plan.device] == "host") plan.placement = Placement::kAuto;
   plan.whole = dice.one_in(2);
   // Lowers the library's limits, because the chunks of these stores are small.
-  transfer::least_part_chunk_bytes = dice.one_in(4) ? std::uint64_t{32} << 10 : 0;
-  transfer::least_saved_file_bytes = dice.one_in(4) ? std::uint64_t{128} << 10 : 0;
+  transfer::min_part_chunk_bytes = dice.one_in(4) ? std::uint64_t{32} << 10 : 0;
+  transfer::min_saved_file_bytes = dice.one_in(4) ? std::uint64_t{128} << 10 : 0;
   plan.collect = dice.one_in(2);
   plan.blocking = dice.one_in(2);
   plan.padding = dice.one_in(3) ? dice.between(1, 5) : 0;
@@ -160,7 +160,7 @@ std::string Rig::prepare(const Picked& picked, const ReadPlan& plan, std::size_t
     stride = std::max<std::uint64_t>(1, stride * to.tensor.shape[d]) + plan.padding;
   }
   to.span = static_cast<std::size_t>(reach) * item_bytes;
-  if (to.span > options_.most_bytes) die("a selection is larger than the destination");
+  if (to.span > options_.max_bytes) die("a selection is larger than the destination");
   if (plan.padding > 0) {
     for (const std::uint64_t one : to.strides) {
       to.tensor.strides_bytes.push_back(static_cast<std::int64_t>(one * item_bytes));

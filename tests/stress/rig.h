@@ -17,10 +17,10 @@
 namespace headrace::stress {
 
 struct RigOptions {
-  std::vector<std::string> devices;               // "host", "host-staged", "cuda:0"
-  std::string directory;                          // stores are made below it
-  std::string disk;                               // stores that are read from a disk are made below it; "": none
-  std::size_t most_bytes = std::size_t{1} << 20;  // of a destination
+  std::vector<std::string> devices;              // "host", "host-staged", "cuda:0"
+  std::string directory;                         // stores are made below it
+  std::string disk;                              // stores that are read from a disk are made below it; "": none
+  std::size_t max_bytes = std::size_t{1} << 20;  // of a destination
 };
 
 // Contexts with every engine that works here, small waves and small budgets.

@@ -43,7 +43,7 @@ class Soak {
 
  private:
   bool over() const {
-    return findings_ >= options_.most_findings ||
+    return findings_ >= options_.max_findings ||
            std::chrono::duration<double>(Clock::now() - started_).count() > options_.seconds;
   }
   void make_array(unsigned number);
@@ -70,9 +70,9 @@ void Soak::make_array(unsigned number) {
   auto made = std::make_unique<SoakArray>();
   SoakArray& array = *made;
   SpecOptions wanted;
-  wanted.most_elements = std::uint64_t{1} << 20;
-  wanted.most_chunks = 60;
-  wanted.least_elements = std::uint64_t{1} << 18;
+  wanted.max_elements = std::uint64_t{1} << 20;
+  wanted.max_chunks = 60;
+  wanted.min_elements = std::uint64_t{1} << 18;
   array.spec = make_spec(dice, wanted);
   array.versions = number % 3 == 2 ? 2 : 1;
   if (array.versions == 2 && dice.one_in(2) && array.spec.format == 3) {
@@ -132,7 +132,7 @@ void Soak::read(unsigned thread) {
     ReadPlan plan = rig.plan(dice);
     plan.may_fail = array.versions == 2;
     plan.cancelled = dice.one_in(20);
-    const std::uint64_t room = options_.rig.most_bytes / array.spec.type.bytes / 2;
+    const std::uint64_t room = options_.rig.max_bytes / array.spec.type.bytes / 2;
     const std::uint64_t most = dice.one_in(8) ? room : std::min<std::uint64_t>(room, 60000);
     const Picked picked = pick(dice, array.spec.shape, most);
     std::vector<const Meaning*> meanings = {&array.meaning[0]};

@@ -14,7 +14,7 @@ struct SoakOptions {
   double seconds = 60;
   unsigned threads = 8;
   unsigned arrays = 12;
-  std::uint64_t most_findings = 10;
+  std::uint64_t max_findings = 10;
   RigOptions rig;
   RecordOptions record;
 };

@@ -103,8 +103,8 @@ std::vector<std::size_t> some_order(Dice& dice, std::size_t rank) {
 
 void choose_shape(Dice& dice, const SpecOptions& options, ArraySpec& spec, Shape& leaf, std::size_t levels) {
   const std::size_t rank = dice.one_in(12) ? 0 : dice.between(1, dice.one_in(4) ? 4 : 2);
-  std::uint64_t room = dice.one_in(3) ? options.most_elements : dice.between(1, options.most_elements);
-  std::uint64_t chunks = options.most_chunks;
+  std::uint64_t room = dice.one_in(3) ? options.max_elements : dice.between(1, options.max_elements);
+  std::uint64_t chunks = options.max_chunks;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const bool last = axis + 1 == rank;
     const std::uint64_t most = std::max<std::uint64_t>(1, last ? room : std::min<std::uint64_t>(room, 24));
@@ -282,7 +282,7 @@ ArraySpec draw_spec(Dice& dice, const SpecOptions& options) {
 
 ArraySpec make_spec(Dice& dice, const SpecOptions& options) {
   ArraySpec spec = draw_spec(dice, options);
-  while (spec.elements() < options.least_elements) spec = draw_spec(dice, options);
+  while (spec.elements() < options.min_elements) spec = draw_spec(dice, options);
   return spec;
 }
 

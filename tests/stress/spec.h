@@ -59,7 +59,7 @@ struct ArraySpec {
 };
 
 struct SpecOptions {
-  std::uint64_t least_elements = 0, most_elements = 1500, most_chunks = 40;
+  std::uint64_t min_elements = 0, max_elements = 1500, max_chunks = 40;
   bool sharded_only = false;
   unsigned raw_one_in = 0;  // additionally, one array in so many has raw chunks; 0: none
 };

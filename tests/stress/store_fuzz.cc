@@ -84,7 +84,7 @@ int main_of(int argc, char** argv) {
     else if (name == "--disk")
       options.rig.disk = value;
     else if (name == "--findings")
-      options.most_findings = std::strtoull(value, nullptr, 10);
+      options.max_findings = std::strtoull(value, nullptr, 10);
     else {
       std::fprintf(stderr, "store_fuzz: no option '%s'\n", name.c_str());
       return 2;
@@ -95,12 +95,12 @@ int main_of(int argc, char** argv) {
     soak.seed = options.seed;
     soak.seconds = soak_seconds;
     soak.threads = options.jobs > 1 ? options.jobs : soak.threads;
-    soak.most_findings = options.most_findings;
+    soak.max_findings = options.max_findings;
     soak.rig = options.rig;
     soak.record = options.record;
     // A file system where pages can be dropped.
     if (!placed) soak.rig.directory = temporary != nullptr ? temporary : "/tmp";
-    soak.rig.most_bytes = std::size_t{16} << 20;
+    soak.rig.max_bytes = std::size_t{16} << 20;
     return run_soak(soak);
   }
   if (options.seconds > 0 && !counted) options.count = ~std::uint64_t{0} / 2;

@@ -37,11 +37,11 @@ constexpr bool kSanitizer = support::kThreadSanitizer;
 constexpr std::uint64_t kAllowance = (std::uint64_t{64} + 256 + (kSanitizer ? 700 : 0)) << 20;
 constexpr int kTooMuchMemory = 40;
 constexpr double kHangSeconds = kSanitizer ? 240 : 60;
-constexpr std::size_t kMostKinds = 16;
+constexpr std::size_t kMaxKinds = 16;
 
 // Memory shared by a worker and the process that watches it.
 struct Progress {
-  std::atomic<std::uint64_t> number, cases, findings, began_ns, of_kind[kMostKinds];
+  std::atomic<std::uint64_t> number, cases, findings, began_ns, of_kind[kMaxKinds];
   std::atomic<std::uint64_t> reads, failed, refused_chunks, opens_refused, device_chunks, mapped_bytes, direct_bytes,
       buffered_bytes, skipped_bytes, not_judged;
   std::atomic<int> kind;
@@ -62,7 +62,7 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-std::uint64_t most_resident_bytes() {
+std::uint64_t max_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
@@ -157,7 +157,7 @@ void Run::work(unsigned job, std::uint64_t from) {
     progress.kind = kind;
     progress.number = number;
     progress.began_ns = now_ns();
-    const std::uint64_t most = most_resident_bytes(), before = options_.verbose ? 0 : resident_bytes();
+    const std::uint64_t most = max_resident_bytes(), before = options_.verbose ? 0 : resident_bytes();
     const std::string wrong = case_kinds()[static_cast<std::size_t>(kind)].run(rig, dice);
     ++progress.cases;
     ++progress.of_kind[kind];
@@ -176,13 +176,13 @@ void Run::work(unsigned job, std::uint64_t from) {
       ++progress.findings;
       report(number, kind, wrong);
     }
-    const std::uint64_t after = most_resident_bytes();
+    const std::uint64_t after = max_resident_bytes();
     if (after > most && after > before + kAllowance) {
       ++progress.findings;
       report(number, kind, std::to_string((after - before) >> 20) + " MiB of memory were taken");
       _exit(kTooMuchMemory);
     }
-    if (findings() >= options_.most_findings) break;
+    if (findings() >= options_.max_findings) break;
   }
   progress.done = true;
   _exit(0);
@@ -229,7 +229,7 @@ void Run::look_after(unsigned job) {
     report(progress.number, progress.kind, "the process ended: " + how);
   }
   const std::uint64_t next = progress.number + options_.jobs;
-  if (findings() < options_.most_findings && next < options_.first + options_.count && !over()) start(job, next);
+  if (findings() < options_.max_findings && next < options_.first + options_.count && !over()) start(job, next);
 }
 
 void Run::watch() {

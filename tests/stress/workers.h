@@ -20,7 +20,7 @@ struct RunOptions {
   std::uint64_t seed = 1, first = 0, count = 1000;
   double seconds = 0;  // 0: run until `count` is reached
   unsigned jobs = 1;
-  std::uint64_t most_findings = 10;
+  std::uint64_t max_findings = 10;
   std::string kinds;  // separated by commas; "": all
   RigOptions rig;
   RecordOptions record;

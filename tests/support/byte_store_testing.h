@@ -58,9 +58,9 @@ class RandomLies {
   void tell(RangeRead& read) {
     std::lock_guard lock(mutex_);
     if (dice_() % every_ != 0) return;
-    static constexpr std::uint64_t kMost = ~std::uint64_t{0};
+    static constexpr std::uint64_t kMax = ~std::uint64_t{0};
     static constexpr std::uint64_t kCounts[] = {
-        0, 1, 64, 100, kMost, kMost - 1, std::uint64_t{1} << 40, std::uint64_t{1} << 62};
+        0, 1, 64, 100, kMax, kMax - 1, std::uint64_t{1} << 40, std::uint64_t{1} << 62};
     static constexpr Code kCodes[] = {Code::kIo, Code::kResourceExhausted, Code::kCancelled, Code::kAgainExhausted};
     const std::uint64_t count = kCounts[dice_() % std::size(kCounts)];
     switch (dice_() % 5) {

@@ -19,7 +19,7 @@ namespace headrace::support {
 namespace {
 
 constexpr int kHeldBySanitizer = 187;  // an exit status that no body uses
-constexpr int kMostForks = 10;
+constexpr int kMaxForks = 10;
 
 // Address range of the sanitizer's runtime.
 struct Runtime {
@@ -118,7 +118,7 @@ int in_child(const std::function<int()>& body, unsigned seconds) {
     int status = -1;
     ::waitpid(child, &status, 0);
     const int result = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    if (result != kHeldBySanitizer || forks == kMostForks) return result;
+    if (result != kHeldBySanitizer || forks == kMaxForks) return result;
   }
 }
 

@@ -16,9 +16,9 @@ class CountingStore final : public ForwardingStore, public store::FileOffers {
     ++opens;
     return ForwardingStore::open(key, out);
   }
-  Status open_again(std::string_view key, store::ByteSource& out) override {
+  Status open_for_reuse(std::string_view key, store::ByteSource& out) override {
     ++opens;
-    return ForwardingStore::open_again(key, out);
+    return ForwardingStore::open_for_reuse(key, out);
   }
   store::FileOffers* files() noexcept override { return ForwardingStore::files() != nullptr ? this : nullptr; }
   Result<int> open_direct(std::string_view key, const store::ByteSource& object) override {

@@ -181,7 +181,7 @@ class DeviceSuite : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<Event> event_;
 };
 
-TEST_P(DeviceSuite, SaysWhatItIs) {
+TEST_P(DeviceSuite, DescribesItself) {
   EXPECT_EQ(device_->info().name.substr(0, GetParam().size()), GetParam());
   EXPECT_FALSE(device_->info().description.empty());
   auto again = open_device(GetParam());
@@ -498,7 +498,7 @@ TEST_P(DeviceSuite, StreamsOfTheirOwnDoNotDisturbEachOther) {
   }
 }
 
-TEST_P(DeviceSuite, AStreamMayGoWhileItsWorkIsQueued) {
+TEST_P(DeviceSuite, AStreamMayBeDestroyedWithWorkQueued) {
   Memory source(*device_, 1 << 20, true), target(*device_, 1 << 20, false);
   std::memset(source.data(), 3, 1 << 20);
   const Piece piece{source.data(), target.data(), 1 << 20};

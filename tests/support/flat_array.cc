@@ -43,7 +43,7 @@ struct KnownElements {
   std::uint64_t count = 0;
   std::unique_ptr<std::uint32_t[]> all;
 };
-constexpr std::uint64_t kMostKnown = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMaxKnown = std::uint64_t{1} << 22;
 
 const KnownElements& known_elements(std::uint32_t seed, std::uint64_t count) {
   static std::array<KnownElements, 4> seeds;
@@ -53,7 +53,7 @@ const KnownElements& known_elements(std::uint32_t seed, std::uint64_t count) {
   if (found->count == 0 || found->seed != seed || found->count < count) {
     const std::uint64_t before = found->seed == seed ? found->count : 0;
     found->seed = seed;
-    found->count = std::min(kMostKnown, std::max(count, 2 * before));
+    found->count = std::min(kMaxKnown, std::max(count, 2 * before));
     found->all = std::make_unique_for_overwrite<std::uint32_t[]>(found->count);
     fill(found->all.get(), 0, found->count, seed);
   }
@@ -63,7 +63,7 @@ const KnownElements& known_elements(std::uint32_t seed, std::uint64_t count) {
 }  // namespace
 
 std::vector<std::uint32_t> FlatArray::values(std::uint64_t first, std::uint64_t count) const {
-  if (first + count <= kMostKnown) {
+  if (first + count <= kMaxKnown) {
     static std::mutex mutex;
     std::lock_guard lock(mutex);
     const std::uint32_t* const from = known_elements(seed, first + count).all.get() + first;

@@ -12,27 +12,29 @@ namespace headrace::testing {
 
 class ForwardingStore : public store::Store {
  public:
-  explicit ForwardingStore(std::shared_ptr<store::Store> behind) : behind_(std::move(behind)) {}
+  explicit ForwardingStore(std::shared_ptr<store::Store> wrapped) : wrapped_(std::move(wrapped)) {}
 
-  std::string url() const override { return behind_->url(); }
-  Status open(std::string_view key, store::ByteSource& out) override { return behind_->open(key, out); }
-  Status open_again(std::string_view key, store::ByteSource& out) override { return behind_->open_again(key, out); }
-  bool packs() const override { return behind_->packs(); }
-  Status unpack(const store::ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) override {
-    return behind_->unpack(object, out, scratch);
+  std::string url() const override { return wrapped_->url(); }
+  Status open(std::string_view key, store::ByteSource& out) override { return wrapped_->open(key, out); }
+  Status open_for_reuse(std::string_view key, store::ByteSource& out) override {
+    return wrapped_->open_for_reuse(key, out);
   }
-  Status check_unchanged() const override { return behind_->check_unchanged(); }
-  store::FileOffers* files() noexcept override { return behind_->files(); }
+  bool packs() const override { return wrapped_->packs(); }
+  Status unpack(const store::ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) override {
+    return wrapped_->unpack(object, out, scratch);
+  }
+  Status check_unchanged() const override { return wrapped_->check_unchanged(); }
+  store::FileOffers* files() noexcept override { return wrapped_->files(); }
   Result<store::Bytes> get(std::string_view key, std::uint64_t limit, base::Charge* charge) override {
-    return behind_->get(key, limit, charge);
+    return wrapped_->get(key, limit, charge);
   }
   Result<std::vector<store::Entry>> list(std::string_view prefix, base::Charge* charge) override {
-    return behind_->list(prefix, charge);
+    return wrapped_->list(prefix, charge);
   }
-  Status put(std::string_view key, std::span<const std::byte> bytes) override { return behind_->put(key, bytes); }
+  Status put(std::string_view key, std::span<const std::byte> bytes) override { return wrapped_->put(key, bytes); }
 
  private:
-  const std::shared_ptr<store::Store> behind_;
+  const std::shared_ptr<store::Store> wrapped_;
 };
 
 }  // namespace headrace::testing

@@ -22,7 +22,7 @@ using Large = codec::gpu::small::Shape<262144, 16384, 24576, 512>;
 using ClusterOneWarp = codec::gpu::small::Shape<16384, 1024, 512, 32, std::uint32_t>;
 using ClusterLarge = codec::gpu::small::Shape<262144, 16384, 32768, 1024, std::uint32_t>;
 
-inline constexpr std::uint32_t kMostSmallStreams = 100;  // largest batch that decode_small() takes
+inline constexpr std::uint32_t kMaxSmallStreams = 100;  // largest batch that decode_small() takes
 // How many streams the last decode_small() or decode_clusters() decoded itself.
 inline std::size_t small_decoded = 0;
 // The state of the first stream after it.
@@ -36,7 +36,7 @@ void decode_small(std::span<const codec::gpu::Lz4Stream> streams, std::span<std:
   std::vector<codec::gpu::Lz4Stream> list(streams.begin(), streams.end());
   std::uint32_t ticket = 0;
   testing::gpu::launch(blocks, S::kThreads, [&] {
-    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()), kMostSmallStreams,
+    codec::gpu::small::decode_small_body<S>(list.data(), static_cast<std::uint32_t>(list.size()), kMaxSmallStreams,
                                             &ticket, outcomes.data(), *shared);
   });
   small_decoded = static_cast<std::size_t>(std::count_if(
@@ -54,7 +54,7 @@ void decode_clusters(std::span<const codec::gpu::Lz4Stream> streams, std::span<s
   std::vector<codec::gpu::Lz4Stream> list(streams.begin(), streams.end());
   testing::gpu::launch_clusters<Shared>(clusters, kBlocks, S::kThreads, shared.get(), [&](Shared& of_block) {
     codec::gpu::small::decode_cluster_body<S>(list.data(), static_cast<std::uint32_t>(list.size()),
-                                              codec::gpu::small::kMostTurns, outcomes.data(), of_block);
+                                              codec::gpu::small::kMaxTurns, outcomes.data(), of_block);
   });
   small_decoded = static_cast<std::size_t>(std::count_if(
       list.begin(), list.end(), [](const auto& stream) { return stream.kind == codec::gpu::Lz4Kind::kNone; }));

@@ -26,7 +26,7 @@ class Lz77OnCpu {
     static lz77::TileSpace<kWindow> tile;
     const auto launch = [](unsigned count, const auto& body) { testing::gpu::launch(count, kThreads, body); };
     const std::uint32_t all = source.stream_count();
-    const std::uint32_t few = way == Way::kTiles && all <= lz77::TileLayout::kMostStreams ? all : 0,
+    const std::uint32_t few = way == Way::kTiles && all <= lz77::TileLayout::kMaxStreams ? all : 0,
                         most = way == Way::kInOrder ? 0 : all;
     const lz77::Choice choice{few, few, most};
     launch(1, [&] { lz77::plan_tiles_body<kWindow>(source, choice, tiles, progress, plan); });

@@ -105,7 +105,7 @@ class RangeReader final : RangeListener {
   }
   void wait(std::size_t count) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kInTime, [&] { return done_ >= count; }));
+    EXPECT_TRUE(changed_.wait_for(lock, kInTime, [&] { return done_ >= count; }));
     EXPECT_EQ(done_.load(), count);
   }
   RangeListener* listener() { return this; }
@@ -117,10 +117,10 @@ class RangeReader final : RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override {
     std::lock_guard lock(mutex_);
     done_ += reads.size();
-    came_.notify_all();
+    changed_.notify_all();
   }
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable changed_;
   CanaryService service_;
   http::RangeClient client_;
 };

@@ -45,7 +45,7 @@ class RangeStoreInMemory final : public ByteStore {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    came_.notify_all();
+    changed_.notify_all();
     if (thread_.joinable()) thread_.join();
   }
 
@@ -66,7 +66,7 @@ class RangeStoreInMemory final : public ByteStore {
       const auto due = std::chrono::steady_clock::now() + habits_.delay;
       for (RangeRead* read : reads) queue_.push_back({due, read});
     }
-    came_.notify_all();
+    changed_.notify_all();
     return {};
   }
 
@@ -117,7 +117,7 @@ class RangeStoreInMemory final : public ByteStore {
   }
 
   std::atomic<bool> ignores_cancel{false};
-  std::atomic<std::size_t> started{0}, cancelled{0}, most_in_flight{0};
+  std::atomic<std::size_t> started{0}, cancelled{0}, max_in_flight{0};
   std::atomic<std::size_t> in_flight{0};
 
  private:
@@ -129,8 +129,8 @@ class RangeStoreInMemory final : public ByteStore {
   void note_started(std::size_t count) {
     started += count;
     const std::size_t now = in_flight += count;
-    std::size_t most = most_in_flight;
-    while (now > most && !most_in_flight.compare_exchange_weak(most, now)) {
+    std::size_t most = max_in_flight;
+    while (now > most && !max_in_flight.compare_exchange_weak(most, now)) {
     }
   }
 
@@ -164,11 +164,11 @@ class RangeStoreInMemory final : public ByteStore {
   void run() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      came_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
       if (queue_.empty()) return;
       const auto due = queue_.front().due;
       if (std::chrono::steady_clock::now() < due) {
-        came_.wait_until(lock, due);
+        changed_.wait_until(lock, due);
         continue;
       }
       const auto now = std::chrono::steady_clock::now();
@@ -203,7 +203,7 @@ class RangeStoreInMemory final : public ByteStore {
   Objects objects_;            // guarded by objects_mutex_
   std::uint64_t changes_ = 1;  // guarded by objects_mutex_
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable changed_;
   std::deque<Waiting> queue_;  // guarded by mutex_
   bool stopping_ = false;      // guarded by mutex_
   std::thread thread_;

@@ -20,7 +20,7 @@ namespace headrace::testing {
 using http::Exchange;
 using http::ExchangeEnd;
 
-inline constexpr std::size_t kMostObject = 256 << 10, kObjects = 200;
+inline constexpr std::size_t kMaxObject = 256 << 10, kObjects = 200;
 inline constexpr const char* kSoakSecret = "geheim";  // occurs in the messages it sends
 
 class SoakDice {
@@ -37,7 +37,7 @@ class SoakDice {
 // Objects whose content is derived from their number and version.
 class SoakObjects {
  public:
-  SoakObjects() : pattern_(2 * kMostObject) {
+  SoakObjects() : pattern_(2 * kMaxObject) {
     SoakDice dice(7);
     for (std::byte& byte : pattern_) byte = static_cast<std::byte>(dice.below(256));
   }
@@ -47,10 +47,10 @@ class SoakObjects {
     return x * 0xbf58476d1ce4e5b9u >> 16;
   }
   static std::size_t size(std::size_t object, std::uint64_t version) {
-    return object % 50 == 0 ? 0 : mixed(object, version) % kMostObject + 1;
+    return object % 50 == 0 ? 0 : mixed(object, version) % kMaxObject + 1;
   }
   std::span<const std::byte> content(std::size_t object, std::uint64_t version) const {
-    return std::span(pattern_).subspan(mixed(object, version + 1000) % kMostObject, size(object, version));
+    return std::span(pattern_).subspan(mixed(object, version + 1000) % kMaxObject, size(object, version));
   }
   static std::string etag(std::size_t object, std::uint64_t version) {
     return "\"" + std::to_string(object) + "-" + std::to_string(version) + "\"";
@@ -250,7 +250,7 @@ class SoakServer {
         right.body = right.body.first(dice_.below(right.body.size()));
         break;
       case 16:
-        right.body = {right.body.data(), std::min(right.body.size() + 100, 2 * kMostObject)};
+        right.body = {right.body.data(), std::min(right.body.size() + 100, 2 * kMaxObject)};
         break;
       case 17:
         right.lines[2] = "Content-Range: bytes 7-" + std::to_string(6 + right.body.size()) + "/9999999";

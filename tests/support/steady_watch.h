@@ -38,7 +38,7 @@ inline Held held_now() {
 class SteadyWatch {
  public:
   // Shorter runs are not judged, because caches keep entries for up to a minute.
-  static constexpr double kLeastSeconds = 300;
+  static constexpr double kMinSeconds = 300;
 
   explicit SteadyWatch(double seconds) : seconds_(seconds) {}
 
@@ -50,7 +50,7 @@ class SteadyWatch {
 
   // Empty, or what has grown by more than a tenth plus a constant.
   std::string growth() const {
-    if (seconds_ < kLeastSeconds) return "";
+    if (seconds_ < kMinSeconds) return "";
     std::string out;
     const auto compare = [&](const char* what, std::uint64_t before, std::uint64_t after, std::uint64_t constant) {
       if (after <= before + before / 10 + constant) return;

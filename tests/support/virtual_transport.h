@@ -91,7 +91,7 @@ class VirtualTransport final : public http::Transport {
   void look_for_cancelled() noexcept override { time_.plan(VirtualTime::now(), kLook, 0); }
   void use_connections(std::uint32_t count) noexcept override {
     limit_ = std::clamp(count, 1u, options_.connections);
-    least_limit = std::min(least_limit, limit_);
+    min_limit = std::min(min_limit, limit_);
   }
   void stop() noexcept override {}
   bool any_waits() const noexcept override { return !waiting_.empty(); }
@@ -131,8 +131,8 @@ class VirtualTransport final : public http::Transport {
   std::size_t waiting() const { return waiting_.size(); }
   std::size_t exchanges_seen() const { return seen_.size(); }
   std::uint64_t started = 0, ended = 0, hedges = 0;
-  std::size_t most_under_way = 0;
-  std::uint32_t least_limit = ~0u;
+  std::size_t max_under_way = 0;
+  std::uint32_t min_limit = ~0u;
 
  private:
   enum Kind : int { kPump, kLook, kHead, kPiece, kIdle, kDeadline, kLate };
@@ -174,7 +174,7 @@ class VirtualTransport final : public http::Transport {
     exchange.on_begin();
     Under& under = active_[who];
     under = {&exchange, reply_(exchange), now, now, 0};
-    most_under_way = std::max(most_under_way, active_.size());
+    max_under_way = std::max(max_under_way, active_.size());
     if (!under.reply.stalls || !under.reply.lines.empty()) time_.plan(now + under.reply.first_ns, kHead, who);
     time_.plan(now + options_.idle_ns, kIdle, who);
     if (exchange.deadline_ns != ~std::uint64_t{0}) time_.plan(exchange.deadline_ns, kDeadline, who);

@@ -103,9 +103,9 @@ class FseTable {
     }
     std::abort();
   }
-  std::size_t any(unsigned symbol, unsigned least_bits = 0) const {
+  std::size_t any(unsigned symbol, unsigned min_bits = 0) const {
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (cells[i].symbol == symbol && cells[i].bits >= least_bits) return i;
+      if (cells[i].symbol == symbol && cells[i].bits >= min_bits) return i;
     }
     std::abort();
   }

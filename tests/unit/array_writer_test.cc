@@ -180,7 +180,7 @@ TEST(ArrayWriter, ChunksBeyondTheArrayAreNotStored) {
   EXPECT_EQ(*bytes, chunks * 4 * 3 * 5 * 4 + 4 * 3 * 16);
 }
 
-TEST(ArrayWriter, NothingIsThereBeforeFinish) {
+TEST(ArrayWriter, NothingExistsBeforeFinish) {
   const Store store = store_at("memory://array_writer_finish");
   auto writer = ArrayWriter::create(store, "a/b", 3, v3("[4,3,5]", "[" + std::string(kLittle) + "]"));
   ASSERT_TRUE(writer.ok());
@@ -192,7 +192,7 @@ TEST(ArrayWriter, NothingIsThereBeforeFinish) {
   EXPECT_TRUE(Array::open(store, "a/b").ok());
 }
 
-TEST(ArrayWriter, FailuresSayWhatAndWhere) {
+TEST(ArrayWriter, FailuresNameCauseAndPlace) {
   const support::TempDir folder;
   const Store store = store_at(folder.path());
   const std::string document = v3("[4,3,5]", "[" + std::string(kLittle) + "]");

@@ -291,7 +291,7 @@ TEST(IoSequence, SizesByOrderAreThoseOfBlocksInSequenceAndAtRandom) {
   EXPECT_NEAR(seen[4096], seen[16384], 200);
 }
 
-TEST(AccessZones, EachZoneHasItsShareOfReadsAndOfWrites) {
+TEST(AccessZones, ZonesGetTheirShareOfReadsAndWrites) {
   constexpr std::uint64_t kBlocks = 1000;
   struct Case {
     const char *law, *rw;
@@ -424,7 +424,7 @@ TEST(Verify, EachSumSeesAFlippedBitAndTheBlocksOfOthers) {
   }
 }
 
-TEST(WrittenBlocks, ABlockIsKnownWhileNothingElseMayBeInIt) {
+TEST(WrittenBlocks, ABlockIsKnownUntilOtherBytesMayBeThere) {
   WrittenBlocks written({10, 3});
   EXPECT_EQ(written.sequence(0, 4), 0u);
   EXPECT_FALSE(written.run_from(0, 0, 10));

@@ -130,7 +130,7 @@ TEST(JobFile, ErrorsNameFileLineAndKey) {
   EXPECT_EQ(message(std::string((1 << 20) + 1, '\n')), "j.fio line 1: the job file is larger than 1 MiB");
 }
 
-TEST(Arguments, NameBeginsAJob) {
+TEST(Arguments, NameStartsAJob) {
   const auto jobs = jobs_from_arguments(
       Arguments{{"filename", "f"}, {"name", "a"}, {"bs", "8k"}, {"name", "b"}, {"readwrite", "randread"}}, {});
   ASSERT_TRUE(jobs.ok());
@@ -143,7 +143,7 @@ TEST(Arguments, NameBeginsAJob) {
   EXPECT_EQ(jobs_from_arguments(Arguments{{"bs", "x"}}, {}).status().key(), "command line");
 }
 
-TEST(Arguments, ReplaceWhatJobFilesSay) {
+TEST(Arguments, OverrideJobFiles) {
   auto from_file = parse_job_file("[a]\nbs=4k\nsize=10%\n[b]\nbs=8k\n", "j.fio").value();
   const auto jobs = jobs_from_arguments(Arguments{{"size", "1m"}, {"bs", "16k"}}, from_file);
   ASSERT_TRUE(jobs.ok());
@@ -155,7 +155,7 @@ TEST(Arguments, ReplaceWhatJobFilesSay) {
   EXPECT_FALSE(jobs_from_arguments(Arguments{{"name", "c"}}, from_file).ok());
 }
 
-TEST(Options, ThatDoNotFitEachOtherAreRefused) {
+TEST(Options, ContradictingOptionsAreRefused) {
   const auto check = [](const Arguments& arguments) {
     return check_options(jobs_from_arguments(arguments, {}).value().front());
   };
@@ -207,7 +207,7 @@ TEST(Options, ThatDoNotFitEachOtherAreRefused) {
   }
 }
 
-TEST(Options, WhatDoesNothingIsANoteAndWhatWouldMeasureSomethingElseIsRefused) {
+TEST(Options, IneffectiveOptionsAreNotedAndMisleadingOnesRefused) {
   const auto parsed = [](const char* key, const char* value) {
     return jobs_from_arguments(Arguments{{"filename", "f"}, {key, value}}, {});
   };
@@ -308,7 +308,7 @@ TEST(JobFile, VariablesOfTheEnvironment) {
   ::unsetenv("HRTESTBLOCK");
 }
 
-TEST(Options, FiosWordsForOurs) {
+TEST(Options, FioSynonyms) {
   const auto job = [](const Arguments& arguments) { return jobs_from_arguments(arguments, {}).value().front(); };
   EXPECT_EQ(job({{"direct", "1"}}).chosen_path(), Path::kDirect);
   EXPECT_EQ(job({{"direct", "0"}}).chosen_path(), Path::kAuto);

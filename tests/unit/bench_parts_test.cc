@@ -210,7 +210,7 @@ TEST(Verify, AStaleBlockIsFoundWhicheverComesFirst) {
   EXPECT_EQ(exact.check(verify_block(0, kSeed, 1), 0, 2)->kind, FaultKind::kStale);
 }
 
-TEST(Verify, WhatNoVerifyJobWroteIsForeign) {
+TEST(Verify, BlocksOfOtherWritersAreForeign) {
   VerifyChecker checker(kSeed);
   const auto zeros = checker.check(std::vector<std::byte>(4096), 0, 0);
   ASSERT_TRUE(zeros);
@@ -259,7 +259,7 @@ TEST(Logs, ABriefLastWindowIsAddedToTheOneBefore) {
   EXPECT_EQ(line, "2, 500, 0, 0, 0");
 }
 
-TEST(Text, ARateSaysOfWhat) {
+TEST(Text, RatesNameWhatTheyMeasure) {
   EXPECT_EQ(rate_text(2'000'000'000, 0.5, BytesOf::kReadFromFiles), "4.00 GB/s read from files");
   JobResult result;
   result.options.name = "job";

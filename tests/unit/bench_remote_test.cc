@@ -105,7 +105,7 @@ TEST_F(BenchRemote, APassReadsEachBlockOnceInWhateverOrder) {
   }
 }
 
-TEST_F(BenchRemote, IodepthIsTheRequestsUnderWay) {
+TEST_F(BenchRemote, IodepthIsTheNumberOfRequestsInFlight) {
   const ObjectService service({{"a/x", filled(64 << 10)}}, ObjectStyle::kPlain);
   std::atomic<int> now{0}, most{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
@@ -130,7 +130,7 @@ TEST_F(BenchRemote, IodepthIsTheRequestsUnderWay) {
   EXPECT_LE(most, 6);
 }
 
-TEST_F(BenchRemote, SizeOffsetAndLimitsAreThoseOfFio) {
+TEST_F(BenchRemote, SizeOffsetAndLimitsMatchFio) {
   HttpServer server(ObjectService({{"a/x", filled(64 << 10)}}, ObjectStyle::kPlain));
   const std::string url = server.url() + "/a/x";
   EXPECT_EQ(result({{"filename", url}, {"bs", "4k"}, {"offset", "50%"}, {"size", "16k"}}).read.requests, 4u);
@@ -155,7 +155,7 @@ TEST_F(BenchRemote, FoldersAndSeveralUrls) {
   EXPECT_NE(refusal({{"filename", "s3://bucket/none/"}, {"bs", "8k"}}).find("no object below"), std::string::npos);
 }
 
-TEST_F(BenchRemote, WhatMakesNoSenseIsRefusedByName) {
+TEST_F(BenchRemote, InvalidOptionsAreRefusedByName) {
   const Pairs url = {{"filename", "http://127.0.0.1:1/x?geheim"}};
   for (const auto& [key, value] : Pairs{{"rw", "write"},
                                         {"rw", "randrw"},
@@ -206,7 +206,7 @@ TEST_F(BenchRemote, FailuresNameTheObjectAndTheCause) {
             std::string::npos);
 }
 
-TEST_F(BenchRemote, RangesOfAStoreMayBeReadAfterItHasGone) {
+TEST_F(BenchRemote, RangesCanBeReadAfterTheirStoreIsDestroyed) {
   HttpServer server(ObjectService({{"a/x", filled(100)}}, ObjectStyle::kPlain));
   std::shared_ptr<ByteStore> ranges;
   {

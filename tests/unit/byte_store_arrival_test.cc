@@ -34,7 +34,7 @@ class Arrivals : public ByteStoreTest, public ::testing::WithParamInterface<Layo
     device::staged_decode_model().any_codec = true;
     options_.placement = Placement::kGpu;
     habits_.change = [this](RangeRead& read) {
-      if (read.out.size() < transfer::kLeastArrivingBytes) return;  // metadata
+      if (read.out.size() < transfer::kMinArrivingBytes) return;  // metadata
       ++(device::is_pinned_memory(read.out.data(), read.out.size()) ? direct_ : copied_);
     };
   }
@@ -71,7 +71,7 @@ TEST_P(Arrivals, AreDirect) {
   }
 }
 
-TEST_P(Arrivals, OfWhichSomeAreMissingOrDamaged) {
+TEST_P(Arrivals, SomeMayBeMissingOrDamaged) {
   Objects objects = objects_of(content_);
   objects.erase(content_.key(3));
   store::Bytes& damaged = objects.at(content_.key(5));
@@ -93,7 +93,7 @@ TEST_P(Arrivals, OfWhichSomeAreMissingOrDamaged) {
 }
 
 // An object longer than the first request is requested a second time. The result is right, or the error names its key.
-TEST_P(Arrivals, MayBeLongerThanThought) {
+TEST_P(Arrivals, MayBeLongerThanExpected) {
   for (const bool tells : {false, true}) {
     Objects objects = objects_of(content_);
     store::Bytes& longer = objects.at(content_.key(4));
@@ -113,7 +113,7 @@ TEST_P(Arrivals, MayBeLongerThanThought) {
 }
 
 // The store goes on writing until it ends its reads, long after the read was asked to stop.
-TEST_P(Arrivals, StayUntilTheStoreIsThrough) {
+TEST_P(Arrivals, MemoryIsKeptUntilTheStoreIsDone) {
   habits_.delay = std::chrono::milliseconds(30);
   auto store = std::make_shared<RangeStoreInMemory>(objects_of(content_), habits_);
   store->ignores_cancel = true;
@@ -165,7 +165,7 @@ class RawArrivals : public ByteStoreTest, public ::testing::WithParamInterface<c
   std::atomic<int> direct_{0}, copied_{0}, answers_{0};
 };
 
-TEST_P(RawArrivals, AreDirectOfAStoreThatTellsLengths) {
+TEST_P(RawArrivals, AreDirectIfTheStoreReportsLengths) {
   ASSERT_TRUE(read_into(objects_of(content_)).ok());
   EXPECT_TRUE(elements() == content_.expected());
   EXPECT_EQ(direct_, 40);
@@ -178,7 +178,7 @@ TEST_P(RawArrivals, AreDirectOfAStoreThatTellsLengths) {
 }
 
 // One byte more than expected is requested, which reveals a wrong length as well.
-TEST_P(RawArrivals, OfAStoreThatTellsNoLengthAnyMore) {
+TEST_P(RawArrivals, OfAStoreThatStopsReportingLengths) {
   hides_ = true;
   ASSERT_TRUE(read_into(objects_of(content_)).ok());
   EXPECT_TRUE(elements() == content_.expected());

@@ -62,7 +62,7 @@ class NestedShards : public testing::ByteStoreTest {
 
 // 200 shards of 8 shards: sequentially, their indexes would take 8 seconds. 20 shards of 8 of 8: 7 seconds. Each is
 // requested once.
-TEST_F(NestedShards, IndexesOfShardsInShardsAreAskedForTogether) {
+TEST_F(NestedShards, InnerIndexesAreRequestedTogether) {
   const NestedArray contents[] = {
       {.shards = 200},
       {.shards = 200, .index_first = {false, true}, .backwards = true},
@@ -94,7 +94,7 @@ TEST_F(NestedShards, IndexesOfShardsInShardsAreAskedForTogether) {
         EXPECT_EQ(outer, content.shards);
       }
       EXPECT_LT(took, inside * habits.delay / 8);
-      EXPECT_GE(store->most_in_flight, 64u);
+      EXPECT_GE(store->max_in_flight, 64u);
       EXPECT_EQ(store->in_flight, 0u);
       RecordProperty("microseconds_" + std::to_string(inside) + (tells_version ? "_versions" : ""),
                      static_cast<int>(took / std::chrono::microseconds(1)));
@@ -249,7 +249,7 @@ TEST_F(NestedShards, AnIndexThatFailsNamesItsPlace) {
   }
 }
 
-TEST_F(NestedShards, AShardThatGoesAwayBeforeItsInnerIndexIsNotTheFillValue) {
+TEST_F(NestedShards, AShardDeletedBeforeItsInnerIndexIsNotTheFillValue) {
   const NestedArray content{.shards = 20};
   for (const bool short_answer : {false, true}) {
     RangeHabits habits;
@@ -303,7 +303,7 @@ TEST_F(NestedShards, MemoryThatSufficesForEachAloneSuffices) {
   EXPECT_NE(fails, 0u) << "the budget was never short";
 }
 
-TEST_F(NestedShards, ReadsThatAreStoppedWaitForNoInnerIndex) {
+TEST_F(NestedShards, CancelledReadsDoNotWaitForInnerIndexes) {
   const NestedArray content{.shards = 300};
   for (const auto& [ignores, threads] : {std::pair{false, 1u}, {false, 3u}, {true, 1u}, {true, 3u}}) {
     SCOPED_TRACE(threads);
@@ -403,7 +403,7 @@ TEST_F(NestedShards, ReadersInParallelNeverMixVersions) {
 }
 
 // A store that sometimes refuses what is requested ahead.
-TEST_F(NestedShards, StartThatFailsIsAnErrorOfWhatItWasAskedFor) {
+TEST_F(NestedShards, AFailedStartIsAnErrorOfItsRanges) {
   const NestedArray content{.shards = 50};
   for (int when = 0; when < 12; ++when) {
     std::atomic<int> calls{0};
@@ -425,7 +425,7 @@ TEST_F(NestedShards, StartThatFailsIsAnErrorOfWhatItWasAskedFor) {
 }
 
 // Randomly falsified answers: the right elements or an error.
-TEST_F(NestedShards, RandomLiesEndInErrors) {
+TEST_F(NestedShards, RandomWrongAnswersAreErrors) {
   std::mt19937_64 dice(8);
   int failed = 0, right = 0;
   for (int round = 0; round < 120; ++round) {

@@ -32,7 +32,7 @@ class ByteStoreShards : public testing::ByteStoreTest {};
 
 // 1,000 shards whose indexes take 20 ms each: sequentially, 20 seconds. In a second read, a store with versions needs
 // no index again; without versions, each is requested again, but only those of the selected shards.
-TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
+TEST_F(ByteStoreShards, ShardIndexesAreRequestedTogether) {
   const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 2000, .chunk_elements = 16, .shard_chunks = 2};
   for (const bool tells_version : {false, true}) {
     std::atomic<std::size_t> indexes{0};
@@ -58,7 +58,7 @@ TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
     };
     EXPECT_LT(timed_read("", 0, content.elements()), milliseconds(5000));
     EXPECT_GE(indexes, 1000u);
-    EXPECT_GE(store->most_in_flight, 100u);
+    EXPECT_GE(store->max_in_flight, 100u);
     indexes = 0;
     (void)timed_read("0:96", 0, 96);
     EXPECT_EQ(indexes, tells_version ? 0u : 3u);
@@ -68,7 +68,7 @@ TEST_F(ByteStoreShards, IndexesOfShardsAreAskedForTogether) {
 
 // Selects the first element of every second of 64 chunks of 256 bytes. If a chunk is read alone, only that element is
 // read.
-TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
+TEST_F(ByteStoreShards, AdjacentRangesAreMergedAsTheStoreAdvises) {
   const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 64, .chunk_elements = 64, .shard_chunks = 64};
   std::atomic<std::size_t> chunks{0}, bytes{0};
   RangeHabits habits;
@@ -94,7 +94,7 @@ TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
   for (const auto& row : rows) {
     store->shape.gap_bytes = row.gap;
     store->shape.group_bytes = row.group;
-    store->shape.most_group_bytes = std::max<std::uint64_t>(row.group, 1 << 20);
+    store->shape.max_group_bytes = std::max<std::uint64_t>(row.group, 1 << 20);
     chunks = bytes = 0;
     const ReadOutcome out = read(array, content, "host", "0:4096:128");
     ASSERT_TRUE(out.status.ok()) << out.status.to_string();
@@ -106,12 +106,12 @@ TEST_F(ByteStoreShards, NeighboursAreReadTogetherAsTheStoreIsBestAsked) {
   }
 }
 
-TEST_F(ByteStoreShards, ReadsThatAreStoppedWaitForNoIndex) {
+TEST_F(ByteStoreShards, CancelledReadsDoNotWaitForIndexes) {
   const FlatArray content{.layout = Layout::kShardedZstd, .chunks = 400, .shard_chunks = 2};
   for (const unsigned threads : {1u, 3u}) expect_cancelling_is_passed_on(content, 100, threads);
 }
 
-TEST_F(ByteStoreShards, AShardThatGoesAwayIsNotTheFillValue) {
+TEST_F(ByteStoreShards, ADeletedShardIsNotTheFillValue) {
   const FlatArray content{.layout = Layout::kShardedRaw, .chunks = 12, .shard_chunks = 4};
   RangeHabits habits;
   habits.change = [](RangeRead& read) {

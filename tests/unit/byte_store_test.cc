@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(All, ReadsByRanges,
                          [](const auto& about) { return "way" + std::to_string(about.index); });
 
 // Requests are as byte_store.h specifies.
-TEST_F(ByteStoreTest, WhatIsAskedForIsAsTheHeaderSays) {
+TEST_F(ByteStoreTest, RequestsMatchTheHeadersDescription) {
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
     const FlatArray content{.layout = layout, .chunks = 50, .shard_chunks = 5};
     std::atomic<int> wrong{0}, reads{0};
@@ -104,7 +104,7 @@ TEST_F(ByteStoreTest, WhatIsAskedForIsAsTheHeaderSays) {
   }
 }
 
-TEST_F(ByteStoreTest, WhatIsNotThereIsTheFillValue) {
+TEST_F(ByteStoreTest, MissingObjectsAreTheFillValue) {
   for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedZstd}) {
     const FlatArray content{.layout = layout, .chunks = 20, .shard_chunks = 5};
     Objects objects = objects_of(content);
@@ -120,7 +120,7 @@ TEST_F(ByteStoreTest, WhatIsNotThereIsTheFillValue) {
 }
 
 // 64 chunks that take 100 ms each: sequentially 6.4 seconds, with three threads 2.1.
-TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
+TEST_F(ByteStoreTest, RangesAreInFlightTogether) {
   for (const Layout layout : {Layout::kZstd, Layout::kShardedRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
     // In a shard the chunks are far apart, so that they are requested one by one.
@@ -140,7 +140,7 @@ TEST_F(ByteStoreTest, RangesAreUnderWayTogether) {
     const auto took = std::chrono::steady_clock::now() - begin;
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_TRUE(elements == content.expected());
-    EXPECT_GE(store->most_in_flight, sharded ? 24u : 48u);
+    EXPECT_GE(store->max_in_flight, sharded ? 24u : 48u);
     if (!sharded) {
       EXPECT_LT(took, milliseconds(1500));
     }
@@ -175,7 +175,7 @@ std::string base64(std::span<const std::uint32_t> elements) {
 
 // The stored chunk is a third longer than the decoded one: the usual buffer is too small, and a larger one is requested
 // and charged to the budget.
-TEST_F(ByteStoreTest, LongChunksAreAskedForAgain) {
+TEST_F(ByteStoreTest, LongChunksAreRequestedAgain) {
   constexpr std::uint64_t kElements = 999'999;
   std::vector<std::uint32_t> expected(2 * kElements);
   for (std::uint64_t i = 0; i < expected.size(); ++i) expected[i] = testing::element_value(i, 3);
@@ -280,7 +280,7 @@ TEST_F(ByteStoreTest, WrongAnswersAreErrors) {
   }
 }
 
-TEST_F(ByteStoreTest, StartThatFailsOrThrowsHasTakenNothing) {
+TEST_F(ByteStoreTest, AFailedStartAcceptsNoRanges) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 40};
   for (const bool throws : {true, false}) {
     std::atomic<int> calls{0};
@@ -356,7 +356,7 @@ TEST_F(ByteStoreTest, ListsPutsAndWalks) {
 }
 
 // Lists names that no object can have, throws, or lists a name twice.
-TEST_F(ByteStoreTest, WhatIsListedIsChecked) {
+TEST_F(ByteStoreTest, ListedKeysAreChecked) {
   struct Odd final : ByteStore {
     std::string url() const override { throw std::runtime_error("no name"); }
     Status start(std::span<RangeRead* const>) override { return Status(Code::kIo, Layer::kStore, "no reads"); }
@@ -389,7 +389,7 @@ TEST_F(ByteStoreTest, WhatIsListedIsChecked) {
 }
 
 // An object's size is determined where it is needed first, even if nothing reports it.
-TEST_F(ByteStoreTest, SizesAreFoundOut) {
+TEST_F(ByteStoreTest, SizesAreMeasured) {
   for (const std::size_t size : {0u, 1u, 1023u, 1024u, 1025u, 65'535u, 65'536u, 100'000u, 3'000'001u}) {
     for (const bool tells_size : {true, false}) {
       RangeHabits habits;
@@ -449,12 +449,12 @@ TEST_F(ByteStoreTest, AdviceIsFollowed) {
     }
     return store->asked;
   };
-  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  constexpr std::uint64_t kMax = ~std::uint64_t{0};
   EXPECT_EQ(requests_with({}), 16u);
-  EXPECT_EQ(requests_with({.gap_bytes = kChunk - 1, .group_bytes = kMost, .window_bytes = kMost}), 16u);
+  EXPECT_EQ(requests_with({.gap_bytes = kChunk - 1, .group_bytes = kMax, .window_bytes = kMax}), 16u);
   EXPECT_EQ(requests_with({.gap_bytes = kChunk}), 1u);
-  EXPECT_EQ(requests_with({.gap_bytes = kMost, .group_bytes = kMost, .window_bytes = kMost}), 1u);
-  EXPECT_EQ(requests_with({.gap_bytes = kMost, .group_bytes = 4 * kChunk, .window_bytes = 1}), 8u);
+  EXPECT_EQ(requests_with({.gap_bytes = kMax, .group_bytes = kMax, .window_bytes = kMax}), 1u);
+  EXPECT_EQ(requests_with({.gap_bytes = kMax, .group_bytes = 4 * kChunk, .window_bytes = 1}), 8u);
   EXPECT_EQ(requests_with({.gap_bytes = 0, .group_bytes = 0, .window_bytes = 0}), 16u);
 }
 
@@ -496,7 +496,7 @@ TEST_F(ByteStoreTest, BatchesAndIndicesAreMade) {
 }
 
 // Randomly falsified answers: the right elements or an error, and nothing is written outside the buffers.
-TEST_F(ByteStoreTest, RandomLiesEndInErrors) {
+TEST_F(ByteStoreTest, RandomWrongAnswersAreErrors) {
   std::mt19937_64 dice(5);
   int failed = 0, right = 0;
   for (int round = 0; round < 120; ++round) {

@@ -114,7 +114,7 @@ TEST_F(CApi, StoredChunksAreListed) {
   hr_stored_chunks_free(chunks);
 }
 
-TEST_F(CApi, OpenSaysWhatIsThere) {
+TEST_F(CApi, OpenReportsTheKindOfNode) {
   std::filesystem::create_directories(directory_ / "group");
   std::ofstream(directory_ / "group/.zgroup") << R"({"zarr_format": 2})";
   hr_node node{};

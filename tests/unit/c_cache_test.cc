@@ -67,7 +67,7 @@ hr_cache_totals totals_of(const hr_cache_report* report) {
   return totals;
 }
 
-TEST_F(CCache, WhatAReadLeftIsToldCheckedAndRemoved) {
+TEST_F(CCache, CachedRecordsAreReportedCheckedAndRemoved) {
   fill();
   hr_cache_report* report = nullptr;
   ASSERT_EQ(hr_cache_inspect(directory_.c_str(), 1, &report, nullptr), HR_OK);
@@ -121,7 +121,7 @@ TEST_F(CCache, WhatAReadLeftIsToldCheckedAndRemoved) {
   EXPECT_EQ(hr_cache_clear(directory_.c_str(), nullptr, nullptr), HR_OK);
 }
 
-TEST_F(CCache, WrongCallsHaveTheirCodes) {
+TEST_F(CCache, MisuseReturnsErrorCodes) {
   hr_cache_report* report = reinterpret_cast<hr_cache_report*>(1);
   hr_error* error = nullptr;
   EXPECT_EQ(hr_cache_inspect((folder_.path() + "/none").c_str(), 0, &report, &error), HR_NOT_FOUND);
@@ -146,7 +146,7 @@ TEST_F(CCache, WrongCallsHaveTheirCodes) {
   EXPECT_EQ(hr_cache_inspect(open.c_str(), 0, &report, nullptr), HR_PERMISSION);
 }
 
-TEST_F(CCache, StructsOfOtherVersionsAreFilledAsFarAsTheyGo) {
+TEST_F(CCache, StructsOfOtherVersionsAreFilledUpToTheirSize) {
   fill();
   hr_cache_report* report = nullptr;
   ASSERT_EQ(hr_cache_inspect(directory_.c_str(), 0, &report, nullptr), HR_OK);

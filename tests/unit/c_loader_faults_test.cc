@@ -257,7 +257,7 @@ TEST_P(CLoaderFaults, LaterStructs) {
   EXPECT_EQ(totals.batches, 0u);
 }
 
-TEST_P(CLoaderFaults, AStateNeedsRoom) {
+TEST_P(CLoaderFaults, TooSmallStateBuffersAreRefused) {
   const auto loader = loader_of({&c_one_});
   const std::string state = state_of(loader.get());
   std::string text(state.size(), 'x');
@@ -273,7 +273,7 @@ TEST_P(CLoaderFaults, AStateNeedsRoom) {
   EXPECT_EQ(text.c_str(), state);
 }
 
-TEST_P(CLoaderFaults, WhoHoldsAllBatchesIsTold) {
+TEST_P(CLoaderFaults, HoldingAllBatchesIsAnError) {
   const auto windows = c_windows(1);
   c_one_.samples = windows.get();
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
@@ -297,7 +297,7 @@ TEST_P(CLoaderFaults, WhoHoldsAllBatchesIsTold) {
   EXPECT_EQ(next_of(loader).code, HR_OK);
 }
 
-TEST_P(CLoaderFaults, ABatchThatWasGivenBack) {
+TEST_P(CLoaderFaults, ReleasedBatchesAndOutOfRangeCopiesAreRefused) {
   const auto loader = loader_of({&c_one_});
   const Made<hr_batch> batch = next_of(loader);
   std::uint32_t element = 0;
@@ -323,7 +323,7 @@ TEST_P(CLoaderFaults, ABatchThatWasGivenBack) {
   EXPECT_EQ(hr_batch_samples(batch.get())[0], 0u);
 }
 
-TEST_P(CLoaderFaults, ADamagedChunkIsToldOrPassedOver) {
+TEST_P(CLoaderFaults, ADamagedChunkIsReportedOrSkipped) {
   const Store store = new_store();
   const Array array = make_array(store, kShape, kChunk);
   ASSERT_TRUE(store.put("c/2/1/1", bytes_of("short")).ok());  // frames 8 to 11
@@ -366,7 +366,7 @@ TEST_P(CLoaderFaults, ADamagedChunkIsToldOrPassedOver) {
 }
 
 // One thread reads, others release its batches, and one cancels the loader.
-TEST_P(CLoaderFaults, BatchesAreForAnyThreadAndSoIsCancelling) {
+TEST_P(CLoaderFaults, BatchesAndCancellationWorkFromAnyThread) {
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
   how.memory_bytes = std::uint64_t{8} * 1536;
   const auto loader = loader_of({&c_one_}, how);
@@ -436,7 +436,7 @@ struct HeldStore {
     std::memset(hr_range_out(read), 1, bytes);
     hr_range_done(read, HR_OK, nullptr, bytes, 4, nullptr);
   }
-  void let_go() {
+  void release() {
     std::vector<hr_range_read*> now;
     {
       const std::lock_guard lock(mutex);
@@ -474,7 +474,7 @@ hr_code held_start(void* user, hr_range_read* const* reads, size_t count) {
 }
 
 // Waiting has a timeout, and read_ahead batches are requested before the first call of next.
-TEST_P(CLoaderFaults, WaitsForWhatIsReadAhead) {
+TEST_P(CLoaderFaults, WaitsForBatchesReadAhead) {
   HeldStore held;
   hr_store_functions functions = HR_STORE_FUNCTIONS_INIT;
   functions.user = &held;
@@ -504,7 +504,7 @@ TEST_P(CLoaderFaults, WaitsForWhatIsReadAhead) {
   EXPECT_EQ(hr_loader_wait_for(loader.get(), 10'000'000), 0);
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    held.let_go();
+    held.release();
   });
   EXPECT_EQ(hr_loader_wait_for(loader.get(), UINT64_MAX), 1);
   other.join();
@@ -542,7 +542,7 @@ TEST_P(CLoaderFaults, AChildProcessIsRefused) {
 
 // A released batch's memory is not reused before the given stream reaches that point. On a device without streams the
 // call is refused, and the memory is still reused.
-TEST_P(CLoaderFaults, BatchesAreGivenBackByStream) {
+TEST_P(CLoaderFaults, BatchesAreReleasedByStream) {
   device::Device& impl = *Access::impl(*device_);
   const auto windows = c_windows(1);
   c_one_.samples = windows.get();

@@ -42,7 +42,7 @@ class CLoaderMemory : public CLoaderTest {
 };
 INSTANTIATE_TEST_SUITE_P(All, CLoaderMemory, ::testing::Values("host", "host-staged"), loader_device_name);
 
-TEST_P(CLoaderMemory, WhatIsMadeIsRefused) {
+TEST_P(CLoaderMemory, AllocationFailuresAreErrors) {
   const std::vector<hr_dim_value> sizes = c_dims(kShape);
   const hr_dim_value input[] = {{"time", 2}}, size[] = {{"lat", 5}};
   const hr_window_output outputs[] = {{"a name that does not fit the string's own buffer", "time", 0, 0, 0}};

@@ -129,11 +129,11 @@ static int show_batch(hr_batch* batch, void (*show)(void* user, const c_batch_se
   return result;
 }
 
-/* Reads until `most_batches` batches were seen or `most_ends` epochs have ended; *ends counts the ended epochs. */
-static int read_batches(hr_loader* loader, uint64_t most_batches, uint64_t most_ends, uint64_t* ends,
+/* Reads until `max_batches` batches were seen or `max_ends` epochs have ended; *ends counts the ended epochs. */
+static int read_batches(hr_loader* loader, uint64_t max_batches, uint64_t max_ends, uint64_t* ends,
                         void (*show)(void* user, const c_batch_seen* batch), void* user) {
   uint64_t batches = 0;
-  while (batches < most_batches && *ends < most_ends) {
+  while (batches < max_batches && *ends < max_ends) {
     hr_batch* batch = NULL;
     hr_error* error = NULL;
     int result;

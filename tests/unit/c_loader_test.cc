@@ -228,7 +228,7 @@ TEST_P(CLoader, OptionsReachTheLoader) {
 
 // A split and an order determine the samples that a rank's loader returns, also when it resumes in the middle of an
 // epoch.
-TEST_P(CLoader, WhatARankGetsIsKnownBefore) {
+TEST_P(CLoader, ARanksShareIsKnownInAdvance) {
   const auto order = make<hr_order>([&](hr_order** out, hr_error** error) {
     return hr_order_full_shuffle(hr_windows_sample_count(windows_.get()), out, error);
   });
@@ -382,7 +382,7 @@ TEST_P(CLoader, FreedInTheWrongOrder) {
   EXPECT_EQ(std::memcmp(elements.data(), wanted.data(), elements.size()), 0);
 }
 
-TEST_P(CLoader, AStateGoesOnInAnyLanguageAndOnAnyNumberOfRanks) {
+TEST_P(CLoader, AStateResumesInAnyLanguageAndOnAnyNumberOfRanks) {
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
   how.seed = 5;
   how.batch_size = 2;

@@ -274,7 +274,7 @@ TEST(CSamples, WindowsThatAreRefused) {
   EXPECT_EQ(out, nullptr);
 }
 
-TEST(CSamples, SlicesThatAreNot) {
+TEST(CSamples, SlicesOutOfRangeAreRefused) {
   const auto c = c_windows(2);
   hr_dim_slice slices[4] = {};
   const auto code = [&](std::uint64_t sample, std::uint64_t window, std::size_t output, std::size_t count) {
@@ -354,7 +354,7 @@ TEST_P(COrders, AreThoseOfCpp) {
                     Order::block_shuffle({{23, 3}, {4, 3}, 2}).value());
 }
 
-TEST_P(COrders, WhatTheyRefuse) {
+TEST_P(COrders, InvalidOrdersAreRefused) {
   hr_order* out = nullptr;
   const std::uint64_t ids[] = {3, 90};
   const double weights[] = {1, NAN}, fine[] = {1, 2};
@@ -409,7 +409,7 @@ Made<hr_split> split_of(const hr_split_options* options, std::uint64_t positions
       [&](hr_split** out, hr_error** error) { return hr_split_create(options, positions, consumed, out, error); });
 }
 
-TEST(CSplits, RanksTakeWhatTheyTakeInCpp) {
+TEST(CSplits, RanksMatchCpp) {
   for (const std::uint32_t tail : {HR_TAIL_DROP, HR_TAIL_PAD, HR_TAIL_WRAP}) {
     for (const std::uint64_t consumed : {0u, 24u, 90u}) {
       for (std::uint32_t rank = 0; rank < 6; ++rank) {

@@ -102,7 +102,7 @@ TEST_P(CSchema, IsThatOfCpp) {
   }
 }
 
-TEST_P(CSchema, MayBeChangedAndOutlivesWhatItIsOf) {
+TEST_P(CSchema, MayBeChangedAndOutlivesItsSource) {
   auto order = full_shuffle(50);
   const Made<hr_schema> schema = schema_of(order.get());
   order.handle.reset();
@@ -151,7 +151,7 @@ TEST_P(CSchema, DifferencesAreNamed) {
 }
 
 // A loader resumes the state of a program that computes samples itself, and the other way round.
-TEST_P(CSchema, AStateGoesOnBetweenALoaderAndAProgramWithoutOne) {
+TEST_P(CSchema, AStateIsExchangedBetweenALoaderAndAProgramWithoutOne) {
   const std::uint64_t samples = hr_windows_sample_count(windows_.get());
   const auto order = full_shuffle(samples);
   hr_loader_options how = HR_LOADER_OPTIONS_INIT;
@@ -213,7 +213,7 @@ TEST_P(CSchema, StatesAreThoseOfCpp) {
   expect_same_schema(read, cpp.schema);
 }
 
-TEST_P(CSchema, TextThatIsNoStateIsRefusedAsThat) {
+TEST_P(CSchema, TextThatIsNoStateIsRefused) {
   const auto with = [](const std::string& schema) {
     return R"({"version":1,"seed":1,"epoch":1,"consumed":0,"schema":)" + schema + "}";
   };
@@ -250,7 +250,7 @@ TEST_P(CSchema, TextThatIsNoStateIsRefusedAsThat) {
   }
 }
 
-TEST_P(CSchema, WhatNoStateCanHaveIsNotWritten) {
+TEST_P(CSchema, ImpossibleStatesAreNotWritten) {
   const auto refused = [](const hr_schema* schema, const char* says) {
     char text[1 << 10];
     std::size_t needed = 9;

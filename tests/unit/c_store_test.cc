@@ -124,7 +124,7 @@ TEST_F(CStore, GivesItsChunksAndFillValues) {
   EXPECT_GT(map_.started, 4);
 }
 
-TEST_F(CStore, FailuresAreToldWithTheirText) {
+TEST_F(CStore, FailuresKeepTheirText) {
   std::vector<uint16_t> elements;
   map_.fails = HR_PERMISSION;
   hr_code code = read(elements);
@@ -147,7 +147,7 @@ TEST_F(CStore, FailuresAreToldWithTheirText) {
 }
 
 // Four chunks of a shard, 100,000 bytes apart: read with four requests, two, or one.
-TEST_F(CStore, RangesAreAskedForAsIsBest) {
+TEST_F(CStore, RangesFollowTheAdvice) {
   constexpr uint64_t kApart = 100'000;
   std::string shard(4 * kApart, 'x');
   for (uint64_t chunk = 0; chunk < 4; ++chunk) {

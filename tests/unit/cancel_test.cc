@@ -86,7 +86,7 @@ TEST_P(CancelTest, StopsAllReadsThatHaveIt) {
   }
 }
 
-TEST_P(CancelTest, AskedFromTheProgressFunction) {
+TEST_P(CancelTest, FromTheProgressFunction) {
   const Array array = numbers(false);
   const Buffer buffer = memory();
   ReadOptions options;
@@ -136,7 +136,7 @@ TEST_P(CancelTest, StopsStrings) {
   EXPECT_TRUE(array.read_variable(parse_selection("3:5").value()).ok());
 }
 
-TEST_P(CancelTest, StopsTheMakingOfDecodeIndices) {
+TEST_P(CancelTest, StopsDecodeIndexCreation) {
   const testing::FlatArray stored{
       .layout = testing::Layout::kZstd, .chunks = 24, .chunk_elements = 17'000, .shard_chunks = 8};
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", stored).ok());
@@ -151,7 +151,7 @@ TEST_P(CancelTest, StopsTheMakingOfDecodeIndices) {
   EXPECT_EQ(check_decode_index(array, where, options).status().code(), Code::kCancelled);
 }
 
-TEST_P(CancelTest, StopsTheLoadingOfABatch) {
+TEST_P(CancelTest, StopsBatchLoading) {
   const testing::FlatArray stored{.layout = testing::Layout::kZstd, .chunks = 24, .chunk_elements = 17'000};
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", stored).ok());
   const Array array = Array::open(*store_).value();

@@ -141,7 +141,7 @@ TEST_P(ChangingStore, ShardRewrittenInPlaceIsSeenByTheNextRead) {
   }
 }
 
-TEST_P(ChangingStore, ShardPutInThePlaceOfAnotherIsSeenByThoseWhoLook) {
+TEST_P(ChangingStore, ReplacedShardIsSeenWithRevalidation) {
   write(0);
   const Array looks = open(true), trusts = open(false);
   expect(looks, 0);
@@ -258,7 +258,7 @@ TEST_P(ChangingStore, ShardWithTimeStampsInTheFuture) {
 }
 
 // Linux stamps a file when a write call begins. The bytes may arrive later, after the index was read.
-TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpIsSeenByTheNextRead) {
+TEST_P(ChangingStore, ShardOfADelayedWriterIsSeenByTheNextRead) {
   write(0);
   stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   std::this_thread::sleep_for(milliseconds(20));  // past the clocks' granularity
@@ -270,7 +270,7 @@ TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpIsSeenByTheNextRead) {
   expect(array, 1);
 }
 
-TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpWhileItIsReadIsAnError) {
+TEST_P(ChangingStore, ShardOfADelayedWriterDuringAReadIsAnError) {
   write(0);
   stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   std::this_thread::sleep_for(milliseconds(20));
@@ -281,7 +281,7 @@ TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpWhileItIsReadIsAnError) {
 }
 
 // If a write call takes longer than stamps take to settle, only an array that is opened afterwards sees its end.
-TEST_P(ChangingStore, ShardWhoseWriterWasHeldUpWithinOneCallIsSeenWhenOpenedAgain) {
+TEST_P(ChangingStore, ShardOfAWriterDelayedWithinOneCallIsSeenWhenOpenedAgain) {
   write(0);
   std::this_thread::sleep_for(milliseconds(150));
   expect(open(false), 0);
@@ -329,7 +329,7 @@ TEST_P(ChangingStore, WriterInALoopNeverMixesChunks) {
 }
 
 // The cost of revalidation: system calls per shard and read, not per chunk.
-TEST_P(ChangingStore, LookingCostsTwoQuestionsAShard) {
+TEST_P(ChangingStore, RevalidationCostsTwoSystemCallsPerShard) {
   write(0);
   support::wait_until_unchanged();
   const Array array = open(false);
@@ -384,7 +384,7 @@ class StoreCaches : public ::testing::Test {
 
 // Any change of a chunk file is seen by the next read, even if the file was unchanged for long and its descriptor is
 // kept open.
-TEST_F(StoreCaches, ChunkFilesAreLookedAtForEachRead) {
+TEST_F(StoreCaches, ChunkFilesAreCheckedAtEachRead) {
   write_text(directory / "zarr.json", kPlainArray);
   const Array array = Array::open(Store::open(context, directory.path()).value(), "").value();
   const std::string chunk = directory / "c/0";
@@ -439,7 +439,7 @@ TEST_F(StoreCaches, ArraysKeepTheirMetadata) {
   EXPECT_EQ(Array::open(store, "").value().info().shape[0], 9u);
 }
 
-TEST_F(StoreCaches, ListingsAreMadeAnew) {
+TEST_F(StoreCaches, ListingsAreNotCached) {
   write_text(directory / "zarr.json", R"({"zarr_format":3,"node_type":"group"})");
   const Store store = Store::open(context, directory.path()).value();
   const Group group = Group::open(store, "").value();
@@ -451,7 +451,7 @@ TEST_F(StoreCaches, ListingsAreMadeAnew) {
 }
 
 // A store stays with its directory, and a File with its file, even if something else is put under their names.
-TEST_F(StoreCaches, DescriptorsStayWithWhatTheyWereOpenedFor) {
+TEST_F(StoreCaches, OpenDescriptorsIgnoreReplacedNames) {
   const std::string place = directory / "store";
   write_text(place + "/zarr.json", kPlainArray);
   write_text(place + "/c/0", plain(0));

@@ -120,7 +120,7 @@ TEST_F(MappedWindows, AreNotMadeWithinOneSecondOfAFileSystemThatKeepsSeconds) {
 }
 
 // Two overlapping requests may see two states of the file.
-TEST_F(MappedWindows, AreAskedForAgainByEachRequest) {
+TEST_F(MappedWindows, AreRevalidatedByEachRequest) {
   write('A');
   file = std::make_unique<File>(File::open(path).value());
   expect_mapped('A');

@@ -436,7 +436,7 @@ std::uint64_t much_for_few(const device::DecodeStage& stage, const device::gpu::
   return stage.capacity_bytes < 400 ? std::uint64_t{1} << 40 : 0;
 }
 
-TEST_P(ChunkForms, WhatTheDeviceHasNoRoomForTheCpuDecodes) {
+TEST_P(ChunkForms, ChunksTooLargeForTheDeviceAreDecodedByTheCpu) {
   if (!GetParam().on_device) return;
   device::staged_decode_model().stage_scratch = much_for_few;
   const Stored about = thousand();

@@ -157,8 +157,8 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
     return out;
   }
   void TearDown() override {
-    transfer::least_part_chunk_bytes = std::uint64_t{32} << 10;
-    transfer::least_saved_file_bytes = std::uint64_t{128} << 10;
+    transfer::min_part_chunk_bytes = std::uint64_t{32} << 10;
+    transfer::min_saved_file_bytes = std::uint64_t{128} << 10;
     device::staged_decode_model().host_only_every = 0;
   }
   void write() {
@@ -221,9 +221,9 @@ class ChunkPartTest : public ::testing::TestWithParam<Variant> {
       return true;
     }
   };
-  Box random_box(std::uint64_t most_rows = kRows) {
+  Box random_box(std::uint64_t max_rows = kRows) {
     Box box{};
-    const std::uint64_t shape[3] = {kPlanes, most_rows, kColumns};
+    const std::uint64_t shape[3] = {kPlanes, max_rows, kColumns};
     for (int i = 0; i < 3; ++i) {
       box.count[i] = 1 + random_() % shape[i];
       box.begin[i] = random_() % ((i == 1 ? kRows : shape[i]) - box.count[i] + 1);
@@ -297,7 +297,7 @@ TEST_P(ChunkPartTest, ManyTogetherAreTheSame) {
 }
 
 // An eighth of the rows: only those of the chunk's six blocks that contain some of them are read, copied and decoded.
-TEST_P(ChunkPartTest, WhatIsNotAskedForIsNotRead) {
+TEST_P(ChunkPartTest, UnrequestedPartsAreNotRead) {
   if (GetParam().memory) return;  // an array in memory needs no read
   const Box box{{0, 220, 0}, {kPlanes, 75, kColumns}};
   Stats part, whole;
@@ -409,10 +409,10 @@ TEST_P(ChunkPartTest, BothEndsOfAChunkAreTwoParts) {
 }
 
 // If the beginning of a chunk is uncached, the kernel is not asked again about the whole chunk.
-TEST_P(ChunkPartTest, TheKernelIsAskedOnceWhetherAColdChunkIsCached) {
+TEST_P(ChunkPartTest, ResidencyOfAColdChunkIsQueriedOnce) {
   if (!cuts() || GetParam().memory || GetParam().sharded) return;
   for (const bool in_steps : {false, true}) {
-    transfer::least_saved_file_bytes = in_steps ? 0 : ~std::uint64_t{0};
+    transfer::min_saved_file_bytes = in_steps ? 0 : ~std::uint64_t{0};
     drop_cache();
     base::arm_fault({.point = "none"});  // resets the counts
     Stats stats;
@@ -428,7 +428,7 @@ TEST_P(ChunkPartTest, TheKernelIsAskedOnceWhetherAColdChunkIsCached) {
   }
 }
 
-TEST_P(ChunkPartTest, DamageIsFoundWhereItIsAskedFor) {
+TEST_P(ChunkPartTest, DamageInRequestedPartsIsFound) {
   if (!cuts() || GetParam().memory) return;
   const std::string path = object_path(0);
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -448,7 +448,7 @@ TEST_P(ChunkPartTest, DamageIsFoundWhereItIsAskedFor) {
 }
 
 // If decoding ends early, only the decoded part is known to be good, unless a checksum covers the stored bytes.
-TEST_P(ChunkPartTest, WhatLiesBehindIsNotJudged) {
+TEST_P(ChunkPartTest, DataAfterTheRequestedPartIsNotChecked) {
   const std::string_view name = GetParam().codecs.name;
   if (GetParam().memory || (name != "zstd" && name != "zstd_checked")) return;
   // Overwrites the size of the second block's literals, after a frame header of 9 bytes and the first block.

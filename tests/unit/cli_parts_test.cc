@@ -222,7 +222,7 @@ TEST(ReadSlabs, TileTheResult) {
     for (int part = 0; slabs.next(slab); ++part) {
       const auto got = resolve_selection(slab.selection, info.shape).value();
       ASSERT_EQ(got.shape, slab.shape);
-      ASSERT_LE(slab.bytes, slabs.most_bytes());
+      ASSERT_LE(slab.bytes, slabs.max_bytes());
       ASSERT_EQ(slab.bytes, *decoded_bytes(slab.shape, 4));
       bytes += slab.bytes;
       std::uint64_t first = 0;
@@ -250,7 +250,7 @@ TEST(ReadSlabs, TileTheResult) {
       for (const auto& cell : cells) ASSERT_EQ(++parts_of_chunk[cell], 1);
     }
     ASSERT_EQ(bytes, *decoded_bytes(resolved.shape, 4));
-    ASSERT_LE(slabs.most_bytes(), std::max(budget, chunk_bytes));
+    ASSERT_LE(slabs.max_bytes(), std::max(budget, chunk_bytes));
     ASSERT_TRUE(!in_order || slabs.in_order() || slabs.one());
   }
 }
@@ -296,7 +296,7 @@ TEST(ReadSlabs, TileElementsOfVariableLength) {
     while (slabs.next(slab)) {
       while (below(3) == 0) {
         const std::uint64_t before = elements();
-        const bool narrowed = slabs.narrow(slab);
+        const bool narrowed = slabs.shrink(slab);
         ASSERT_EQ(narrowed, elements() < before);
         ASSERT_TRUE(narrowed || elements() <= chunk) << elements() << " of " << chunk;
         ++(narrowed ? smaller : least);
@@ -307,7 +307,7 @@ TEST(ReadSlabs, TileElementsOfVariableLength) {
       for (std::size_t d = 0; d < slab.shape.size(); ++d) first = first * resolved.shape[d] + slab.start[d];
       ASSERT_EQ(first, behind);
       behind = first + elements();
-      if (below(2) == 0) slabs.expect(below(200));
+      if (below(2) == 0) slabs.set_item_bytes(below(200));
     }
     ASSERT_EQ(behind, *decoded_bytes(resolved.shape, 1));
   }

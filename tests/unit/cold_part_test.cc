@@ -108,13 +108,11 @@ class ColdParts : public ::testing::TestWithParam<Way> {
  protected:
   ColdParts() : device_(Device::open(GetParam().device).value()) { save(0); }
   void TearDown() override {
-    transfer::least_saved_file_bytes = std::uint64_t{128} << 10;
-    transfer::least_saved_store_bytes = std::uint64_t{1} << 20;
+    transfer::min_saved_file_bytes = std::uint64_t{128} << 10;
+    transfer::min_saved_store_bytes = std::uint64_t{1} << 20;
   }
   // Sets how many bytes a second request must save.
-  static void save(std::uint64_t least) {
-    transfer::least_saved_file_bytes = transfer::least_saved_store_bytes = least;
-  }
+  static void save(std::uint64_t least) { transfer::min_saved_file_bytes = transfer::min_saved_store_bytes = least; }
   static Context make_context(unsigned threads = 2, const char* engine = "auto", bool direct = true) {
     ContextOptions options;
     options.threads = threads;
@@ -192,7 +190,7 @@ class ColdParts : public ::testing::TestWithParam<Way> {
   std::uint64_t asked_ = 0, given_ = 0;  // guarded by mutex_
 };
 
-TEST_P(ColdParts, AStoreIsAskedForTheTableAndForWhatIsEnough) {
+TEST_P(ColdParts, OnlyTheTableAndTheNeededPartAreRequested) {
   const Array array = open({.tells_version = true});
   const Rows rows{200, 232};  // three of 64 blocks
   (void)read(array, rows);    // opens the shard
@@ -228,7 +226,7 @@ TEST_P(ColdParts, AnyRowsAreTheSame) {
 }
 
 // Without versions, only a single request is known to return one version.
-TEST_P(ColdParts, AStoreWithoutVersionsIsAskedOnce) {
+TEST_P(ColdParts, WithoutVersionsOneRequestIsMade) {
   const Array array = open({.tells_version = false});
   (void)traffic();
   const Outcome out = read(array, {200, 232});
@@ -239,8 +237,8 @@ TEST_P(ColdParts, AStoreWithoutVersionsIsAskedOnce) {
 }
 
 // A chunk of 1 MiB is stored in about 512 KiB, which is less than a round trip to a store is worth.
-TEST_P(ColdParts, WhatSavesLittleIsReadAtOnce) {
-  transfer::least_saved_store_bytes = std::uint64_t{1} << 20;
+TEST_P(ColdParts, SmallSavingsReadTheWholeChunk) {
+  transfer::min_saved_store_bytes = std::uint64_t{1} << 20;
   const Rows rows{200, 232};
   const Array array = open({.tells_version = true});
   (void)read(array, rows);
@@ -277,7 +275,7 @@ TEST_P(ColdParts, AnObjectReplacedBetweenItsTableAndItsPartIsReadAnew) {
     RangeHabits habits{.tells_version = true};
     const Objects newer = objects_of(sharded(), 1);
     habits.change = [&](RangeRead& read) {
-      const bool is_table = read.out.size() == codec::kMostPartTableBytes && read.key.starts_with("c/");
+      const bool is_table = read.out.size() == codec::kMaxPartTableBytes && read.key.starts_with("c/");
       if (!is_table || tables++ != 0) return;
       for (const auto& [key, bytes] : newer) {
         if (!key.starts_with("c/")) continue;
@@ -335,7 +333,7 @@ TEST_P(ColdParts, VersionsAreNotMixed) {
   }
 }
 
-TEST_P(ColdParts, AnswersAreNotBelieved) {
+TEST_P(ColdParts, WrongAnswersAreRejected) {
   testing::RandomLies lies(20261126, 4);
   RangeHabits habits{.tells_version = true};
   std::atomic<bool> honest{true};
@@ -398,7 +396,7 @@ TEST_P(ColdParts, OfAFileOnlyThePartsAreRead) {
       drop();
       const Outcome whole = read(array, rows, Verify::kWhole);
       EXPECT_LT(part.stats.read_bytes, whole.stats.read_bytes / 3);
-      transfer::least_saved_file_bytes = ~std::uint64_t{0};
+      transfer::min_saved_file_bytes = ~std::uint64_t{0};
       // Pages left in the cache do not make the read larger.
       Outcome at_once;
       for (int tries = 0; tries < 10 && at_once.stats.read_bytes <= whole.stats.read_bytes / 2; ++tries) {

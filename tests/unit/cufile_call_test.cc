@@ -300,7 +300,7 @@ TEST_F(Cufile, ClosingWhileOthersReadIsSafe) {
   }
 }
 
-TEST_F(Cufile, ADescriptorThatCannotBeDuplicatedIsSaid) {
+TEST_F(Cufile, ADescriptorThatCannotBeDuplicatedIsReported) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   base::arm_fault({"base.adopt", base::FaultKind::kErrno, EMFILE, 0, true});
   CufileFile none(path_, O_RDONLY);

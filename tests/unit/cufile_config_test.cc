@@ -110,7 +110,7 @@ TEST(CufileConfigText, ValuesOfAnotherKindAreIgnored) {
   EXPECT_FALSE(config.bools[CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE]);
 }
 
-TEST(CufileConfigText, WhatIsNotJsonIsSaid) {
+TEST(CufileConfigText, InvalidJsonIsReported) {
   for (const char* text : {"", "{", "[]", "3", "{\"a\": }", "{\"properties\": {\"io_batchsize\": 1}", "\xff\xfe"}) {
     Config config;
     EXPECT_EQ(parse_config(text, config).code(), Code::kCorrupt) << text;
@@ -295,7 +295,7 @@ TEST_F(CufileConfig, PeerToPeerFlagsAndTopology) {
   EXPECT_EQ(cuFileGetBARSizeInKB(0, nullptr).err, CU_FILE_INVALID_VALUE);
 }
 
-TEST_F(CufileConfig, ABrokenFileIsSaidAndAMissingOneIsNot) {
+TEST_F(CufileConfig, ABrokenFileIsReportedAndAMissingOneIsNot) {
   write_config("{ this is not JSON");
   ::setenv("CUFILE_LOGFILE_PATH", (dir_ / "log").c_str(), 1);
   EXPECT_EQ(cuFileDriverOpen().err, CU_FILE_DRIVER_INVALID_PROPS);
@@ -342,7 +342,7 @@ TEST_F(CufileConfig, ARelativeNameIsOfTheWorkingDirectory) {
   ASSERT_EQ(::chdir(before), 0);
 }
 
-TEST_F(CufileConfig, TheLogIsWrittenWhereItWasAskedForAndNowhereElse) {
+TEST_F(CufileConfig, TheLogIsWrittenOnlyToTheConfiguredPlace) {
   const std::string here = dir_ / "here";
   ASSERT_EQ(::mkdir(here.c_str(), 0755), 0);
   char before[4096];

@@ -19,18 +19,18 @@ using support::close_driver;
 using support::CufileFile;
 using support::TempDir;
 
-constexpr std::size_t kFiles = 3, kMostBytes = std::size_t{3} << 19, kBatch = 16;
+constexpr std::size_t kFiles = 3, kMaxBytes = std::size_t{3} << 19, kBatch = 16;
 
 class Model {
  public:
   explicit Model(std::uint64_t seed) : random_(seed) {
     for (std::size_t i = 0; i < kFiles; ++i) {
       names_[i] = dir_ / ("file" + std::to_string(i));
-      bytes_[i] = support::pattern(below(kMostBytes / 2), i);
+      bytes_[i] = support::pattern(below(kMaxBytes / 2), i);
       EXPECT_TRUE(support::write_file(names_[i], bytes_[i]));
       open(i);
     }
-    for (auto& memory : memory_) memory.resize(kMostBytes + 8192);
+    for (auto& memory : memory_) memory.resize(kMaxBytes + 8192);
     EXPECT_EQ(cuFileBatchIOSetUp(&batch_, kBatch).err, CU_FILE_SUCCESS);
   }
   ~Model() { cuFileBatchIODestroy(batch_); }
@@ -78,10 +78,10 @@ class Model {
     out.handle = below(handles_[out.file].size());
     out.memory = memory;
     out.write = below(3) == 0;
-    const std::size_t large = below(60) == 0 ? kMostBytes / 2 : below(8) == 0 ? 200000 : 6000;
+    const std::size_t large = below(60) == 0 ? kMaxBytes / 2 : below(8) == 0 ? 200000 : 6000;
     out.size = below(large);
     out.skip = below(2) == 0 ? 0 : below(5000);
-    out.at = static_cast<off_t>(below(kMostBytes - out.size));
+    out.at = static_cast<off_t>(below(kMaxBytes - out.size));
     if (below(3) == 0) out.at &= ~off_t{4095};
     if (below(3) == 0) out.size &= ~std::size_t{4095};
     return out;
@@ -185,7 +185,7 @@ class Model {
   void register_buffer() {
     void* const base = memory_[below(memory_.size())].data();
     if (cuFileBufDeregister(base).err == CU_FILE_SUCCESS) return;
-    ASSERT_EQ(cuFileBufRegister(base, kMostBytes + 8192, 0).err, CU_FILE_SUCCESS);
+    ASSERT_EQ(cuFileBufRegister(base, kMaxBytes + 8192, 0).err, CU_FILE_SUCCESS);
   }
 
   std::mt19937_64 random_;

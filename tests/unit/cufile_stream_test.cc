@@ -143,7 +143,7 @@ class CufileStaged : public CufileStream {
     ASSERT_TRUE(device_->synchronize(*event_).ok());
   }
 
-  // Blocks the stream until let_go().
+  // Blocks the stream until unblock().
   void hold() {
     go_ = false;
     const auto wait = [](void* flag) {
@@ -151,7 +151,7 @@ class CufileStaged : public CufileStream {
     };
     ASSERT_TRUE(device_->call_host(stream(), wait, &go_).ok());
   }
-  void let_go() { go_ = true; }
+  void unblock() { go_ = true; }
 
   std::atomic<bool> go_{true};
   std::shared_ptr<device::Device> device_;
@@ -213,7 +213,7 @@ TEST_F(CufileStaged, ReadsFallBetweenWhatIsQueuedAroundThem) {
     ASSERT_TRUE(device_->copy_to_host({&fetch, 1}, *stream_).ok());
     EXPECT_EQ(got_, -7) << "the call waited for the stream";
     skip_ = 5, at_ = 0;  // before the stream reaches the call, as a program may do
-    let_go();
+    unblock();
     synchronize();
     EXPECT_EQ(got_, static_cast<ssize_t>(kBytes));
     ASSERT_EQ(back, pattern(kBytes));
@@ -242,7 +242,7 @@ TEST_F(CufileStaged, FixedArgumentsAreThoseOfTheCall) {
   size_ = 5000, at_ = 9, skip_ = 3;
   ASSERT_EQ(read(buffer_.data(), stream()), CU_FILE_SUCCESS);
   size_ = 17, at_ = 99, skip_ = 1000;
-  let_go();
+  unblock();
   synchronize();
   EXPECT_EQ(got_, 5000);
   std::byte byte{};
@@ -269,12 +269,12 @@ TEST_F(CufileStaged, FailuresAndHostMemoryOnAStream) {
   EXPECT_EQ(got_, 4096);
 }
 
-TEST_F(CufileStaged, ThatNothingIsToBeMovedIsKnownAtOnce) {
+TEST_F(CufileStaged, EmptyTransfersAreKnownAtOnce) {
   size_ = 0, got_ = 1;
   hold();
   ASSERT_EQ(read(buffer_.data(), stream()), CU_FILE_SUCCESS);
   EXPECT_EQ(got_, 0);
-  let_go();
+  unblock();
   synchronize();
   EXPECT_EQ(got_, 0);
 }
@@ -286,7 +286,7 @@ TEST_F(CufileStaged, TheDriverMayCloseWhileOperationsAreQueued) {
     ASSERT_EQ(read(buffer_.data(), stream()), CU_FILE_SUCCESS);
     close_driver();
     EXPECT_EQ(got_, -7);
-    let_go();
+    unblock();
     synchronize();
     EXPECT_EQ(got_, 4096);
     file_.emplace(dir_ / "data", O_RDWR);

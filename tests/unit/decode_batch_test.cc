@@ -43,7 +43,7 @@ class DecodeBatchTest : public ::testing::TestWithParam<const char*> {
   Device device_ = Device::open(GetParam()).value();
 };
 
-TEST_P(DecodeBatchTest, GivesWhatAReadGives) {
+TEST_P(DecodeBatchTest, MatchesARead) {
   for (const Layout layout : {Layout::kZstd, Layout::kBlosc, Layout::kShardedZstd}) {
     SCOPED_TRACE(testing::layout_name(layout));
     const FlatArray content{.layout = layout, .chunks = 53, .chunk_elements = 100, .shard_chunks = 8};
@@ -82,7 +82,7 @@ TEST_P(DecodeBatchTest, PartsOfChunksArePlaced) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], all[150 + 3 * i]) << i;
 }
 
-TEST_P(DecodeBatchTest, WhatIsNotStoredIsFilled) {
+TEST_P(DecodeBatchTest, MissingChunksAreFilled) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
   const Array array = this->array(content);
   ASSERT_EQ(std::remove((directory_.path() + "/" + content.key(2)).c_str()), 0);
@@ -151,7 +151,7 @@ TEST_P(DecodeBatchTest, ErrorsNameThePlaceInTheObject) {
   }
 }
 
-TEST_P(DecodeBatchTest, NothingToDecodeIsSaid) {
+TEST_P(DecodeBatchTest, NothingToDecodeIsReported) {
   const FlatArray content{.layout = Layout::kRaw, .chunks = 5, .chunk_elements = 100};
   const auto loaded = DecodeBatch::load(array(content), {}, device_);
   ASSERT_FALSE(loaded.ok());
@@ -159,14 +159,14 @@ TEST_P(DecodeBatchTest, NothingToDecodeIsSaid) {
   EXPECT_NE(loaded.status().message().find("nothing to decode"), std::string::npos);
 }
 
-TEST_P(DecodeBatchTest, ASelectionOfNothingIsNone) {
+TEST_P(DecodeBatchTest, AnEmptySelectionIsAnEmptyBatch) {
   const FlatArray content{.layout = Layout::kZstd, .chunks = 5, .chunk_elements = 100};
   DecodeBatch batch = DecodeBatch::load(array(content), parse_selection("10:10").value(), device_).value();
   EXPECT_EQ(batch.chunk_count(), 0u);
   EXPECT_TRUE(batch.run().ok());
 }
 
-TEST_P(DecodeBatchTest, WhatTheDeviceCannotDecodeIsNamedOrUndone) {
+TEST_P(DecodeBatchTest, UnsupportedStagesAreNamedOrUndone) {
   device::staged_decode_model().any_codec = false;  // like a GPU: without bz2, but with shuffle
   const FlatArray content{.layout = Layout::kBz2, .chunks = 5, .chunk_elements = 100};
   const auto bz2 = DecodeBatch::load(array(content), {}, device_);

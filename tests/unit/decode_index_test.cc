@@ -120,7 +120,7 @@ TEST(DecodeIndex, NoneWithoutABudgetOrForSmallChunks) {
 }
 
 // Two chunks are swapped: their sizes may be equal, their bytes are not.
-TEST(DecodeIndex, OfAnotherVersionItIsDroppedAndMadeAnew) {
+TEST(DecodeIndex, OfAnotherVersionIsDroppedAndRebuilt) {
   const Indexing indexing;
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory;
@@ -240,7 +240,7 @@ TEST(DecodeIndexFile, IsMadeByTheCpuCheckedAndLoaded) {
 
 // In a directory that others can write to, planted links under the names of the file and of its temporary file are not
 // followed.
-TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
+TEST(DecodeIndexFile, IsNotWrittenThroughLinks) {
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory, indices;
   const Reader reader(directory.path());
@@ -260,7 +260,7 @@ TEST(DecodeIndexFile, IsWrittenThroughNoLink) {
 }
 
 // The simulated GPU rejects every index but its own: elements are right, and its own indexes replace the others.
-TEST(DecodeIndexFile, WhateverItHoldsTheElementsAreRight) {
+TEST(DecodeIndexFile, ElementsAreRightForAnyContents) {
   const Indexing indexing;
   const FlatArray array = array_of(Layout::kZstd);
   support::TempDir directory, indices;

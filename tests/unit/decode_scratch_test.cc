@@ -163,11 +163,11 @@ TEST(DecodeScratch, EveryDivisionOfAReadFits) {
   const AsksAsGpu asks;
   // As fast as one thread of the CPU, so that neither wins at once.
   device::staged_decode_model().decoded_bytes_per_us = 2000;
-  constexpr std::uint64_t kElements = 512, kMostChunks = 330;
+  constexpr std::uint64_t kElements = 512, kMaxChunks = 330;
   support::TempDir directory;
   auto writing = Store::open(Context::create().value(), directory.path()).value();
   for (std::size_t i = 0; i < std::size(kCompressors); ++i) {
-    write_array(writing, std::to_string(i), kCompressors[i], kMostChunks, kElements);
+    write_array(writing, std::to_string(i), kCompressors[i], kMaxChunks, kElements);
     ASSERT_FALSE(HasFatalFailure());
   }
   const auto device = Device::open("host-staged").value();

@@ -331,7 +331,7 @@ TEST_F(FewDescriptors, WhatTheProgramLeavesIsEnough) {
 }
 
 // Waits longer than the timeout, as long as others keep closing files.
-TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
+TEST_F(FewDescriptors, AnOpenWaitsWhileOthersCloseFiles) {
   EXPECT_EQ(with_limit(16, 16, 20,
                        [] {
                          os::Descriptors& all = os::Descriptors::of_process();
@@ -359,14 +359,14 @@ TEST_F(FewDescriptors, WhoOpensOneWaitsWhileOthersCloseSome) {
 }
 
 // Two threads run out of descriptors at the same time: one raises the limit, the other must notice.
-TEST_F(FewDescriptors, WhoOpensOneIsHelpedByALimitThatAnotherRaises) {
+TEST_F(FewDescriptors, AnOpenUsesALimitRaisedByAnotherThread) {
   EXPECT_EQ(with_limit(16, 64, 20,
                        [] {
                          os::Descriptors& all = os::Descriptors::of_process();
                          int calls = 0;
                          const int got = os::open_patiently([&] {
                            if (++calls > 1) return 7;
-                           const bool raised = all.refused(all.raises());
+                           const bool raised = all.refused(all.limit_raises());
                            return raised && soft_limit() == 64 ? -EMFILE : -EINVAL;
                          });
                          return got == 7 ? 0 : 1;
@@ -478,7 +478,7 @@ TEST_F(FewDescriptors, FilesThatQueuesKeepAreClosedForOthers) {
             0);
 }
 
-TEST_F(FewDescriptors, QueuesCloseWhatIsLongestUnusedAndOnlyWhatTheProgramHasLetGoOf) {
+TEST_F(FewDescriptors, QueuesCloseOnlyReleasedFilesLeastRecentlyUsedFirst) {
   constexpr std::size_t kFiles = 5;
   const QueuedFiles files(dir_ / "files", kFiles);
   EXPECT_EQ(with_limit(64, 64, 60,
@@ -528,7 +528,7 @@ struct Keeper final : os::DescriptorKeeper {
   }
 };
 
-TEST_F(FewDescriptors, WhatIsLongestUnusedIsClosedFirstAndWaitersAreCalled) {
+TEST_F(FewDescriptors, LeastRecentlyUsedIsClosedFirstAndWaitersAreCalled) {
   EXPECT_EQ(with_limit(16, 16, 20,
                        [] {
                          os::Descriptors all;  // its share is 8

@@ -155,7 +155,7 @@ TEST(DeviceDecode, GivesTheSameElements) {
 }
 
 // Encoded bytes cross the bus, not decoded ones.
-TEST(DeviceDecode, SendsWhatIsStored) {
+TEST(DeviceDecode, SendsEncodedBytes) {
   const DecodesAll decodes;
   support::TempDir directory;
   Reader reader(directory.path());
@@ -202,7 +202,7 @@ TEST(DeviceDecode, OneBadChunkIsReportedAsTheCpuWould) {
   }
 }
 
-TEST(DeviceDecode, WhatIsHandedBackIsDecodedByTheCpu) {
+TEST(DeviceDecode, ReturnedChunksAreDecodedByTheCpu) {
   for (const unsigned every : {1u, 2u, 3u, 7u}) {
     const DecodesAll decodes(every);
     for (const Layout layout : kEncoded) {
@@ -265,7 +265,7 @@ TEST(DeviceDecode, MissingChunksAreFilled) {
   }
 }
 
-TEST(DeviceDecode, SaysWhyItCannot) {
+TEST(DeviceDecode, UnsupportedCodecsAreReported) {
   support::TempDir directory;
   Reader reader(directory.path());
   FlatArray array{.layout = Layout::kBz2, .chunks = 8};
@@ -468,7 +468,7 @@ TEST(DeviceDecode, SettlesOnTheFaster) {
 }
 
 // One CPU thread is slower than the device, all of them together are faster.
-TEST(DeviceDecode, TheCpuIsAllItsThreads) {
+TEST(DeviceDecode, CpuRatesCountAllThreads) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const DecodesAll decodes;
   const FlatArray array{.layout = Layout::kZstd, .chunks = 384, .chunk_elements = 1024};
@@ -504,7 +504,7 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
   constexpr unsigned kRounds = 3, kArrays = 8, kReads = 4;
   device::staged_decode_model().decoded_bytes_per_us = 3;  // 11 ms per wave, all in parallel
   base::arm_delay("transfer.decode", std::chrono::microseconds(5000));
-  unsigned fewest_tried = kArrays, most_tried = 0;
+  unsigned fewest_tried = kArrays, max_tried = 0;
   for (unsigned round = 0; round < kRounds && (round == 0 || fewest_tried > kArrays / 2); ++round) {
     Reader reader(directory.path(), options);  // has no measured rates yet
     if (round == 0) {
@@ -525,16 +525,16 @@ TEST(DeviceDecode, AShortReadIsNotLeftToASlowCpu) {
       tried += by_cpu > 0 ? 1 : 0;
     }
     fewest_tried = std::min(fewest_tried, tried);
-    most_tried = std::max(most_tried, tried);
+    max_tried = std::max(max_tried, tried);
   }
   device::staged_decode_model().decoded_bytes_per_us = 0;
   base::arm_delay("transfer.decode", std::chrono::microseconds(0));
-  EXPECT_GE(most_tried, 1u);
+  EXPECT_GE(max_tried, 1u);
   EXPECT_LE(fewest_tried, kArrays / 2) << "each array repeats the probe";
 }
 
 // The decoder is loaded while the first read's memory is made; later users of that memory do not wait again.
-TEST(DeviceDecode, IsMadeReadyOnceWithItsMemory) {
+TEST(DeviceDecode, IsPreparedOnceWithItsMemory) {
   const DecodesAll decodes;
   support::TempDir directory;
   const FlatArray array{.layout = Layout::kZstd, .chunks = 20};

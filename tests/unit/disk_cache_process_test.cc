@@ -62,7 +62,7 @@ class DiskCacheProcess : public ::testing::Test {
   support::TempDir directory_;
 };
 
-TEST_F(DiskCacheProcess, KilledAtAnyMomentItIsRightAfterwards) {
+TEST_F(DiskCacheProcess, IsConsistentAfterAKillAtAnyMoment) {
   const char* const given = std::getenv("HEADRACE_CACHE_KILLS");
   const int kills = given != nullptr ? std::atoi(given) : 200;
   cache::CacheOptions options;
@@ -141,7 +141,7 @@ TEST_F(DiskCacheProcess, ATornEndIsCutOff) {
   }
 }
 
-TEST_F(DiskCacheProcess, TheBudgetIsOneForAll) {
+TEST_F(DiskCacheProcess, ProcessesShareTheBudget) {
   cache::CacheOptions options;
   options.most_bytes = 1 << 20;
   pid_t children[3];
@@ -177,7 +177,7 @@ TEST_F(DiskCacheProcess, TheBudgetIsOneForAll) {
   EXPECT_GT(report.file_bytes, options.most_bytes * 9 / 10);
 }
 
-TEST_F(DiskCacheProcess, TwoAtATime) {
+TEST_F(DiskCacheProcess, TwoProcessesAtOnce) {
   cache::CacheOptions options;
   options.most_bytes = 64 << 20;
   (void)objects();
@@ -209,7 +209,7 @@ TEST_F(DiskCacheProcess, TwoAtATime) {
 }
 
 // Of two running processes, one finds what the other has read.
-TEST_F(DiskCacheProcess, TheOtherOnesRecordsAreFound) {
+TEST_F(DiskCacheProcess, RecordsOfOtherProcessesAreFound) {
   if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   CachedStoreInMemory mine = cached_store(cache(), objects());
   EXPECT_EQ(support::in_child([&] {
@@ -249,7 +249,7 @@ TEST_F(DiskCacheProcess, AChildOpensItsOwn) {
   EXPECT_TRUE(reads_right(toy, 100, 1));
 }
 
-TEST_F(DiskCacheProcess, WithoutRoomReadsGoOn) {
+TEST_F(DiskCacheProcess, ReadsContinueWithoutDiskSpace) {
   EXPECT_EQ(support::in_child([&] {
               const rlimit limit{200'000, 200'000};
               if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
@@ -286,7 +286,7 @@ class RemoteDiskCache : public testing::ByteStoreTest {
   }
 };
 
-TEST_F(RemoteDiskCache, OfASecondEpochOfAnArrayInABucketTheServerHearsNothing) {
+TEST_F(RemoteDiskCache, ASecondEpochOfAnArrayInABucketSendsNoRequests) {
   using testing::Layout;
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
     SCOPED_TRACE(testing::layout_name(layout));
@@ -325,7 +325,7 @@ TEST_F(RemoteDiskCache, OfASecondEpochOfAnArrayInABucketTheServerHearsNothing) {
   }
 }
 
-TEST_F(RemoteDiskCache, OfASecondPassTheServerHearsNothing) {
+TEST_F(RemoteDiskCache, ASecondPassSendsNoRequests) {
   testing::Objects served;
   for (int i = 0; i < 30; ++i) served["a/" + std::to_string(i)] = support::pattern(5000, static_cast<std::uint64_t>(i));
   testing::HttpServer server{testing::ObjectService(served)};
@@ -373,7 +373,7 @@ TEST_F(RemoteDiskCache, OfASecondPassTheServerHearsNothing) {
             std::string::npos);
 }
 
-TEST_F(RemoteDiskCache, AnotherServersObjectsAreOthers) {
+TEST_F(RemoteDiskCache, ObjectsOfAnotherServerAreDistinct) {
   const StorageOption given[] = {{"cache_dir", cache()}};
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     // The same path, ETag and size, but other bytes.

@@ -55,7 +55,7 @@ class DiskCacheTest : public testing::ByteStoreTest {
   support::TempDir directory_;
 };
 
-TEST_F(DiskCacheTest, ASecondPassAsksNobody) {
+TEST_F(DiskCacheTest, ASecondPassSendsNoRequests) {
   for (const Layout layout : {Layout::kRaw, Layout::kZstd, Layout::kShardedRaw, Layout::kShardedZstd}) {
     SCOPED_TRACE(testing::layout_name(layout));
     const FlatArray content{.layout = layout, .chunks = 83, .chunk_elements = 200, .shard_chunks = 9};
@@ -83,7 +83,7 @@ TEST_F(DiskCacheTest, ASecondPassAsksNobody) {
   }
 }
 
-TEST_F(DiskCacheTest, NorOfWhatIsNotThere) {
+TEST_F(DiskCacheTest, AbsentChunksAreNotRequestedAgain) {
   const FlatArray content{.chunks = 40};
   testing::Objects objects = objects_of(content);
   for (int i = 0; i < 40; i += 3) objects.erase(content.key(static_cast<std::uint64_t>(i)));
@@ -104,7 +104,7 @@ TEST_F(DiskCacheTest, NorOfWhatIsNotThere) {
   EXPECT_EQ(testing::read_range(*toy.store, key, 0, 10).status.code(), Code::kNotFound);
 }
 
-TEST_F(DiskCacheTest, WhoOpensAnArrayThatHasChangedReadsItAnew) {
+TEST_F(DiskCacheTest, ReopeningAChangedArrayReadsItAgain) {
   const FlatArray content{.chunks = 12};
   testing::Objects objects = objects_of(content);
   objects.erase(content.key(3));
@@ -125,7 +125,7 @@ TEST_F(DiskCacheTest, WhoOpensAnArrayThatHasChangedReadsItAnew) {
   EXPECT_LE(toy.asked->requests, 3u) << "the document alone, which says that nothing has changed";
 }
 
-TEST_F(DiskCacheTest, ALaterSessionAsksForVersionsAlone) {
+TEST_F(DiskCacheTest, ALaterSessionRequestsOnlyVersions) {
   const auto objects = numbered_objects(20, 5000);
   CachedStoreInMemory toy = cached_store(cache(), objects);
   EXPECT_EQ(read_all(toy, objects), 0u);
@@ -147,7 +147,7 @@ TEST_F(DiskCacheTest, ALaterSessionAsksForVersionsAlone) {
   EXPECT_EQ(toy.asked->requests, 1u);
 }
 
-TEST_F(DiskCacheTest, WhoMayNotReadGetsNothing) {
+TEST_F(DiskCacheTest, WithoutReadPermissionNothingIsServed) {
   const auto objects = numbered_objects(3, 1000);
   bool refuses = false;
   RangeHabits habits{.tells_version = true};
@@ -191,7 +191,7 @@ TEST_F(DiskCacheTest, ChangedObjectsAreReadAnew) {
 }
 
 // Bytes and version of an answer belong together, even if the object changes at the same time.
-TEST_F(DiskCacheTest, NoVersionIsTakenForAnother) {
+TEST_F(DiskCacheTest, VersionsAreNotConfused) {
   constexpr std::size_t kSize = 4000;
   for (const auto trust : {cache::CacheTrust::kObject, cache::CacheTrust::kStore}) {
     cache::CacheOptions options;
@@ -226,7 +226,7 @@ TEST_F(DiskCacheTest, NoVersionIsTakenForAnother) {
   }
 }
 
-TEST_F(DiskCacheTest, WhatHasNoVersionIsNotKept) {
+TEST_F(DiskCacheTest, ObjectsWithoutVersionAreNotCached) {
   for (const bool tells_size : {false, true}) {
     const auto objects = numbered_objects(5, 1000);
     CachedStoreInMemory toy = cached_store(cache(), objects, {}, {.tells_size = tells_size});
@@ -238,7 +238,7 @@ TEST_F(DiskCacheTest, WhatHasNoVersionIsNotKept) {
   }
 }
 
-TEST_F(DiskCacheTest, DocumentsAreAlwaysAskedFor) {
+TEST_F(DiskCacheTest, DocumentsAreAlwaysRequested) {
   testing::Objects objects;
   for (const char* name : {"zarr.json", "a/.zarray", "a/.zattrs", ".zgroup", ".zmetadata"}) objects[name] = pattern(99);
   CachedStoreInMemory toy = cached_store(cache(), objects);
@@ -246,7 +246,7 @@ TEST_F(DiskCacheTest, DocumentsAreAlwaysAskedFor) {
   EXPECT_EQ(toy.asked->requests, 10u);
 }
 
-TEST_F(DiskCacheTest, ARangeIsWhatWasAskedFor) {
+TEST_F(DiskCacheTest, RangesMatchTheRequest) {
   CachedStoreInMemory toy = cached_store(cache(), {{"x", pattern(1000)}, {"empty", {}}});
   const auto whole = pattern(1000);
   struct Asked {
@@ -272,7 +272,7 @@ TEST_F(DiskCacheTest, ARangeIsWhatWasAskedFor) {
   }
 }
 
-TEST_F(DiskCacheTest, AVersionIsAskedForAgainWhenItIsOld) {
+TEST_F(DiskCacheTest, OldVersionsAreRequestedAgain) {
   cache::CacheOptions options;
   options.max_age_ns = 1;
   const auto objects = numbered_objects(4, 500);
@@ -312,7 +312,7 @@ TEST_F(DiskCacheTest, HalfTheRoomIsHalfTheHits) {
   }
 }
 
-TEST_F(DiskCacheTest, WhatWasNotUsedForLongestGoes) {
+TEST_F(DiskCacheTest, LeastRecentlyUsedIsEvicted) {
   const auto objects = numbered_objects(600, 20'000);
   cache::CacheOptions options;
   options.most_bytes = 6 << 20;
@@ -332,7 +332,7 @@ TEST_F(DiskCacheTest, WhatWasNotUsedForLongestGoes) {
   EXPECT_EQ(early, 0u);
 }
 
-TEST_F(DiskCacheTest, RoomOfReplacedObjectsIsUsedAgain) {
+TEST_F(DiskCacheTest, SpaceOfReplacedObjectsIsReused) {
   auto objects = numbered_objects(150, 20'000);
   cache::CacheOptions options;
   options.most_bytes = 4 << 20;
@@ -413,7 +413,7 @@ TEST_F(DiskCacheTest, PlantedFilesHarmNobody) {
   EXPECT_EQ(support::open_descriptors(), before);
 }
 
-TEST_F(DiskCacheTest, OfASecretThatIsLostNothingIsServed) {
+TEST_F(DiskCacheTest, NothingIsServedAfterTheSecretIsLost) {
   const auto objects = numbered_objects(10, 2000);
   { read_all(cached_store(cache(), objects), objects); }
   ASSERT_TRUE(support::write_file(cache() + "/secret", pattern(7)));
@@ -425,7 +425,7 @@ TEST_F(DiskCacheTest, OfASecretThatIsLostNothingIsServed) {
 }
 
 // The table of records is only a hint: the record itself must match.
-TEST_F(DiskCacheTest, ARecordIsOfItsIdItsVersionAndItsSize) {
+TEST_F(DiskCacheTest, RecordsMatchOnlyTheirIdVersionAndSize) {
   // Finds two versions with the same tag.
   std::map<std::uint32_t, std::string> seen;
   std::string one, other;
@@ -497,7 +497,7 @@ TEST_F(DiskCacheTest, DirectoriesOfOthersAreRefused) {
   }
 }
 
-TEST_F(DiskCacheTest, WhereNothingCanBeWrittenWhatIsThereIsRead) {
+TEST_F(DiskCacheTest, AReadOnlyDirectoryIsStillRead) {
   const auto objects = numbered_objects(10, 2000);
   { read_all(cached_store(cache(), objects), objects); }
   // Root can write everywhere, so the lock file is made unusable instead.
@@ -558,7 +558,7 @@ TEST_F(DiskCacheTest, EveryReadEndsOnceWhenCancelled) {
   EXPECT_EQ(toy.origin->in_flight, 0u);
 }
 
-TEST_F(DiskCacheTest, WhatTheStoreRefusesIsRefused) {
+TEST_F(DiskCacheTest, ErrorsOfTheStoreArePassedOn) {
   RangeHabits habits{.tells_version = true};
   habits.refuse = [](std::span<RangeRead* const>) { return Status(Code::kIo, Layer::kStore, "not now"); };
   CachedStoreInMemory toy = cached_store(cache(), numbered_objects(3, 100), {}, habits);
@@ -581,7 +581,7 @@ TEST_F(DiskCacheTest, WrongAnswersAreNotKept) {
   EXPECT_GT(read_all(toy, objects), 100u);
 }
 
-TEST_F(DiskCacheTest, WithoutMemoryForVersionsTheStoreIsAsked) {
+TEST_F(DiskCacheTest, WithoutMemoryForVersionsTheStoreIsRead) {
   const auto objects = numbered_objects(50, 400);
   CachedStoreInMemory toy = cached_store(cache(), objects);
   const auto memory = std::make_shared<base::MemoryBudget>(3000, "an option");

@@ -319,7 +319,7 @@ TEST_P(FileQueueTest, BadArgumentsAreRefusedAtOnce) {
   EXPECT_EQ(File::open(dir_ / "fifo").status().code(), Code::kInvalidArgument);
 }
 
-TEST_P(FileQueueTest, AQueueThatIsDroppedWaitsForItsOwn) {
+TEST_P(FileQueueTest, ADestroyedQueueWaitsForItsRequests) {
   constexpr std::size_t kShare = kFileBytes / 5;
   const File file = open(make_file("data"));
   Buffer target = buffer(kFileBytes);
@@ -483,7 +483,7 @@ class Reread : public FileQueueTest {
   }
 };
 
-TEST_P(Reread, WhatIsReadColdASecondTimeIsCachedForTheThird) {
+TEST_P(Reread, ASecondColdReadIsCachedForTheThird) {
   for (const bool wanted : {true, false}) {
     ContextOptions options;
     options.threads = 2;

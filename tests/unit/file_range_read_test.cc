@@ -210,7 +210,7 @@ TEST_P(FileRangeRead, ErrorsNameTheObject) {
 }
 
 // If the CPU's second read of a mapped chunk fails, the error gives the offset in the object.
-TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
+TEST_P(FileRangeRead, ErrorsOfRepeatedReadsNameTheObject) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   device::staged_decode_model().any_codec = true;
   for (const Layout layout : {Layout::kZstd, Layout::kShardedZstd}) {
@@ -241,7 +241,7 @@ TEST_P(FileRangeRead, ErrorsOfWhatIsReadAgainNameTheObject) {
 }
 
 // The packed bytes of a deflated entry are counted: for a chunk at each read, for a shard when it is opened.
-TEST_P(FileRangeRead, WhatIsUnpackedIsCountedAsItIsStored) {
+TEST_P(FileRangeRead, UnpackedObjectsAreCountedByTheirStoredSize) {
   if (!zip()) return;
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
     const FlatArray array{.layout = layout, .chunks = 8, .chunk_elements = 5000, .shard_chunks = 4};

@@ -173,7 +173,7 @@ TEST(GdsLibrary, NothingIsLoadedFromTheWorkingDirectoryOrByName) {
   });
 }
 
-TEST(GdsLibrary, HeadracesOwnIsTakenOnlyWhereItIsNamed) {
+TEST(GdsLibrary, HeadracesLibraryIsUsedOnlyByName) {
   const std::string own = std::filesystem::weakly_canonical(built("lib/cufile/libcufile.so.0"));
   in_process([&] {
     ::unsetenv("HEADRACE_GDS_LIBRARY");
@@ -190,7 +190,7 @@ TEST(GdsLibrary, HeadracesOwnIsTakenOnlyWhereItIsNamed) {
   });
 }
 
-TEST(GdsLibrary, ADriverThatDoesNotOpenIsSaidOnceAndForAll) {
+TEST(GdsLibrary, ADriverThatDoesNotOpenIsReportedOnce) {
   in_process([] {
     FakeCufile& fake = use_fake();
     fake.open_error = 5033;
@@ -239,7 +239,7 @@ TEST(GdsChoice, AutoTakesItOnlyForADeviceAndOnlyWhereItIsDirect) {
   }
 }
 
-TEST(GdsChoice, AForkedChildIsToldToUseAnother) {
+TEST(GdsChoice, AForkedChildMustUseAnotherEngine) {
   in_process([] {
     FakeCufile& fake = use_fake();
     HOLDS(make_gds().ok());
@@ -466,7 +466,7 @@ TEST(GdsQueue, CompatibilityModeIsUsedOnlyByNameAndSaysSo) {
   }
 }
 
-TEST(GdsQueue, WhatTheLibraryRefusesGoesThroughHostMemory) {
+TEST(GdsQueue, RefusedRequestsGoThroughHostMemory) {
   if (Scene scene; !direct_works(scene)) GTEST_SKIP() << "this file system refuses O_DIRECT";
   struct Case {
     long result;

@@ -100,7 +100,7 @@ TEST_F(GroupTest, ListsTheStoreWhereNothingIsConsolidated) {
   expect(group->group("a").status(), Code::kInvalidArgument, "array");
 }
 
-TEST_F(GroupTest, OpenGivesWhatIsThere) {
+TEST_F(GroupTest, OpenReturnsTheKindOfNode) {
   put_v3({{"a", Json::parse(kV3Array)}});
   put("a/zarr.json", kV3Array);
   put("v2/.zarray", kV2Array);
@@ -353,7 +353,7 @@ TEST_F(GroupTest, NodeNamesFollowTheRules) {
   EXPECT_TRUE(Group::open(*store_, "/").ok());
 }
 
-TEST_F(GroupTest, ReservedNamesPassWhereTheyAreLetTo) {
+TEST_F(GroupTest, ReservedNamesPassWithLeniency) {
   OpenOptions lenient;
   lenient.lenient = "reserved-names";
   put("zarr.json", kV3Group);
@@ -495,7 +495,7 @@ TEST_F(LinkedGroupTest, AliasesAreNodesWithNothingBelow) {
   EXPECT_EQ((*nodes)[2].path, "other/linked/x");
 }
 
-TEST_F(LinkedGroupTest, FoldersNestedTooDeepAreTold) {
+TEST_F(LinkedGroupTest, FoldersNestedTooDeepAreReported) {
   put("", kV3Group);
   std::string at = "g";
   for (int i = 0; i < 70; ++i, at += "/g") put(at, kV3Group);

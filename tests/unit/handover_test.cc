@@ -128,7 +128,7 @@ TEST_P(HandOver, OneThreadFlushesAndAnotherWaits) {
   }
 }
 
-TEST_P(HandOver, TheThreadThatFlushedIsStillThere) {
+TEST_P(HandOver, TheFlushingThreadMayStillRun) {
   std::atomic<bool> over{false};
   std::atomic<int> begun{0};
   std::thread first([&] {
@@ -172,7 +172,7 @@ TEST_P(HandOver, AChildThatDropsTheQueueTakesNothingFromItsParent) {
 }
 
 // No call in the child waits for something that only the parent can complete.
-TEST_P(HandOver, AChildIsToldThatItsRequestsWillNotEnd) {
+TEST_P(HandOver, AChildGetsAnErrorForItsRequests) {
   submit(7);
   const int child = support::in_child([&] {
     queue_->flush();
@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(All, HandOver, ::testing::ValuesIn(variants()), name_of
 // Reads that another thread makes or waits for at the time of the fork.
 class Forked : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(Forked, AChildLetsGoOfReadsUnderWay) {
+TEST_P(Forked, AChildReleasesReadsInFlight) {
   // Threads of the parent allocate all the time, and GCC 12's runtime does not take its allocator's locks before a
   // fork.
   if (support::kThreadSanitizer) GTEST_SKIP() << "a forked child may wait for ever in ThreadSanitizer's malloc()";

@@ -72,7 +72,7 @@ TEST_F(RemoteReads, AllFormsOfRanges) {
 
 // A connection that was idle may have been closed, which is not a failure and does not count as an attempt. Bytes that
 // a server sends after an answer are not taken for the next answer.
-TEST_F(RemoteReads, AnIdleConnectionMayBeAtItsEnd) {
+TEST_F(RemoteReads, ClosedIdleConnectionsAreReplaced) {
   enum class How { kCloses, kClosesWhenAsked, kResetsWhenAsked, kSaysMore, kSaysMoreLater };
   for (const bool tls : {false, true}) {
     for (const How how :
@@ -139,7 +139,7 @@ TEST_F(RemoteReads, AServerWithoutRangesGivesWholeObjects) {
   }
 }
 
-TEST_F(RemoteReads, AChangedObjectIsSaidToBe) {
+TEST_F(RemoteReads, AChangedObjectIsReported) {
   std::atomic<int> ignores{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (ignores == 0) return honest().answer(wire, request);
@@ -160,7 +160,7 @@ TEST_F(RemoteReads, AChangedObjectIsSaidToBe) {
   EXPECT_EQ(server.requests().back().header("x-planted"), "");
 }
 
-TEST_F(RemoteReads, WhoAsksIsNotToldToOthers) {
+TEST_F(RemoteReads, CredentialsAreNotSentToOtherHosts) {
   HttpServer other([](HttpWire& wire, const HttpRequest& request) { honest().answer(wire, request); });
   std::string location = other.url() + "/x";
   HttpServer server(
@@ -175,7 +175,7 @@ TEST_F(RemoteReads, WhoAsksIsNotToldToOthers) {
   EXPECT_EQ(server.requests().front().header("authorization"), kCanary);
 }
 
-TEST_F(RemoteReads, WhatS3Says) {
+TEST_F(RemoteReads, S3Errors) {
   std::atomic<int> count{0};
   std::string answer, status, header;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
@@ -207,7 +207,7 @@ TEST_F(RemoteReads, WhatS3Says) {
   EXPECT_EQ(std::get<0>(read("503 X", "", "<Error><Code>SlowDown</Code></Error>")), Code::kOk);
 }
 
-TEST_F(RemoteReads, NobodyThere) {
+TEST_F(RemoteReads, NoServer) {
   // A port without a listener, and one whose connection queue is full.
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -303,7 +303,7 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
 }
 
 // A server that refuses more than five requests at a time: all ranges are answered, and soon few requests are refused.
-TEST_F(RemoteReads, AServerIsAskedForAsMuchAsItTakes) {
+TEST_F(RemoteReads, ConnectionsAdaptToTheServer) {
   std::atomic<int> now{0}, refused{0}, answered{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     const int here = ++now;
@@ -341,7 +341,7 @@ TEST_F(RemoteReads, AServerIsAskedForAsMuchAsItTakes) {
   EXPECT_EQ(answered, static_cast<int>(kReads));
   EXPECT_GT(refused, 0);
   // A few per cent, and more on a busy machine, where answers arrive in bursts; with 64 connections at all times, some
-  // reads would run out of attempts. ConnectionLimits.FallToWhatAServerTakes checks the limit exactly.
+  // reads would run out of attempts. ConnectionLimits.FallToWhatTheServerAccepts checks the limit exactly.
   EXPECT_LT(refused, static_cast<int>(kReads));
 }
 

@@ -353,7 +353,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
           }
           if (at.what != ChunkCache::Found::What::kToKeep) continue;
           if (i % 5 == t) {
-            cache.give_up(at.entry);
+            cache.abandon(at.entry);
             continue;
           }
           EXPECT_EQ(decoded[key]++, 0) << key;
@@ -372,7 +372,7 @@ TEST(ChunkCacheTable, OneThreadDecodesAChunk) {
 }
 
 // A dropped chunk stays dropped; one of another file or of another size is not found.
-TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
+TEST(ChunkCacheTable, OtherKeysAreNotFound) {
   const Device device = Device::open("host-staged").value();
   ChunkCache cache(Access::impl(device), ChunkCache::Form::kDecoded, {std::uint64_t{10} * 256, 10});
   using What = ChunkCache::Found::What;
@@ -380,7 +380,7 @@ TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
   const ChunkCache::Found first = cache.find({1, 0, file}, 100);
   ASSERT_EQ(first.what, What::kToKeep);
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kNothing) << "it is being decoded";
-  cache.give_up(first.entry);
+  cache.abandon(first.entry);
   EXPECT_EQ(cache.find({1, 0, file}, 100).memory.data(), first.memory.data());
   cache.keep(first.entry);
   EXPECT_EQ(cache.find({1, 0, file}, 100).what, What::kKept);
@@ -397,7 +397,7 @@ TEST(ChunkCacheTable, WhatIsNotTheSameIsNotFound) {
 }
 
 // For a chunk that is still to be requested, the size is only known with the answer.
-TEST(ChunkCacheTable, RoomIsTakenOnceTheSizeIsKnown) {
+TEST(ChunkCacheTable, MemoryIsReservedOnceTheSizeIsKnown) {
   const Device device = Device::open("host-staged").value();
   ChunkCache cache(Access::impl(device), ChunkCache::Form::kEncoded, {std::uint64_t{2} * 256, 10});
   using What = ChunkCache::Found::What;
@@ -407,7 +407,7 @@ TEST(ChunkCacheTable, RoomIsTakenOnceTheSizeIsKnown) {
   EXPECT_EQ(cache.used_bytes(), 0u);
   EXPECT_EQ(cache.find({1, 0, {}}, ChunkCache::kUnknown).what, What::kNothing) << "it is being asked for";
   EXPECT_EQ(cache.take_room(first.entry, 300).size(), 300u);
-  cache.give_up(first.entry);
+  cache.abandon(first.entry);
   ASSERT_EQ(cache.find({1, 0, {}}, ChunkCache::kUnknown).what, What::kToKeep);
   EXPECT_TRUE(cache.take_room(first.entry, 301).empty()) << "it has another size by now";
   EXPECT_EQ(cache.take_room(first.entry, 300).size(), 300u);

@@ -57,7 +57,7 @@ class KeptFilesTest : public ::testing::TestWithParam<bool> {
   // The bytes read from an object, or the code of the error.
   static std::pair<Code, std::vector<std::byte>> read(Store& store, const std::string& key, bool again) {
     ByteSource object;
-    const Status status = again ? store.open_again(key, object) : store.open(key, object);
+    const Status status = again ? store.open_for_reuse(key, object) : store.open(key, object);
     if (!status.ok()) return {status.code(), {}};
     std::vector<std::byte> bytes(object.size_bytes());
     EXPECT_TRUE(object.read(0, bytes).ok());
@@ -81,14 +81,14 @@ class KeptFilesTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Resolver, KeptFilesTest, ::testing::Bool(),
                          [](const auto& kernel) { return kernel.param ? "kernel" : "walk"; });
 
-TEST_P(KeptFilesTest, ALaterCallAsksOneQuestionAndOpensNothing) {
+TEST_P(KeptFilesTest, ALaterOpenTakesOneSystemCall) {
   keep("in/file");
   const std::size_t descriptors = support::open_descriptors();
   const std::uint64_t questions = hits("store_file.fstatat"), fstats = hits("store_file.fstat");
   const std::uint64_t opens = hits("store.openat2") + hits("store.openat");
   ByteSource first, second;
-  ASSERT_TRUE(store_->open_again("in/file", first).ok());
-  ASSERT_TRUE(store_->open_again("in/file", second).ok());
+  ASSERT_TRUE(store_->open_for_reuse("in/file", first).ok());
+  ASSERT_TRUE(store_->open_for_reuse("in/file", second).ok());
   EXPECT_EQ(first.file().fd, second.file().fd);
   EXPECT_EQ(support::open_descriptors(), descriptors);
   EXPECT_EQ(::fcntl(first.file().fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
@@ -99,8 +99,8 @@ TEST_P(KeptFilesTest, ALaterCallAsksOneQuestionAndOpensNothing) {
   EXPECT_EQ(hits("store.openat2") + hits("store.openat"), opens);
 }
 
-// open_again() must return what open() returns.
-TEST_P(KeptFilesTest, WhateverHappensToTheNameOrTheFileIsSeen) {
+// open_for_reuse() must return what open() returns.
+TEST_P(KeptFilesTest, ChangesToTheNameOrTheFileAreSeen) {
   const auto away = [&](const std::string& key) { fs::rename(path(key), path(key) + ".old"); };
   // Each change applies to a separate folder with "file" in it.
   using Change = std::function<void(const std::string& in)>;
@@ -181,7 +181,7 @@ TEST_P(KeptFilesTest, WhateverHappensToTheNameOrTheFileIsSeen) {
   }
 }
 
-TEST_P(KeptFilesTest, PermissionsThatAreLostAreMissed) {
+TEST_P(KeptFilesTest, RevokedPermissionsAreErrors) {
   for (const char* key : {"in/file", "in"}) {
     SCOPED_TRACE(key);
     store_ = open();
@@ -200,11 +200,11 @@ TEST_P(KeptFilesTest, PermissionsThatAreLostAreMissed) {
   }
 }
 
-TEST_P(KeptFilesTest, WhoHasItOpenKeepsWhatWasThere) {
+TEST_P(KeptFilesTest, OpenSourcesKeepTheOldFile) {
   keep("in/file");
   const std::size_t descriptors = support::open_descriptors();
   ByteSource old;
-  ASSERT_TRUE(store_->open_again("in/file", old).ok());
+  ASSERT_TRUE(store_->open_for_reuse("in/file", old).ok());
   write("in/new", 2);
   fs::rename(path("in/new"), path("in/file"));
   support::wait_until_unchanged();
@@ -217,14 +217,14 @@ TEST_P(KeptFilesTest, WhoHasItOpenKeepsWhatWasThere) {
   EXPECT_EQ(support::open_descriptors(), descriptors) << "the old one is closed with its last user";
 }
 
-TEST_P(KeptFilesTest, WhatHasJustBeenChangedIsNotKept) {
+TEST_P(KeptFilesTest, RecentlyChangedFilesAreNotKept) {
   write("in/file", 2);
   const std::size_t descriptors = support::open_descriptors();
   EXPECT_EQ(read(*store_, "in/file", true).second, pattern(100, 2));
   EXPECT_EQ(support::open_descriptors(), descriptors);
 }
 
-TEST_P(KeptFilesTest, NeitherIsWhatTakesLongToRead) {
+TEST_P(KeptFilesTest, LargeFilesAreNotKept) {
   const std::size_t descriptors = support::open_descriptors();
   write("in/most", 3, 1 << 20);
   write("in/more", 4, (1 << 20) + 1);
@@ -236,7 +236,7 @@ TEST_P(KeptFilesTest, NeitherIsWhatTakesLongToRead) {
 }
 
 // Simulates an unknown file system; network file systems and FUSE are treated alike.
-TEST_P(KeptFilesTest, NothingIsKeptWhereAnOpenMeansMore) {
+TEST_P(KeptFilesTest, NothingIsKeptOnUnknownFileSystems) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::wait_until_unchanged();
   const std::size_t descriptors = support::open_descriptors();
@@ -246,7 +246,7 @@ TEST_P(KeptFilesTest, NothingIsKeptWhereAnOpenMeansMore) {
   EXPECT_EQ(support::open_descriptors(), descriptors);
 }
 
-TEST_P(KeptFilesTest, TheStoreClosesThemAndGivesBackTheirMemory) {
+TEST_P(KeptFilesTest, TheStoreClosesThemAndReleasesTheirMemory) {
   const std::size_t descriptors = support::open_descriptors();
   const std::int64_t counted = os::Descriptors::of_process().open_now();
   for (int i = 0; i < 700; ++i) write("in/" + std::to_string(i), 1, 8);
@@ -274,7 +274,7 @@ int read_all(Store& store, int count) {
   for (int i = 0; i < count; ++i) {
     ByteSource object;
     if (!os::Descriptors::of_process().room()) return 10;
-    if (!store.open_again(std::to_string(i), object).ok()) return 11;
+    if (!store.open_for_reuse(std::to_string(i), object).ok()) return 11;
     std::vector<std::byte> bytes(object.size_bytes());
     if (!object.read(0, bytes).ok() || bytes != pattern(8, static_cast<std::uint64_t>(i))) return 12;
   }
@@ -294,7 +294,7 @@ class FewKeptFiles : public ::testing::Test {
   support::TempDir dir_;
 };
 
-TEST_F(FewKeptFiles, TheyTakeHalfOfTheLibrarysShareAndGiveWay) {
+TEST_F(FewKeptFiles, TakeHalfOfTheLibrarysShareAndAreClosedForOthers) {
   EXPECT_EQ(support::in_child([&] {
               const rlimit limit{64, 64};
               if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
@@ -334,7 +334,7 @@ TEST_F(FewKeptFiles, AForkedChildOpensItsOwn) {
   ASSERT_EQ(read_all(*store, kCount), 0);
   const std::size_t descriptors = support::open_descriptors();
   ByteSource used;
-  ASSERT_TRUE(store->open_again("0", used).ok());
+  ASSERT_TRUE(store->open_for_reuse("0", used).ok());
   EXPECT_EQ(support::in_child([&] {
               os::Descriptors& all = os::Descriptors::of_process();
               if (all.open_now() != 0) return 1;

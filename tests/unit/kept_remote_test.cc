@@ -109,7 +109,7 @@ class KeptRemoteChunks : public ::testing::TestWithParam<Way> {
   std::size_t asked_before_ = 0;
 };
 
-TEST_P(KeptRemoteChunks, WhatIsKeptIsNotAskedForAgain) {
+TEST_P(KeptRemoteChunks, CachedChunksAreNotRequestedAgain) {
   for (const Layout layout : kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
     open(layout, {.tells_version = true});
@@ -167,7 +167,7 @@ TEST_P(KeptRemoteChunks, WithoutVersionsNothingIsKept) {
   }
 }
 
-TEST_P(KeptRemoteChunks, WhatIsNotThereIsNotAskedForAgain) {
+TEST_P(KeptRemoteChunks, MissingChunksAreNotRequestedAgain) {
   for (const Layout layout : {Layout::kZstd, Layout::kBlosc, Layout::kRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
     open(layout, {.tells_version = true});
@@ -247,7 +247,7 @@ TEST_P(KeptRemoteChunks, AnObjectThatIsReplaced) {
 
 // One answer in ten is falsified: the result is an error or the right elements, and once the store is honest, the right
 // ones.
-TEST_P(KeptRemoteChunks, AStoreThatLies) {
+TEST_P(KeptRemoteChunks, AStoreWithWrongAnswers) {
   for (const Layout layout : kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
     testing::RandomLies lies(5, 10);

@@ -109,7 +109,7 @@ class LocalRangesTest : public testing::ByteStoreTest {
   std::unique_ptr<Array> array_;
 };
 
-TEST_F(LocalRangesTest, WhatWasCheckedIsReadAsAFile) {
+TEST_F(LocalRangesTest, VerifiedRecordsAreReadAsFiles) {
   for (const Layout layout : kLayouts) {
     for (const char* device : {"host", "host-staged"}) {
       SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + device);
@@ -128,7 +128,7 @@ TEST_F(LocalRangesTest, WhatWasCheckedIsReadAsAFile) {
   }
 }
 
-TEST_F(LocalRangesTest, AndComesOutOfMappings) {
+TEST_F(LocalRangesTest, VerifiedRecordsAreReadFromMappings) {
   for (const Layout layout : kLayouts) {
     SCOPED_TRACE(testing::layout_name(layout));
     device::staged_decode_model().any_codec = layout != Layout::kRaw && layout != Layout::kShardedRaw;
@@ -166,7 +166,7 @@ TEST_F(LocalRangesTest, RangesAreTheSameInWavesOfAnySize) {
 }
 
 TEST_F(LocalRangesTest, PartsOfAWholeChunkAreEnough) {
-  const std::uint64_t least = transfer::least_saved_store_bytes.exchange(1);
+  const std::uint64_t least = transfer::min_saved_store_bytes.exchange(1);
   open(Layout::kBlosc);
   settle();
   const ReadOutcome all = pass();
@@ -180,12 +180,12 @@ TEST_F(LocalRangesTest, PartsOfAWholeChunkAreEnough) {
   }
   EXPECT_EQ(toy_.asked->requests, 0u);
   EXPECT_GT(in_part, content_.chunks / 2);
-  transfer::least_saved_store_bytes = least;
+  transfer::min_saved_store_bytes = least;
 }
 
 // Training reads random crops: what one crop has fetched serves others that need other parts of the same chunks.
-TEST_F(LocalRangesTest, OtherPartsOfAChunkAreThere) {
-  const std::uint64_t least = transfer::least_saved_store_bytes.exchange(1);
+TEST_F(LocalRangesTest, CachedChunksServeOtherParts) {
+  const std::uint64_t least = transfer::min_saved_store_bytes.exchange(1);
   for (const Layout layout : kLayouts) {
     for (const char* device : {"host", "host-staged"}) {
       SCOPED_TRACE(std::string(testing::layout_name(layout)) + " " + device);
@@ -211,11 +211,11 @@ TEST_F(LocalRangesTest, OtherPartsOfAChunkAreThere) {
       fs::remove_all(toy_.options.directory);
     }
   }
-  transfer::least_saved_store_bytes = least;
+  transfer::min_saved_store_bytes = least;
 }
 
 // Ranges that will not be kept are requested as without a cache.
-TEST_F(LocalRangesTest, OfAFullCachePartsAloneAreAskedFor) {
+TEST_F(LocalRangesTest, WithAFullCacheOnlyPartsAreRequested) {
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
     SCOPED_TRACE(testing::layout_name(layout));
     cache::CacheOptions options = small_segments();
@@ -292,7 +292,7 @@ TEST_F(LocalRangesTest, ReplacedObjectsAreReadAnew) {
 }
 
 // Recording a segment's last use changes its times.
-TEST_F(LocalRangesTest, NotWhereSegmentsAreRemovedByTheirUse) {
+TEST_F(LocalRangesTest, AreNotUsedWithTheRecentPolicy) {
   cache::CacheOptions options = small_segments();
   options.policy = cache::CachePolicy::kRecent;
   open(Layout::kZstd, std::move(options));
@@ -348,7 +348,7 @@ struct LyingCache final : ByteStore, cache::LocalRanges {
   std::atomic<std::size_t> told{0};
 };
 
-TEST_F(LocalRangesTest, WhatCannotBeReadIsAskedFor) {
+TEST_F(LocalRangesTest, UnreadableRecordsAreRequested) {
   const std::string path = directory_ / "short";
   std::ofstream(path) << "nothing much";
   for (const Layout layout : kLayouts) {

@@ -43,7 +43,7 @@ struct InAnyOrder {
     testing::gpu::launch(1, kThreads, [&] {
       lz77::plan_tiles_body<kTile>(source, lz77::Choice{count, count, count}, tiles, progress, plan);
     });
-    ASSERT_LE(progress.stretches, lz77::TileLayout::kMostStretches);
+    ASSERT_LE(progress.stretches, lz77::TileLayout::kMaxStretches);
     ASSERT_LE(progress.steps, tiles.steps);
     std::copy_n(tiles.stretches, progress.stretches, space.stretches);
     std::vector<std::uint32_t> held;
@@ -68,7 +68,7 @@ struct InAnyOrder {
     while (i + 1 < progress.stretches && tiles.stretches[i + 1].step <= number) ++i;
     const lz77::TileStep step = lz77::step_of(tiles.stretches[i], number);
     for (unsigned lane = 0; lane < 32; ++lane) {
-      const lz77::Look look = lz77::look_of(step, lane);
+      const lz77::TileWait look = lz77::wait_of(step, lane);
       if (look.needed && tiles.left[look.counter] != 0) return false;
     }
     return true;
@@ -109,7 +109,7 @@ TEST(Lz77Tiles, EachStepIsDealtOnce) {
       ++seen[(2 * (step.slice - 7) + (step.link ? 0 : 1)) * 6 + tile * 3 + step.rank];
       (step.link ? linked : followed)[step.slice - 7] = at;
       for (unsigned lane = 0; lane < 32; ++lane) {
-        const lz77::Look look = lz77::look_of(step, lane);
+        const lz77::TileWait look = lz77::wait_of(step, lane);
         if (!look.needed || look.counter / 2 < 7) continue;
         ASSERT_NE((look.counter % 2 == 0 ? linked : followed)[look.counter / 2 - 7], ~0u);
       }

@@ -173,7 +173,7 @@ TEST_F(MappedRead, CrossesWindows) {
   }
 }
 
-TEST_F(MappedRead, MissingAndBadChunksAndWhatIsHandedBack) {
+TEST_F(MappedRead, MissingBadAndReturnedChunks) {
   for (const unsigned every : {0u, 3u}) {
     device::staged_decode_model().any_codec = true;
     device::staged_decode_model().host_only_every = every;
@@ -275,7 +275,7 @@ TEST_F(MappedRead, AFileCutShortMeanwhileIsAnError) {
   }
 }
 
-TEST_F(MappedRead, IsNotTakenWhereItIsNotAllowed) {
+TEST_F(MappedRead, IsNotUsedWhereForbidden) {
   ContextOptions options;
   options.allow_mapped = false;
   open(options);
@@ -362,7 +362,7 @@ TEST_F(MappedRead, BudgetsAreSharedByAllCaches) {
 
 // With many CPUs, bytes that are read fast are worth a window at their second read, and slowly read ones after a
 // sixteenth of the window or some hundred reads. With few CPUs, all are worth it after a sixteenth.
-TEST_F(MappedRead, WindowsAreWorthWhileSoonerWhereBytesComeSlowly) {
+TEST_F(MappedRead, SlowReadsMakeWindowsPaySooner) {
   using Worth = transfer::MappedCache::Worth;
   const std::string path = directory / "file";
   std::ofstream(path) << std::string(4 << 20, 'x');
@@ -486,7 +486,7 @@ TEST_F(MappedRead, ProcessesOfAControlGroupLeaveHalfOfItsPageCache) {
   ::munmap(memory, sizeof(Shared));
 }
 
-TEST_F(MappedRead, WindowsGoWhereAControlGroupHasLessRoomThanBefore) {
+TEST_F(MappedRead, WindowsAreDroppedWhenAControlGroupShrinks) {
   constexpr std::uint64_t kBytes = 6 << 20;
   const std::string path = directory / "file";
   std::ofstream(path) << std::string(kBytes, 'x');

@@ -239,7 +239,7 @@ TEST_F(NearThreadsTest, AThreadsCpusAreOnlyEverNarrowed) {
   });
 }
 
-TEST_F(NearThreadsTest, NothingIsDoneWhereNothingIsGained) {
+TEST_F(NearThreadsTest, NothingIsBoundWithoutBenefit) {
   const Tree one("0\n", {{0, list_of(near1_)}});
   const auto single = NearThreads::create(true), off = NearThreads::create(false);
   single->read_from(one.root());
@@ -262,7 +262,7 @@ TEST_F(NearThreadsTest, NothingIsDoneWhereNothingIsGained) {
   });
 }
 
-TEST_F(NearThreadsTest, RefusalsAreNotedAndPass) {
+TEST_F(NearThreadsTest, RefusedBindingsAreNotedAndIgnored) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled";
   on_thread([&] {
     NearThreads::Thread thread(near_);
@@ -297,21 +297,21 @@ class Crowd final : public Workload {
  public:
   Progress work() override {
     const int now = inside_.fetch_add(1) + 1;
-    int most = most_.load();
-    while (now > most && !most_.compare_exchange_weak(most, now)) {
+    int most = max_.load();
+    while (now > most && !max_.compare_exchange_weak(most, now)) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     inside_.fetch_sub(1);
     calls_.fetch_add(1);
     return closed_.load() ? Progress::kFinished : Progress::kIdle;
   }
-  int most() const { return most_.load(); }
+  int most() const { return max_.load(); }
   int calls() const { return calls_.load(); }
-  void forget() { most_.store(0); }
+  void forget() { max_.store(0); }
   void close() { closed_.store(true); }
 
  private:
-  std::atomic<int> inside_{0}, most_{0}, calls_{0};
+  std::atomic<int> inside_{0}, max_{0}, calls_{0};
   std::atomic<bool> closed_{false};
 };
 
@@ -392,7 +392,7 @@ class NearReads : public NearThreadsTest {
   std::unique_ptr<Store> store_;
 };
 
-TEST_F(NearReads, WorkersAreWhereTheWorkIs) {
+TEST_F(NearReads, WorkersRunNearTheirWork) {
   ContextOptions options;
   options.allow_mapped = false;
   open(options);
@@ -441,7 +441,7 @@ TEST_F(NearReads, TheIoThreadFollowsAndTheEnginesDoNot) {
   EXPECT_TRUE(soon([&] { return threads_on(near1_) == 3; })) << threads_on(near1_);
 }
 
-TEST_F(NearReads, SoDoesTheThreadThatMaps) {
+TEST_F(NearReads, TheMappingThreadFollowsToo) {
   open();
   write("raw", Layout::kShardedRaw);
   std::this_thread::sleep_for(std::chrono::milliseconds(130));  // old enough to be trusted
@@ -449,7 +449,7 @@ TEST_F(NearReads, SoDoesTheThreadThatMaps) {
   EXPECT_TRUE(soon([&] { return threads_on(near1_) == 3; })) << threads_on(near1_);
 }
 
-TEST_F(NearReads, AFileQueueIsWorkForAsLongAsItLives) {
+TEST_F(NearReads, AFileQueueCountsAsWorkWhileItExists) {
   open();
   ASSERT_TRUE(support::write_file(directory_ / "file", support::pattern(1 << 20)));
   const File file = File::open(directory_ / "file").value();

@@ -114,7 +114,7 @@ TEST_F(NearlyCached, FilesWithManyHolesAreReadPastIt) {
   EXPECT_TRUE(past);
 }
 
-TEST_F(NearlyCached, WhatIsReadColdASecondTimeIsCachedForTheThird) {
+TEST_F(NearlyCached, ASecondColdReadIsCachedForTheThird) {
   constexpr std::uint64_t kAll = kChunks * kChunkElements * 4;
   bool kept = false;
   for (int attempt = 0; attempt < kAttempts && !kept; ++attempt) {

@@ -58,7 +58,7 @@ TEST(PageCache, CountsResidentPages) {
   EXPECT_EQ(odd.resident_pages, 2u);
 }
 
-TEST(PageCache, NothingIsKnownOfNothing) {
+TEST(PageCache, EmptyRangesHaveNoResidency) {
   EXPECT_EQ(page_cache_share(-1, 0, 4096).witness, CacheWitness::kNone);
   const int fd = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
   EXPECT_EQ(page_cache_share(fd, 0, 0).witness, CacheWitness::kNone);
@@ -67,7 +67,7 @@ TEST(PageCache, NothingIsKnownOfNothing) {
 }
 
 // For files of other users, the kernel's mincore reports "all present".
-TEST(PageCache, AStrangerIsNotToldLies) {
+TEST(PageCache, FilesOfOtherUsersAreNotMisreported) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   support::TempDir dir;
   ASSERT_TRUE(make_half_cached(dir / "f"));

@@ -79,7 +79,7 @@ TEST(PathAdvice, CachedIsMappedWhereTheDeviceCan) {
   EXPECT_TRUE(offers(c.for_gpu(), "the driver refuses"));
 }
 
-TEST(PathAdvice, FewCoresAreTold) {
+TEST(PathAdvice, FewCoresAreReported) {
   Case c;
   c.path.resident_share = 0.9;
   c.gpu.registers_file_mappings = false;
@@ -136,7 +136,7 @@ TEST(PathAdvice, EnginesAndLimits) {
   EXPECT_FALSE(offers(large.for_gpu(), "page cache"));
 }
 
-TEST(PathAdvice, NothingMeasuredNothingPromised) {
+TEST(PathAdvice, WithoutMeasurementsNothingIsPromised) {
   Case c;
   c.path.direct_read_bytes_per_second = {};
   EXPECT_FALSE(c.for_gpu().expected_bytes_per_second);

@@ -155,7 +155,7 @@ TEST(Placement, FilesThatAreMappedLaterAreWaitedFor) {
 }
 
 // Reads of eight waves. The device takes 40 ms for them, and all their ends are noticed at once; the CPU takes 8 ms.
-TEST(Placement, EndsSeenInOneGoAreNotSpeed) {
+TEST(Placement, EndsNoticedTogetherAreNotMeasured) {
   PlacementPolicy policy;
   std::uint64_t now = kMs, cpu_waves = 0;
   for (int read = 0; read < 8; ++read) {
@@ -172,7 +172,7 @@ TEST(Placement, EndsSeenInOneGoAreNotSpeed) {
   EXPECT_GE(cpu_waves, 5 * 8u);
 }
 
-TEST(Placement, SaysWhichWavesAreForFindingOut) {
+TEST(Placement, TrialsAreMarked) {
   for (const auto& [gpu, cpu] : {std::pair{1.0, 1.3}, {3.0, 1.0}}) {
     const WaveKind slower = gpu > cpu ? WaveKind::kGpu : WaveKind::kCpu;
     PlacementPolicy policy;
@@ -197,7 +197,7 @@ TEST(Placement, SaysWhichWavesAreForFindingOut) {
 }
 
 // If the CPU works while the device's waves are in flight, the timing says nothing about either.
-TEST(Placement, WavesOfTwoKindsAtOnceTellNothing) {
+TEST(Placement, ConcurrentWavesOfTwoKindsAreNotMeasured) {
   PlacementPolicy policy;
   std::uint64_t now = kMs;
   // Reads of eight waves, all begun at once. The device ends all of its waves after 10 ms; the CPU's take 5 ms each.
@@ -217,7 +217,7 @@ TEST(Placement, WavesOfTwoKindsAtOnceTellNothing) {
   EXPECT_EQ(policy.begin(now).kind, WaveKind::kGpu);
 }
 
-TEST(Placement, WavesThatWereGivenUpTellNothing) {
+TEST(Placement, AbandonedWavesAreNotMeasured) {
   PlacementPolicy policy;
   for (int i = 0; i < 100; ++i) {
     const WaveChoice wave = policy.begin(0);
@@ -306,7 +306,7 @@ TEST(Placement, AShortReadIsNotSlowedDownByATrial) {
 }
 
 // The rate of a probe's threads alone is not that of all threads together: only a turn shows it.
-TEST(Placement, ATurnEndsWhenItsWavesSaySo) {
+TEST(Placement, ATurnEndsWhenItsOwnWavesAreConclusive) {
   Machine machine{.loose = 8};
   PlacementPolicy policy;
   const Loss loss = loss_of(machine, policy, 10, 8);
@@ -315,7 +315,7 @@ TEST(Placement, ATurnEndsWhenItsWavesSaySo) {
   EXPECT_LE(loss_of(machine, policy, 1000, 8).total, 1.02);
 }
 
-TEST(Placement, AnotherArrayOfTheKindKnows) {
+TEST(Placement, ArraysOfAKindShareRates) {
   for (const double cpu_ms : {4.0, 0.25}) {
     SCOPED_TRACE(cpu_ms);
     const auto prior = std::make_shared<PlacementPrior>();
@@ -332,7 +332,7 @@ TEST(Placement, AnotherArrayOfTheKindKnows) {
 }
 
 // Nothing is known about an array whose chunks decode at quite different rates.
-TEST(Placement, AnArrayUnlikeTheOthersOfItsKindFindsOut) {
+TEST(Placement, AnUnusualArrayOfAKindRelearns) {
   for (const bool cpu_was_faster : {false, true}) {
     SCOPED_TRACE(cpu_was_faster);
     const auto prior = std::make_shared<PlacementPrior>();
@@ -366,7 +366,7 @@ TEST(Placement, ACpuThatIsFasterIsFoundInAFewReads) {
 }
 
 // The ends of device waves during a probe say nothing about speed.
-TEST(Placement, WavesBesideAProbeTellNothing) {
+TEST(Placement, WavesBesideAProbeAreNotMeasured) {
   PlacementPolicy policy;
   std::uint64_t now = kMs, probes = 0;
   for (int read = 0; read < 10; ++read) {
@@ -387,7 +387,7 @@ TEST(Placement, WavesBesideAProbeTellNothing) {
 }
 
 // Many concurrent reads of one chunk: as many threads decode as there are reads.
-TEST(Placement, ReadsSideBySideAreManyThreads) {
+TEST(Placement, ConcurrentReadsCountAsThreads) {
   PlacementPolicy policy;
   std::uint64_t now = kMs, by_cpu = 0;
   for (int round = 0; round < 10; ++round) {
@@ -405,7 +405,7 @@ TEST(Placement, ReadsSideBySideAreManyThreads) {
 }
 
 // Reads of one wave. The probe is inconclusive, so the turn takes a wave or two.
-TEST(Placement, ATurnGoesOnInTheNextRead) {
+TEST(Placement, ATurnContinuesInTheNextRead) {
   for (const double cpu_ms : {1.5, 4.0}) {
     Machine machine{.cpu_ms = cpu_ms, .loose = 6};
     PlacementPolicy policy;
@@ -416,7 +416,7 @@ TEST(Placement, ATurnGoesOnInTheNextRead) {
 }
 
 // Whatever the machine and the length of the reads, no loss recurs with every read.
-TEST(Placement, OnNoMachineMuchIsLost) {
+TEST(Placement, LittleIsLostOnAnyMachine) {
   HEADRACE_ONE_THREAD_DOES_ALL();
   std::mt19937_64 random(3);
   const auto between = [&](double low, double high) {

@@ -111,7 +111,7 @@ TEST(PlainConnection, OneRequestAfterTheOther) {
     EXPECT_TRUE(end.over);
     EXPECT_EQ(end.how, ExchangeEnd::kComplete);
     EXPECT_EQ(asked.body, "ab");
-    EXPECT_TRUE(connection.can_go_on());
+    EXPECT_TRUE(connection.can_reuse_connection());
     EXPECT_FALSE(connection.is_stale());
   }
   pair.send("x");
@@ -161,7 +161,7 @@ TEST(PlainConnection, AnotherOneIsTriedOnce) {
       EXPECT_TRUE(end.over);
       EXPECT_EQ(end.again, used && !begun);
       EXPECT_EQ(end.how, ExchangeEnd::kBroken);
-      EXPECT_FALSE(connection.can_go_on());
+      EXPECT_FALSE(connection.can_reuse_connection());
     }
   }
 }

@@ -149,7 +149,7 @@ TEST(Plan, BoxesBeginSomewhereInTheirChunkAndHaveNoSource) {
     transfer::WaveTasks wave;
     wave.max_tasks = 100;
     struct Nobody final : transfer::LookupListener {
-      void lookup_came() noexcept override { ADD_FAILURE() << "it asks nobody"; }
+      void lookup_done() noexcept override { ADD_FAILURE() << "it asks nobody"; }
     } nobody;
     ASSERT_TRUE(plan->fill(wave, nobody).ok());
     std::vector<std::int64_t> found;

@@ -92,7 +92,7 @@ class Progress : public ::testing::TestWithParam<const char*> {
   std::atomic<int> calls_{0};
 };
 
-TEST_P(Progress, WhatThrowsStopsARead) {
+TEST_P(Progress, ThrowingStopsARead) {
   for (const bool rectilinear : {false, true}) {
     SCOPED_TRACE(rectilinear ? "rectilinear" : "regular");
     const Array array = absent(rectilinear);
@@ -130,7 +130,7 @@ TEST_P(Progress, WhatThrowsStopsARead) {
   }
 }
 
-TEST_P(Progress, WhatThrowsStopsAReadOfStrings) {
+TEST_P(Progress, ThrowingStopsAReadOfStrings) {
   if (std::string_view(GetParam()) != "host") return;  // strings are read to the host only
   put("zarr.json", R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(kChunks) +
                        R"(],"data_type":"string","chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}},)"
@@ -144,7 +144,7 @@ TEST_P(Progress, WhatThrowsStopsAReadOfStrings) {
   EXPECT_EQ(array.read_variable(parse_selection("3:5").value()).value()[1], "x");
 }
 
-TEST_P(Progress, WhatThrowsStopsTheMakingOfIndices) {
+TEST_P(Progress, ThrowingStopsIndexCreation) {
   const FlatArray array{.layout = Layout::kZstd, .chunks = 4, .chunk_elements = 30'000};
   ASSERT_TRUE(testing::write_flat_array(*Access::impl(*store_), "", array).ok());
   const Array opened = Array::open(*store_).value();
@@ -160,7 +160,7 @@ TEST_P(Progress, WhatThrowsStopsTheMakingOfIndices) {
   expect_stopped(check_decode_index(opened, indices.path(), options).status(), kCases[0]);
 }
 
-TEST_P(Progress, WhatThrowsWritesNoObject) {
+TEST_P(Progress, ThrowingWritesNoObject) {
   const FlatArray array{.layout = Layout::kShardedZstd, .chunks = 8, .shard_chunks = 8};
   const auto writer = ArrayWriter::create(*store_, "", 3, array.metadata()).value();
   auto worker = writer.make_worker().value();

@@ -24,7 +24,7 @@
 namespace headrace::http {
 namespace {
 
-using testing::kMostObject;
+using testing::kMaxObject;
 using testing::kObjects;
 using testing::kVirtualSecond;
 using testing::SoakDice;
@@ -35,7 +35,8 @@ using testing::VirtualTransport;
 
 constexpr std::uint64_t kDayNs = 86400 * kVirtualSecond;
 constexpr std::uint64_t kDayRequests = 1'000'000;
-constexpr std::uint64_t kMostLife = 1000 * kVirtualSecond;  // of a range: it has 300 s, and may wait before it begins
+constexpr std::uint64_t kMaxLifetime =
+    1000 * kVirtualSecond;  // of a range: it has 300 s, and may wait before it begins
 constexpr std::size_t kSlots = 128, kGuard = 256;
 constexpr std::byte kUntouched{0xa5};
 
@@ -64,7 +65,7 @@ class SoakService final : public RangeService {
 };
 
 struct SoakSlot {
-  std::vector<std::byte> memory = std::vector<std::byte>(kMostObject + 2 * kGuard, kUntouched);
+  std::vector<std::byte> memory = std::vector<std::byte>(kMaxObject + 2 * kGuard, kUntouched);
   RangeRead read;
   std::string key, version;
   bool open = false, cancelled = false;
@@ -116,8 +117,8 @@ class Soak final : public RangeListener {
     EXPECT_EQ(transport_->started, transport_->ended);
     EXPECT_EQ(completions_, started_);
     for (const SoakSlot& slot : slots_) EXPECT_TRUE(is_untouched(slot));
-    EXPECT_LE(transport_->most_under_way, 32u);
-    EXPECT_LT(transport_->least_limit, 16u) << "no storm lowered the connection limit";
+    EXPECT_LE(transport_->max_under_way, 32u);
+    EXPECT_LT(transport_->min_limit, 16u) << "no storm lowered the connection limit";
   }
 
   std::uint64_t started() const { return started_; }
@@ -181,7 +182,7 @@ class Soak final : public RangeListener {
           time_.plan(now + dice_.between(1, 30) * kVirtualSecond, kResume, 0);
         }
         for (const SoakSlot& slot : slots_) {
-          EXPECT_TRUE(!slot.open || now - slot.begun_ns < kMostLife) << "a range was lost";
+          EXPECT_TRUE(!slot.open || now - slot.begun_ns < kMaxLifetime) << "a range was lost";
         }
         const bool bad = server_.weather == Weather::kOutage || server_.weather == Weather::kStorm;
         time_.plan(now + dice_.between(5, bad ? 40 : 120) * kVirtualSecond, kWeather, 0);
@@ -210,10 +211,10 @@ class Soak final : public RangeListener {
     slot.key = std::to_string(slot.object);
     slot.version_then = objects_.now[slot.object];
     std::size_t bytes = dice_.between(1, 8192);
-    if (large || dice_.percent(5)) bytes = dice_.between(8192, kMostObject);
+    if (large || dice_.percent(5)) bytes = dice_.between(8192, kMaxObject);
     if (!large && dice_.percent(1)) bytes = 0;
     read.key = slot.key;
-    read.offset = dice_.below(kMostObject / 2 + 1);
+    read.offset = dice_.below(kMaxObject / 2 + 1);
     if (large || dice_.percent(30)) read.offset = 0;
     if (dice_.percent(1)) read.offset = ~std::uint64_t{0} - dice_.below(10);
     read.from_end = !large && dice_.percent(10);
@@ -258,7 +259,7 @@ class Soak final : public RangeListener {
     --open_;
     ++completions_;
     RangeRead& read = slot.read;
-    EXPECT_LT(VirtualTime::now() - slot.begun_ns, kMostLife);
+    EXPECT_LT(VirtualTime::now() - slot.begun_ns, kMaxLifetime);
     EXPECT_EQ(read.status.to_string().find(testing::kSoakSecret), std::string::npos) << read.status.to_string();
     ++ends_[read.status.code()];
     if (read.status.ok()) {

@@ -462,10 +462,10 @@ class Planted final : public testing::ForwardingStore {
  public:
   enum class What : std::uint8_t { kNothing, kAllocation, kCall };
   Planted(std::shared_ptr<store::Store> behind, What what) : ForwardingStore(std::move(behind)), what_(what) {}
-  Status open_again(std::string_view key, store::ByteSource& out) override {
+  Status open_for_reuse(std::string_view key, store::ByteSource& out) override {
     if (what_ == What::kAllocation) kept_ = std::make_unique<std::byte[]>(key.size());
     if (what_ == What::kCall) (void)HEADRACE_FAULT("base.fstat", 0);
-    return ForwardingStore::open_again(key, out);
+    return ForwardingStore::open_for_reuse(key, out);
   }
 
  private:

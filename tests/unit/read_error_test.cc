@@ -324,7 +324,7 @@ TEST(ReadErrors, ABadShardIndexNamesTheShard) {
   }
 }
 
-TEST(ReadErrors, WhatCannotBeAskedForIsRefused) {
+TEST(ReadErrors, InvalidRequestsAreRefused) {
   support::TempDir directory;
   const FlatArray array{.chunks = 4};
   Reader reader(directory.path(), "host", 1);
@@ -448,7 +448,7 @@ TEST(ReadErrors, CancelEndsTheReadAndNothingElse) {
   }
 }
 
-TEST(ReadErrors, AForkedChildIsTold) {
+TEST(ReadErrors, AForkedChildGetsAnError) {
   support::TempDir directory;
   const FlatArray array{.layout = Layout::kShardedZstd, .chunks = kChunks, .chunk_elements = 100, .shard_chunks = 8};
   const auto expected = array.expected();

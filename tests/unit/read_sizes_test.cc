@@ -65,14 +65,14 @@ void expect_waves(const Read& read, std::uint64_t waves, std::uint64_t chunks) {
   EXPECT_LE(sizes->waves * sizes->areas.device_bytes, read.device_budget);
 }
 
-TEST(DecodedRead, HasWavesOfTheBytesAskedForUnlessTheDecoderGainsByMore) {
+TEST(DecodedRead, WavesHaveTheRequestedSizeUnlessLargerOnesAreFaster) {
   expect_waves({.chunks = 64, .chunk_bytes = 4 * kMiB}, 8, 8);
   expect_waves({.chunks = 64, .chunk_bytes = 4 * kMiB, .large = true}, 4, 16);
   expect_waves({.chunks = 1024, .chunk_bytes = 256 * kKiB, .large = true}, 4, 256);
   expect_waves({.chunks = 1025, .chunk_bytes = 256 * kKiB - 16, .large = true}, 8, 128);
 }
 
-TEST(DecodedRead, ThatIsLongHasFewerAndLargerOnes) {
+TEST(DecodedRead, LongReadHasFewerAndLargerWaves) {
   for (const bool large : {false, true}) {
     expect_waves({.chunks = 119, .chunk_bytes = 4 * kMiB, .large = large}, large ? 4 : 8, large ? 16 : 8);
     expect_waves({.chunks = 120, .chunk_bytes = 4 * kMiB, .large = large}, 4, 24);
@@ -82,7 +82,7 @@ TEST(DecodedRead, ThatIsLongHasFewerAndLargerOnes) {
 }
 
 // Parts of chunks leave room in every wave.
-TEST(DecodedRead, OfPartsHasLargerOnesAndAsMany) {
+TEST(DecodedRead, PartsHaveLargerWavesAndAsMany) {
   for (const std::uint64_t chunks : {165, 1 << 20}) {
     expect_waves({.chunks = chunks, .chunk_bytes = 4 * kMiB, .parts = true}, 8, 16);
   }
@@ -92,7 +92,7 @@ TEST(DecodedRead, OfPartsHasLargerOnesAndAsMany) {
 
 // For a store behind a network, as much is in flight as its connections can carry, in waves that are not large, within
 // the budgets.
-TEST(DecodedRead, OfAWindowHasAsManyWavesAsItTakes) {
+TEST(DecodedRead, WindowSetsTheNumberOfWaves) {
   const auto expect = [](std::uint64_t window, std::uint64_t host_budget, std::uint64_t waves, std::uint64_t chunks) {
     const Read read{.chunks = 1 << 20, .chunk_bytes = 4 * kMiB, .host_budget = host_budget};
     const Decoder decoder(read.chunk_bytes, false);
@@ -114,7 +114,7 @@ TEST(DecodedRead, OfAWindowHasAsManyWavesAsItTakes) {
   expect(kGiB, 768 * kMiB, 15, 8);
 }
 
-TEST(DecodedRead, ThatIsLongFindsOutByTheUsualOnes) {
+TEST(DecodedRead, LongReadMeasuresWithOrdinaryWaves) {
   const auto trial_of = [](const Read& read) {
     const auto sizes = sizes_of(read);
     return sizes.ok() ? sizes->trial_tasks : 0;
@@ -126,7 +126,7 @@ TEST(DecodedRead, ThatIsLongFindsOutByTheUsualOnes) {
   EXPECT_EQ(trial_of({.chunks = 64, .chunk_bytes = 4 * kMiB, .large = true}), 16u);
 }
 
-TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereTheBudgetsHaveNoRoomForLarger) {
+TEST(DecodedRead, LongReadKeepsOrdinaryWavesWithoutBudgetForLarger) {
   // Pinned memory must fit the largest valid encoded chunks, here a quarter larger than the decoded ones.
   const Read read{.chunks = 1024, .chunk_bytes = 4 * kMiB, .large = true};
   Read tight = read;
@@ -137,12 +137,12 @@ TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereTheBudgetsHaveNoRoomForLarger) {
   expect_waves(tight, 4, 16);
 }
 
-TEST(DecodedRead, ThatIsLongHasTheUsualOnesWhereChunksAreLarge) {
+TEST(DecodedRead, LongReadKeepsOrdinaryWavesForLargeChunks) {
   expect_waves({.chunks = 1024, .chunk_bytes = 16 * kMiB}, 8, 4);
   expect_waves({.chunks = 1024, .chunk_bytes = 64 * kMiB, .large = true}, 4, 8);
 }
 
-TEST(DecodedRead, OfAbsurdSizesDoesNotOverflow) {
+TEST(DecodedRead, AbsurdSizesDoNotOverflow) {
   expect_waves({.chunks = UINT64_MAX, .chunk_bytes = 4 * kMiB}, 4, 24);
   const std::uint64_t most = 4096;  // limit per wave
   expect_waves({.chunks = 1 << 20, .chunk_bytes = kMiB, .wave_bytes = UINT64_MAX / 3, .device_budget = 4 * kPlenty}, 8,

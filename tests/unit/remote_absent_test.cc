@@ -92,7 +92,7 @@ TEST(RemoteAbsence, IsNotThatOfDocumentsAndVersions) {
 }
 
 // An error does not mean that an object is absent.
-TEST(RemoteAbsence, IsWhatTheServerSaysAlone) {
+TEST(RemoteAbsence, ComesOnlyFromTheServer) {
   std::atomic<int> asked{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest&) {
     ++asked;

@@ -130,7 +130,7 @@ TEST_F(RemoteCredentials, AnInstanceReadsByItsRole) {
   EXPECT_EQ(cloud.given, 1);
 }
 
-TEST_F(RemoteCredentials, ExpiredOnesAreFetchedOnceForAllWhoWait) {
+TEST_F(RemoteCredentials, ExpiredOnesAreFetchedOnceForAllWaiters) {
   Cloud cloud;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
   use(server);
@@ -148,7 +148,7 @@ TEST_F(RemoteCredentials, ExpiredOnesAreFetchedOnceForAllWhoWait) {
   EXPECT_EQ((*store)->list("")->size(), 2u);
 }
 
-TEST_F(RemoteCredentials, OnesThatEndAreReplacedBefore) {
+TEST_F(RemoteCredentials, AreReplacedBeforeTheyExpire) {
   Cloud cloud;
   cloud.seconds = 4;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
@@ -163,7 +163,7 @@ TEST_F(RemoteCredentials, OnesThatEndAreReplacedBefore) {
   EXPECT_GE(cloud.given, 3);
 }
 
-TEST_F(RemoteCredentials, AServerThatTakesNoneIsNotAskedForEver) {
+TEST_F(RemoteCredentials, ARejectingServerIsNotRetriedForever) {
   Cloud cloud;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
   use(server);
@@ -175,7 +175,7 @@ TEST_F(RemoteCredentials, AServerThatTakesNoneIsNotAskedForEver) {
   EXPECT_LE(cloud.given, 3);
 }
 
-TEST_F(RemoteCredentials, AFetchThatFailsIsToldToAllWhoWait) {
+TEST_F(RemoteCredentials, AFailedFetchIsReportedToAllWaiters) {
   Cloud cloud;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
   use(server);
@@ -195,7 +195,7 @@ TEST_F(RemoteCredentials, AFetchThatFailsIsToldToAllWhoWait) {
   EXPECT_EQ(read(**store), "content") << "and tried again later";
 }
 
-TEST_F(RemoteCredentials, AStoreGoesWhileItsServiceSaysNothing) {
+TEST_F(RemoteCredentials, AStoreIsDestroyedWhileItsServiceIsSilent) {
   Cloud cloud;
   cloud.seconds = 40;
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) { cloud.answer(wire, request); });
@@ -217,14 +217,14 @@ struct Ends final : RangeListener {
   void done(std::span<RangeRead* const> reads) noexcept override {
     std::lock_guard lock(mutex);
     count += reads.size();
-    came.notify_all();
+    changed.notify_all();
   }
   bool wait(std::size_t wanted, std::chrono::milliseconds time) {
     std::unique_lock lock(mutex);
-    return came.wait_for(lock, time, [&] { return count >= wanted; });
+    return changed.wait_for(lock, time, [&] { return count >= wanted; });
   }
   std::mutex mutex;
-  std::condition_variable came;
+  std::condition_variable changed;
   std::size_t count = 0;  // guarded by mutex
 };
 
@@ -282,7 +282,7 @@ TEST_F(RemoteCredentials, AForkedChildLeavesTheirThreadAlone) {
   EXPECT_EQ(read(**store), "content");
 }
 
-TEST_F(RemoteCredentials, ServicesThatDoWrong) {
+TEST_F(RemoteCredentials, MisbehavingServices) {
   ::setenv("AWS_METADATA_SERVICE_TIMEOUT", "1", 1);
   std::atomic<int> led{0};
   HttpServer elsewhere([&](HttpWire& wire, const HttpRequest&) {

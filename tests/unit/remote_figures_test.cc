@@ -306,7 +306,7 @@ TEST_F(RemoteFigures, SmallBudgetsAreEnough) {
 }
 
 // Chunks of 8 MiB, each an object of unknown length, at 20 MB/s per connection.
-TEST_F(RemoteFigures, ALongChunkComesByManyConnections) {
+TEST_F(RemoteFigures, ALongChunkUsesManyConnections) {
   const FlatArray content{.layout = Layout::kRaw, .chunks = 2, .chunk_elements = 2 << 20};
   const testing::Objects objects = testing::objects_of(content);
   std::atomic<int> count{0};

@@ -110,7 +110,7 @@ TEST_F(RemoteHedges, AreOffUnlessAskedFor) {
   EXPECT_EQ(late.asked, 1);
 }
 
-TEST_F(RemoteHedges, TheSecondRequestHasTheAnswerThatIsLate) {
+TEST_F(RemoteHedges, TheSecondRequestReplacesALateAnswer) {
   for (const bool versioned : {false, true}) {
     LateServer late(after(60'000, answer_right), answer_right);
     RangeReader reader(late.server.url(), ServiceKind::kHttp, hedged());
@@ -131,7 +131,7 @@ TEST_F(RemoteHedges, TheSecondRequestHasTheAnswerThatIsLate) {
 }
 
 // The first answer writes wrong bytes before and while the second arrives; they must not be read.
-TEST_F(RemoteHedges, WhatTheLoserWritesIsNowhere) {
+TEST_F(RemoteHedges, BytesOfTheLosingAnswerAreDiscarded) {
   std::atomic<bool> stop{false};
   LateServer late(
       [&](HttpWire& wire, const HttpRequest&) {
@@ -169,7 +169,7 @@ TEST_F(RemoteHedges, WhatTheLoserWritesIsNowhere) {
   stop = true;
 }
 
-TEST_F(RemoteHedges, ASecondThatIsWrongIsNoAnswer) {
+TEST_F(RemoteHedges, AWrongSecondAnswerIsIgnored) {
   const struct {
     const char* name;
     LateServer::Answer second;
@@ -210,7 +210,7 @@ TEST_F(RemoteHedges, ASecondThatIsWrongIsNoAnswer) {
   }
 }
 
-TEST_F(RemoteHedges, AFirstThatFailsAfterAllHasASecond) {
+TEST_F(RemoteHedges, ALateFailureIsReplacedByTheSecondAnswer) {
   for (const char* status : {"403 Forbidden", "404 Not Found", "412 X"}) {
     SCOPED_TRACE(status);
     LateServer late(after(300, says(status)), after(900, answer_right));
@@ -323,7 +323,7 @@ TEST_F(RemoteHedges, HaveABudget) {
 }
 
 // No second request goes to a server that asks clients to slow down.
-TEST_F(RemoteHedges, NotOfAServerThatHasTooMuchToDo) {
+TEST_F(RemoteHedges, NotForOverloadedServers) {
   std::atomic<int> asked{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (request.path != "/late") return honest_pair().answer(wire, request);

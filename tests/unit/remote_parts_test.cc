@@ -73,7 +73,7 @@ class RemoteParts : public ::testing::Test {
   }
 };
 
-TEST_F(RemoteParts, AreAskedForTogetherAndOfOneVersion) {
+TEST_F(RemoteParts, AreRequestedTogetherAndOfOneVersion) {
   std::atomic<int> now{0}, most{0}, wanted{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     const int here = ++now;
@@ -133,7 +133,7 @@ TEST_F(RemoteParts, EndWhereTheObjectEnds) {
 }
 
 // If the third part is answered wrongly, the range fails, and no byte is written outside it.
-TEST_F(RemoteParts, OneThatLiesIsAnErrorOfAll) {
+TEST_F(RemoteParts, OneWrongPartFailsAll) {
   using Answer = std::function<void(HttpWire&, const HttpRequest&)>;
   const std::string begin = std::to_string(2 * kPart), end = std::to_string(3 * kPart - 1);
   const std::string etag = "ETag: " + ObjectService::etag(long_object()) + "\r\n";
@@ -196,7 +196,7 @@ TEST_F(RemoteParts, OneThatLiesIsAnErrorOfAll) {
   }
 }
 
-TEST_F(RemoteParts, OneThatFailsForAWhileIsAskedForAgainAlone) {
+TEST_F(RemoteParts, AFailedPartIsRetriedAlone) {
   std::atomic<int> failures{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     const std::string first = first_byte(request);
@@ -210,7 +210,7 @@ TEST_F(RemoteParts, OneThatFailsForAWhileIsAskedForAgainAlone) {
 }
 
 // The first part breaks after its head: the repeated request names the version of the other parts.
-TEST_F(RemoteParts, TheFirstIsAskedForAgainOfItsVersion) {
+TEST_F(RemoteParts, TheFirstIsRetriedWithItsVersion) {
   std::atomic<int> count{0};
   const std::string etag = ObjectService::etag(long_object());
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
@@ -228,7 +228,7 @@ TEST_F(RemoteParts, TheFirstIsAskedForAgainOfItsVersion) {
   EXPECT_EQ(unpinned, 2u) << "the short read, and the first time of the first part";
 }
 
-TEST_F(RemoteParts, WhereOneFailsTheOthersAreGivenUp) {
+TEST_F(RemoteParts, AFailedPartCancelsTheOthers) {
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     const std::string first = first_byte(request);
     if (first == std::to_string(5 * kPart)) {
@@ -247,7 +247,7 @@ TEST_F(RemoteParts, WhereOneFailsTheOthersAreGivenUp) {
   EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(10));
 }
 
-TEST_F(RemoteParts, HaveTheTimeOfOneRangeTogether) {
+TEST_F(RemoteParts, ShareTheTimeOfOneRange) {
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (request.header("range") != "bytes=0-9") wire.pause(first_byte(request) == "0" ? 1500 : 20'000);
     honest_parts().answer(wire, request);
@@ -263,7 +263,7 @@ TEST_F(RemoteParts, HaveTheTimeOfOneRangeTogether) {
   EXPECT_LT(steady_clock::now() - began, milliseconds(3300)) << "and not from when its parts began";
 }
 
-TEST_F(RemoteParts, AreNotAskedForWhereNoVersionIsTold) {
+TEST_F(RemoteParts, AreNotUsedWithoutVersions) {
   std::atomic<bool> tells{true};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (tells) return honest_parts().answer(wire, request);
@@ -292,7 +292,7 @@ TEST_F(RemoteParts, AreNotAskedForWhereNoVersionIsTold) {
   expect_right(reader.read(0, kLong), 0, kLong);
 }
 
-TEST_F(RemoteParts, AServerThatStopsHavingRangesGivesAWhole) {
+TEST_F(RemoteParts, AServerThatStopsSupportingRangesSendsTheWholeObject) {
   std::atomic<bool> ranges{true};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (ranges) return honest_parts().answer(wire, request);
@@ -366,7 +366,7 @@ TEST_F(RemoteParts, ManyReadsAreNotSplit) {
 }
 
 // Credentials are missing when the parts are to begin: the parts wait, and continue or fail together.
-TEST_F(RemoteParts, WaitForWhoAsks) {
+TEST_F(RemoteParts, WaitForCredentials) {
   for (const bool good : {true, false}) {
     RangeReader* asks = nullptr;
     HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
@@ -410,7 +410,7 @@ TEST_F(RemoteParts, WaitsEndWithTheTimeOfTheRange) {
 }
 
 // A forked child has neither the threads nor the connections: its read fails at once, and the parent's range continues.
-TEST_F(RemoteParts, AForkedChildIsToldSo) {
+TEST_F(RemoteParts, AForkedChildGetsAnError) {
   std::atomic<int> held{0};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (request.header("range") != "bytes=0-9") {

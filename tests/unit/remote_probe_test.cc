@@ -83,7 +83,7 @@ class RemoteProbe : public ::testing::Test {
   support::TempDir folder_;
 };
 
-TEST_F(RemoteProbe, ABucketThatDoesAllThatReadsNeed) {
+TEST_F(RemoteProbe, ABucketWithEveryFeature) {
   HttpServer server(ObjectService(objects("a/"), ObjectStyle::kS3));
   ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
   const RemoteReport report = probe("s3://bucket/a", true);
@@ -109,7 +109,7 @@ TEST_F(RemoteProbe, ABucketThatDoesAllThatReadsNeed) {
   EXPECT_EQ(report.warnings, std::vector<std::string>());
 }
 
-TEST_F(RemoteProbe, NothingIsMeasuredWhereThatIsNotAskedFor) {
+TEST_F(RemoteProbe, MeasuresOnlyOnRequest) {
   HttpServer server(ObjectService(objects("a/"), ObjectStyle::kS3));
   ::setenv("AWS_ENDPOINT_URL", server.url().c_str(), 1);
   const RemoteReport report = probe("s3://bucket/a");
@@ -144,7 +144,7 @@ TEST_F(RemoteProbe, ASlowServerIsNotWaitedForLong) {
   EXPECT_NE(report.warnings[0].find("no range arrived in time"), std::string::npos);
 }
 
-TEST_F(RemoteProbe, AWebServerIsAskedForWhatItsDocumentSpeaksOf) {
+TEST_F(RemoteProbe, AWebServerIsProbedWithItsDocumentsChunks) {
   HttpServer server(ObjectService(objects("a/"), ObjectStyle::kPlain));
   const RemoteReport report = probe(server.url() + "/a?token=geheim", true);
   EXPECT_EQ(report.problem, RemoteProblem::kNone) << report.status.to_string();
@@ -198,7 +198,7 @@ TEST_F(RemoteProbe, EachWayToFailHasItsName) {
   EXPECT_EQ(problem("200 OK", "Content-Encoding: gzip\r\n", "{}"), RemoteProblem::kOther);
 }
 
-TEST_F(RemoteProbe, WhatIsNoHttpIsSaid) {
+TEST_F(RemoteProbe, NonHttpAnswersAreReported) {
   for (const std::string said : {"geheim geheim\r\n\r\n", "HTTP/1.1 99999 No\r\n\r\n",
                                  "HTTP/1.1 200 OK\r\nA\x01: b\r\n", "SSH-2.0-OpenSSH\r\n"}) {
     HttpServer server([&](HttpWire& wire, const HttpRequest&) {
@@ -233,7 +233,7 @@ TEST_F(RemoteProbe, NoServerAndNoName) {
   EXPECT_EQ(probe("http://no-such-host.invalid/a").problem, RemoteProblem::kNoSuchHost);
 }
 
-TEST_F(RemoteProbe, BadUrlsAndNobodyWhoAsks) {
+TEST_F(RemoteProbe, BadUrlsAndMissingCredentials) {
   for (const char* url : {"s3://", "s3://bucket/a?geheim", "http://geheim:geheim@127.0.0.1/", "s3://bucket/a/../b",
                           "s3://B", "ftp://127.0.0.1/a", "nothing", "http://[::1", "az://c/x"}) {
     EXPECT_EQ(probe(url).problem, RemoteProblem::kUrl) << url;
@@ -245,7 +245,7 @@ TEST_F(RemoteProbe, BadUrlsAndNobodyWhoAsks) {
   ::unsetenv("AWS_EC2_METADATA_DISABLED");
 }
 
-TEST_F(RemoteProbe, WhatAServerDoesNotDoIsSaid) {
+TEST_F(RemoteProbe, MissingFeaturesAreReported) {
   const ObjectService plain(objects("a/"), ObjectStyle::kPlain);
   // No ETag; If-Match ignored; ranges ignored.
   for (const std::string lack : {"etag", "match", "range", "suffix"}) {
@@ -292,7 +292,7 @@ TEST_F(RemoteProbe, NamesThatMayNotBeListedAreNoProblem) {
   EXPECT_EQ(report.sample, "c/0/0");
 }
 
-TEST_F(RemoteProbe, AChunkThatMayNotBeReadIsSaid) {
+TEST_F(RemoteProbe, UnreadableChunksAreReported) {
   const ObjectService service(objects("a/"), ObjectStyle::kS3);
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
     if (request.path.ends_with("/c/0/0")) return wire.reply("403 Forbidden", "", error("AccessDenied"));
@@ -305,7 +305,7 @@ TEST_F(RemoteProbe, AChunkThatMayNotBeReadIsSaid) {
   EXPECT_NE(report.warnings[0].find("some requests were denied"), std::string::npos);
 }
 
-TEST_F(RemoteProbe, TheRegionAndTheClockAreLearntAndSaid) {
+TEST_F(RemoteProbe, RegionAndClockAreLearnedAndReported) {
   const ObjectService service(objects("a/"), ObjectStyle::kS3);
   std::atomic<bool> wrong_clock{false};
   HttpServer server([&](HttpWire& wire, const HttpRequest& request) {
@@ -362,7 +362,7 @@ TEST(FirstChunks, AnyDocumentIsTaken) {
   }
 }
 
-TEST(RateBound, IsWhatHoldsRatesBack) {
+TEST(RateBound, IsTheLimitingFactor) {
   const auto bound = [](double one, double all, double cores, double wait) {
     RemoteReport report;
     report.first_byte_median_seconds = wait;

@@ -43,7 +43,7 @@ ReportSummary hostile_summary() {
   return summary;
 }
 
-TEST(Report, EscapesWhatHasAMeaning) {
+TEST(Report, EscapesMarkup) {
   EXPECT_EQ(escape_html("a<b>&\"c\"'d'"), "a&lt;b&gt;&amp;&quot;c&quot;&#39;d&#39;");
   EXPECT_EQ(escape_html("tab\tline\n"), "tab\tline\n");
   EXPECT_EQ(escape_html("\xc3\xa9t\xc3\xa9"), "\xc3\xa9t\xc3\xa9");

@@ -22,7 +22,7 @@ Windows windows(std::uint64_t times) {
   return Windows::create({{"time", times}, {"lat", 90}, {"lon", 180}}, options).value();
 }
 
-TEST(SamplingMemory, SamplesAskForNone) {
+TEST(SamplingMemory, SamplesAllocateNothing) {
   if (!support::kAllocCounterWorks) GTEST_SKIP() << "sanitizers keep malloc for themselves";
   const Windows all = windows(10'000'000'000);
   const Crops crops = Crops::create(all, {{{"lat", 32}, {"lon", 32}}, 4, {"lon"}, {"lat"}}).value();

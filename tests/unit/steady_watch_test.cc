@@ -17,7 +17,7 @@ std::string growth_of(double seconds, HeldAt held_at) {
   return watch.growth();
 }
 
-TEST(SteadyWatch, SeesWhatGrows) {
+TEST(SteadyWatch, DetectsGrowth) {
   const Held usual{3000 * kMiB, 40, 196};
   const auto memory = [&](double at) {
     return Held{usual.memory_bytes + static_cast<std::uint64_t>(at) * kMiB, usual.descriptors, usual.threads};
@@ -39,7 +39,7 @@ TEST(SteadyWatch, LetsCachesFillUp) {
   EXPECT_EQ(growth_of(60, fills), "") << "too short to be judged";
 }
 
-TEST(SteadyWatch, LooksAtThisProcess) {
+TEST(SteadyWatch, MeasuresThisProcess) {
   const Held held = held_now();
   EXPECT_GT(held.memory_bytes, kMiB);
   EXPECT_GE(held.descriptors, 3u);

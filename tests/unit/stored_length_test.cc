@@ -232,7 +232,7 @@ TEST_P(StoredLength, OfARawChunkIsThatOfItsElements) {
   }
 }
 
-TEST_P(StoredLength, OfACompressedChunkIsWhatItsCodecCanMake) {
+TEST_P(StoredLength, OfACompressedChunkIsAtMostTheCodecsMaximum) {
   FlatArray array{.layout = Layout::kShardedZstd, .chunks = 40, .chunk_elements = 1000, .shard_chunks = 8};
   for (const std::uint64_t gap : {std::uint64_t{0}, kFar}) {
     for (const std::uint64_t bad : {0u, 13u}) {

@@ -70,7 +70,7 @@ TEST(MemoryBudget, HoldsForThreadsTogether) {
 
 struct Cache final : MemoryBudget::Keeper {
   explicit Cache(std::shared_ptr<MemoryBudget> budget) : kept(std::move(budget)) {}
-  void let_go() noexcept override {
+  void drop_unused() noexcept override {
     ++asked;
     kept.give_all();
   }
@@ -78,7 +78,7 @@ struct Cache final : MemoryBudget::Keeper {
   int asked = 0;
 };
 
-TEST(MemoryBudget, CachesGiveWay) {
+TEST(MemoryBudget, CachesAreDroppedForOthers) {
   const auto budget = std::make_shared<MemoryBudget>(100, "the_option");
   Cache cache(budget);
   budget->add(cache);
@@ -96,7 +96,7 @@ TEST(MemoryBudget, CachesGiveWay) {
 }
 
 // Arrays whose shard indexes fit the budget only one at a time are read in turn, while all of them stay open.
-TEST(StoredMemory, IndexesOfOtherArraysGiveWay) {
+TEST(StoredMemory, IndexesOfOtherArraysAreDropped) {
   constexpr std::uint64_t kChunks = 40'000;  // an index takes 0.6 MiB, and twice as much again while it is parsed
   ContextOptions options;
   options.threads = 1;

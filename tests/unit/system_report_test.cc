@@ -164,7 +164,7 @@ TEST(SystemReport, IoUringForbidden) {
 }
 
 // The first hits are in the check for direct reads, a later one in a measurement.
-TEST(SystemReport, BufferedReadsThatFailAreTold) {
+TEST(SystemReport, FailedBufferedReadsAreReported) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;
   ASSERT_TRUE(support::write_file(dir / "large", support::pattern(kLargeBytes)));
@@ -184,7 +184,7 @@ TEST(SystemReport, BufferedReadsThatFailAreTold) {
   }
 }
 
-TEST(SystemReport, DirectReadsThatFailAreTold) {
+TEST(SystemReport, FailedDirectReadsAreReported) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   support::TempDir dir;
   ASSERT_TRUE(support::write_file(dir / "large", support::pattern(kLargeBytes)));

@@ -31,7 +31,7 @@ TEST(TraceRecorder, OffByDefaultAndNothingIsKept) {
   EXPECT_NE(trace.bottleneck().value().find("Nothing was recorded"), std::string::npos);
 }
 
-TEST(TraceRecorder, KeepsWhatItWasTold) {
+TEST(TraceRecorder, KeepsRecordedEvents) {
   ASSERT_TRUE(start().ok());
   EXPECT_EQ(start().code(), Code::kInvalidArgument) << "two recordings at once";
   {
@@ -67,7 +67,7 @@ TEST(TraceRecorder, KeepsWhatItWasTold) {
   EXPECT_TRUE(take().value().events.empty()) << "a new recording begins empty";
 }
 
-TEST(TraceRecorder, RegisteringThatGoesOnBehindTheWorkIsNotPartOfIt) {
+TEST(TraceRecorder, BackgroundRegistrationIsNotPartOfTheWork) {
   ASSERT_TRUE(start().ok());
   const std::uint64_t now = base::now_ns();
   record(Stage::kRegister, now, now + 50 * kMs, 1, TrackKind::kIo);
@@ -85,11 +85,11 @@ TEST(TraceRecorder, RegisteringThatGoesOnBehindTheWorkIsNotPartOfIt) {
 
 TEST(TraceRecorder, AWaitIsRecordedWhenTheThreadComesBackToTheSameOwner) {
   ASSERT_TRUE(start().ok());
-  left_waiting(Stage::kRead, 1);
-  came_back(2);
-  came_back(1);  // discarded: the thread was elsewhere in between
-  left_waiting(Stage::kCopy, 1);
-  came_back(1);
+  leave_waiting(Stage::kRead, 1);
+  returned_to(2);
+  returned_to(1);  // discarded: the thread was elsewhere in between
+  leave_waiting(Stage::kCopy, 1);
+  returned_to(1);
   const Trace trace = take().value();
   ASSERT_EQ(trace.events.size(), 1u);
   EXPECT_EQ(trace.events[0].stage, Stage::kWait);
@@ -217,7 +217,7 @@ TEST_F(TraceTotals, ANestedSpanIsTakenOutOfTheOneAroundIt) {
 }
 
 // Both the engine and the device copy are busy all the time; the threads wait for the engine.
-TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
+TEST_F(TraceTotals, TheStageThatThreadsWaitForIsTheLimit) {
   add(0, Stage::kRead, 0, 100);
   add(1, Stage::kCopy, 0, 100);
   add(2, Stage::kDecode, 0, 10);
@@ -229,7 +229,7 @@ TEST_F(TraceTotals, WhatThreadsWaitForLimits) {
 
 // The engine's thread registers memory before it reads. Waiting for reads that have not begun does not count as
 // limiting.
-TEST_F(TraceTotals, WaitingForWhatNobodyIsInDoesNotCount) {
+TEST_F(TraceTotals, WaitingForAnIdleStageDoesNotCount) {
   add(2, Stage::kWait, 0, 100, Stage::kRead);
   add(3, Stage::kRegister, 0, 90);
   add(0, Stage::kRead, 90, 100);
@@ -237,7 +237,7 @@ TEST_F(TraceTotals, WaitingForWhatNobodyIsInDoesNotCount) {
   EXPECT_DOUBLE_EQ(of(totals(), Stage::kRead).limiting_seconds, 0.010);
 }
 
-TEST_F(TraceTotals, WithoutThreadsWhatIsInFlightLimits) {
+TEST_F(TraceTotals, WithoutThreadsTheStageInFlightIsTheLimit) {
   add(0, Stage::kRead, 0, 30);
   add(1, Stage::kCopy, 20, 100);
   EXPECT_DOUBLE_EQ(of(totals(), Stage::kRead).limiting_seconds, 0.025);
@@ -250,13 +250,13 @@ TEST_F(TraceTotals, TwoOfEqualWeightAreBothNamed) {
   EXPECT_EQ(sentence().substr(0, 60), "No single bottleneck: read (50%) and decode (50%) share most");
 }
 
-TEST_F(TraceTotals, TimeOutsideTheStagesIsNotGivenToOne) {
+TEST_F(TraceTotals, TimeOutsideTheStagesIsUnattributed) {
   add(2, Stage::kRead, 0, 10);
   add(2, Stage::kDecode, 95, 100);
   EXPECT_NE(sentence().find("account for only 15%"), std::string::npos) << sentence();
 }
 
-TEST_F(TraceTotals, WhatLiesBeforeALossIsLeftOut) {
+TEST_F(TraceTotals, EventsBeforeALossAreLeftOut) {
   add(2, Stage::kPlan, 0, 50);
   add(2, Stage::kDecode, 50, 100);
   trace_.complete_from_ns = 60 * kMs;

@@ -99,7 +99,7 @@ TEST_F(TrustedPath, AFolderThatOnlyALinkLeadsThrough) {
   EXPECT_EQ(said("/open/a/b/file"), "");
 }
 
-TEST_F(TrustedPath, WhatBelongsToAnotherUser) {
+TEST_F(TrustedPath, FilesOfAnotherUser) {
   struct stat about {};
   ASSERT_EQ(::stat((root_ + "/a").c_str(), &about), 0);
   EXPECT_EQ(why_others_can_write(about, false), "");
@@ -118,7 +118,7 @@ TEST_F(TrustedPath, WhatBelongsToAnotherUser) {
   EXPECT_TRUE(names(said("/link"), "/link"));
 }
 
-TEST_F(TrustedPath, ALookThatFailsIsAFailure) {
+TEST_F(TrustedPath, AFailedCheckIsAFailure) {
   if (!base::kFaultPointsCompiled) return;
   for (std::uint64_t nth = 0; nth < 3; ++nth) {
     base::arm_fault({.point = "base.lstat", .error = EIO, .nth = nth});

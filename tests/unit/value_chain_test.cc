@@ -90,7 +90,7 @@ TEST(ValueChain, AxesMayMoveBeforeAnythingAndAfterElementwiseCodecs) {
 }
 
 // Delta sums along the array's original axis order, so stored elements must first be put back into that order.
-TEST(ValueChain, AxesMoveBehindDeltaByAStageOfTheirOwn) {
+TEST(ValueChain, AxesAreTransposedAfterDeltaByASeparateStage) {
   for (const bool big : {false, true}) {
     auto chain = build(list({kDelta, kTranspose, big ? kBig : kLittle}), numeric_type("int16"), {2, 3});
     ASSERT_TRUE(chain.ok()) << chain.status().to_string();

@@ -221,7 +221,7 @@ TEST_F(VariableRead, UnpackingStaysWithinTheStoredBudget) {
   const std::uint64_t before = budget->used_bytes();
   const Status status = read_status(array);
   expect_status(status, Code::kResourceExhausted, "unpacking a chunk");
-  expect_status(status, Code::kResourceExhausted, std::to_string(store::Store::most_packed_bytes(size)));
+  expect_status(status, Code::kResourceExhausted, std::to_string(store::Store::max_packed_bytes(size)));
   expect_status(status, Code::kResourceExhausted, "stored_budget_bytes");
   EXPECT_EQ(status.key(), "c/1");
   EXPECT_EQ(budget->used_bytes(), before);

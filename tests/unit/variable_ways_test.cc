@@ -59,7 +59,7 @@ class VariableWays : public testing::VariableRead {
   static Json one_a_chunk(std::size_t count, const Json& codecs = nullptr) { return v3_strings({count}, {1}, codecs); }
 };
 
-TEST_F(VariableWays, ManyRangesOfAUsersStoreAreUnderWay) {
+TEST_F(VariableWays, ManyRangesOfAUsersStoreAreInFlight) {
   constexpr std::size_t kChunks = 1000;
   constexpr milliseconds kDelay(20);
   const Strings elements = words(kChunks * 2);
@@ -75,14 +75,14 @@ TEST_F(VariableWays, ManyRangesOfAUsersStoreAreUnderWay) {
     ASSERT_TRUE(result.ok()) << result.status().to_string();
     EXPECT_EQ(elements_of(*result), elements);
     EXPECT_LT(took, kDelay * kChunks / 8);
-    EXPECT_GE(of.store->most_in_flight, 64u);
+    EXPECT_GE(of.store->max_in_flight, 64u);
     EXPECT_EQ(result->stats.store_bytes, result->stats.read_bytes);
     EXPECT_EQ(result->stats.requests, kChunks) << "one request per chunk, without a request for its size";
     EXPECT_EQ(result->stats.path, "store");
   }
 }
 
-TEST_F(VariableWays, CancellingEndsRangesThatAreUnderWay) {
+TEST_F(VariableWays, CancellingEndsRangesInFlight) {
   const Strings elements(400, "x");
   for (const bool ignores : {false, true}) {
     RangeHabits habits;
@@ -171,7 +171,7 @@ TEST_F(VariableWays, LongObjectsAreReadByTheWorkers) {
 }
 
 // A store that lies about an object's length costs no memory, and causes no endless requests.
-TEST_F(VariableWays, LiesAboutLengthsEnd) {
+TEST_F(VariableWays, WrongLengthsCauseNoEndlessRequests) {
   const Context context = context_of(3, std::size_t{1} << 20);
   const Strings elements(6, std::string(70'000, 'q'));
   for (const std::uint64_t told : {std::uint64_t{1} << 39, std::uint64_t{1} << 50, RangeRead::kUnknown}) {
@@ -218,7 +218,7 @@ TEST_F(VariableWays, SparseFilesCostNoMemory) {
 }
 
 // An object that is removed after its first bytes were read counts as absent.
-TEST_F(VariableWays, ObjectsThatGoAwayAreFilled) {
+TEST_F(VariableWays, DeletedObjectsAreFilled) {
   const Context context = context_of(2, std::size_t{1} << 20);
   RangeHabits habits;
   std::atomic<int> asked{0};

@@ -20,7 +20,7 @@ void expect_in_order(const WantedRuns& runs, std::size_t most) {
 TEST(WantedRunsTest, CoverWhatWasAdded) {
   std::mt19937 random(20261126);
   for (std::size_t round = 0; round < 2000; ++round) {
-    const std::size_t most = 1 + random() % WantedRuns::kMost;
+    const std::size_t most = 1 + random() % WantedRuns::kMax;
     WantedRuns runs(most);
     std::vector<bool> wanted(400), covered(400);
     std::size_t apart = 0;
@@ -78,7 +78,7 @@ TEST(WantedRunsTest, OfABoxAreThoseOfItsFrames) {
   // examined at all.
   WantedRuns many;
   many.add(box_of({{20, 4'000'000}, {10, 4'000}, {50, 4}}), 0, 4);
-  EXPECT_EQ(many.all().size(), WantedRuns::kMost);
+  EXPECT_EQ(many.all().size(), WantedRuns::kMax);
   WantedRuns too_many;
   too_many.add(box_of({{1000, 40'000}, {10, 4}}), 0, 4);
   EXPECT_EQ(too_many.all().size(), 1u);

@@ -173,11 +173,11 @@ const std::vector<std::string>& device_choices() {
 std::string device_help() { return comma_list(device_choices()) + "; of several of a kind KIND:N"; }
 
 std::string check_device_name(const std::string& name) {
-  constexpr std::size_t kMostDigits = 4;
+  constexpr std::size_t kMaxDigits = 4;
   const std::size_t colon = name.find(':');
   const std::string kind = name.substr(0, colon), number = colon == std::string::npos ? "0" : name.substr(colon + 1);
   const auto& kinds = device_choices();
-  const bool digits = !number.empty() && number.size() <= kMostDigits &&
+  const bool digits = !number.empty() && number.size() <= kMaxDigits &&
                       std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
   const bool numbered = colon == std::string::npos || kind != "auto";
   if (digits && numbered && std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return {};

@@ -35,7 +35,7 @@ std::string folder_of_references(const std::string& path) {
 }
 
 StoredSize stored_size(const std::string& path) {
-  constexpr std::uint64_t kMostFiles = 1'000'000;
+  constexpr std::uint64_t kMaxFiles = 1'000'000;
   StoredSize size;
   if (const std::string folder = folder_of_references(path); !folder.empty()) {
     size.why_not = "what it refers to is elsewhere; relative paths in the reference file begin at " + one_line(folder);
@@ -58,8 +58,8 @@ StoredSize stored_size(const std::string& path) {
     struct stat info {};
     if (::lstat(walk->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) && name != ".zarray" && name != ".zattrs" &&
         name != ".zgroup" && name != ".zmetadata" && name != "zarr.json") {
-      if (size.objects == kMostFiles) {
-        size.why_not = "more than " + human_count(kMostFiles) + " objects";
+      if (size.objects == kMaxFiles) {
+        size.why_not = "more than " + human_count(kMaxFiles) + " objects";
         return size;
       }
       ++size.objects;
@@ -214,8 +214,8 @@ void print_array(const std::string& path, const Node& node, const ArrayInfo& inf
   print_row("stored size", stored_text(size, info.decoded_bytes));
   if (!node.attributes_json.empty() && node.attributes_json != "{}") {
     std::string text = one_line(node.attributes_json);
-    constexpr std::size_t kMost = 400;
-    if (text.size() > kMost) text = text.substr(0, kMost) + "... (all of it: --json)";
+    constexpr std::size_t kMax = 400;
+    if (text.size() > kMax) text = text.substr(0, kMax) + "... (all of it: --json)";
     print_row("attributes", text);
   }
 }

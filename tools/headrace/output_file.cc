@@ -47,8 +47,8 @@ int guard_temporary(const std::string& path) {
 
 // The path with all symbolic links resolved; the file itself need not exist.
 Result<std::string> behind_links(std::string path) {
-  constexpr int kMostLinks = 40;  // the kernel's limit
-  for (int i = 0; i < kMostLinks; ++i) {
+  constexpr int kMaxLinks = 40;  // the kernel's limit
+  for (int i = 0; i < kMaxLinks; ++i) {
     std::error_code error;
     const std::filesystem::path target = std::filesystem::read_symlink(path, error);
     if (error) return path;

@@ -188,7 +188,7 @@ int run_read(const ReadCommandOptions& options) {
   // With a file or a hash, the array is read in parts; without, all of it is held in device memory at the end.
   ReadSlabs slabs(info, *selection, *resolved, dtype->item_bytes, to.any() ? options.slab_bytes : UINT64_MAX,
                   to.hash != nullptr || !output.any_order());
-  if (device->host_addressable() && slabs.most_bytes() > host_memory_bytes())
+  if (device->host_addressable() && slabs.max_bytes() > host_memory_bytes())
     return too_large(options.path, need, device->name());
   ReadDelivery delivery(*array, *device, *dtype, read_options, run_report);
   if (Status status = delivery.allocate(slabs); !status.ok()) {

@@ -74,7 +74,7 @@ ReadDelivery::ReadDelivery(const Array& array, const Device& device, DataType dt
 Status ReadDelivery::allocate(const ReadSlabs& slabs) {
   const std::size_t count = slabs.one() ? 1 : 2;
   for (std::size_t i = 0; i < count; ++i) {
-    HEADRACE_TRY_ASSIGN(buffers_[i], Buffer::allocate(device_, static_cast<std::size_t>(slabs.most_bytes())));
+    HEADRACE_TRY_ASSIGN(buffers_[i], Buffer::allocate(device_, static_cast<std::size_t>(slabs.max_bytes())));
   }
   return {};
 }

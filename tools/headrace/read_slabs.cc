@@ -24,10 +24,10 @@ ReadSlabs::ReadSlabs(const ArrayInfo& info, Selection selection, ResolvedSelecti
       in_order_(in_order || variable_),
       item_bytes_(std::max<std::uint64_t>(1, item_bytes)) {
   const std::uint64_t total = decoded_bytes(resolved_.shape, 1).value_or(UINT64_MAX);
-  most_bytes_ = product(total, item_bytes_);
+  max_bytes_ = product(total, item_bytes_);
   // The size of variable-length elements is not known yet and may exceed one part.
-  one_ = resolved_.shape.empty() || total == 0 || budget_bytes == UINT64_MAX ||
-         (most_bytes_ <= budget_bytes && !variable_);
+  one_ =
+      resolved_.shape.empty() || total == 0 || budget_bytes == UINT64_MAX || (max_bytes_ <= budget_bytes && !variable_);
   if (one_) return;
   if (resolved_.points) {
     axes_.push_back({.count = resolved_.shape[0], .row = 1});
@@ -98,7 +98,7 @@ void ReadSlabs::choose_parts() {
   const std::uint64_t row_bytes = product(before, behind(cut_axis_));
   Axis& cut = axes_[cut_axis_];
   cut.most = std::clamp<std::uint64_t>(budget / row_bytes, 1, cut.count);
-  most_bytes_ = product(cut.most, row_bytes);
+  max_bytes_ = product(cut.most, row_bytes);
 }
 
 // Returns the position after the last element in the same cell as element `at`.
@@ -175,7 +175,7 @@ Selection ReadSlabs::part() const {
 bool ReadSlabs::next(ReadSlab& slab) {
   if (one_) {
     if (std::exchange(begun_, true)) return false;
-    slab = {selection_, std::vector<std::uint64_t>(resolved_.shape.size(), 0), resolved_.shape, most_bytes_};
+    slab = {selection_, std::vector<std::uint64_t>(resolved_.shape.size(), 0), resolved_.shape, max_bytes_};
     return true;
   }
   std::size_t first = 0;  // first of the axes that start over
@@ -207,12 +207,12 @@ void ReadSlabs::describe(ReadSlab& slab) const {
   }
 }
 
-void ReadSlabs::expect(std::uint64_t item_bytes) {
+void ReadSlabs::set_item_bytes(std::uint64_t item_bytes) {
   item_bytes_ = std::max<std::uint64_t>(1, item_bytes);
   if (!one_) choose_parts();
 }
 
-bool ReadSlabs::narrow(ReadSlab& slab) {
+bool ReadSlabs::shrink(ReadSlab& slab) {
   if (one_) return false;
   const auto elements = [this] {
     std::uint64_t count = 1;

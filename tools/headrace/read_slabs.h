@@ -5,8 +5,8 @@
 // for a pipe, a row that exceeds the budget is instead read in thinner parts, and its chunks are decoded for each of
 // them.
 //
-// Elements of variable length are delivered in C order. Their size is a guess until they have been read: expect() and
-// narrow() correct it, and later parts are chosen accordingly.
+// Elements of variable length are delivered in C order. Their size is a guess until they have been read:
+// set_item_bytes() and shrink() correct it, and later parts are chosen accordingly.
 #pragma once
 
 #include <headrace/array.h>
@@ -33,12 +33,12 @@ class ReadSlabs {
   // Returns the next part; false after the last. There is at least one.
   bool next(ReadSlab& slab);
   // Variable length only: sets the expected element size, from which the next parts are chosen.
-  void expect(std::uint64_t item_bytes);
+  void set_item_bytes(std::uint64_t item_bytes);
   // Variable length only: `slab`, the last part returned by next(), exceeds the budget. Shrinks it, keeping its start;
   // returns false if it has no more elements than a chunk, the smallest size of a part.
-  bool narrow(ReadSlab& slab);
+  bool shrink(ReadSlab& slab);
   std::uint64_t item_bytes() const noexcept { return item_bytes_; }
-  std::uint64_t most_bytes() const noexcept { return most_bytes_; }
+  std::uint64_t max_bytes() const noexcept { return max_bytes_; }
   bool one() const noexcept { return one_; }
   // Whether the elements of consecutive parts are in C order.
   bool in_order() const noexcept { return cut_axis_ == 0 || in_order_; }
@@ -70,7 +70,7 @@ class ReadSlabs {
   std::uint64_t item_bytes_;
   std::vector<Axis> axes_;
   std::size_t cut_axis_ = 0;  // parts have one row of cells along earlier axes, and the full extent of later ones
-  std::uint64_t most_bytes_ = 0;
+  std::uint64_t max_bytes_ = 0;
   bool one_ = false, begun_ = false;
 };
 

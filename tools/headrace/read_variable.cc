@@ -109,7 +109,7 @@ int read_variable_array(const VariableReadRequest& request, const Context& conte
   const bool delivered = !writers.empty();
   ReadSlabs slabs(info, selection, resolved, VariableDelivery::kGuessedItemBytes,
                   delivered ? request.slab_bytes : UINT64_MAX, true);
-  VariableDelivery delivery(array, delivered ? request.slab_bytes : VariableDelivery::kMostBytes, run_report, bar);
+  VariableDelivery delivery(array, delivered ? request.slab_bytes : VariableDelivery::kMaxBytes, run_report, bar);
   const std::uint64_t begin_ns = RunReport::now_ns();
   Status status = delivery.run(slabs, decoded_bytes(resolved.shape, 1).value_or(UINT64_MAX), writers);
   bar.clear();

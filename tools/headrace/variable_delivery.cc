@@ -45,9 +45,9 @@ Result<VariableResult> VariableDelivery::read(ReadSlabs& slabs, ReadSlab& slab) 
     };
     auto result = array_.read_variable(slab.selection, options);
     if (result.ok() || result.status().code() != Code::kResourceExhausted) return result;
-    if (slabs.narrow(slab)) continue;
-    if (options.max_bytes >= kMostBytes) return result;
-    options.max_bytes = kMostBytes;
+    if (slabs.shrink(slab)) continue;
+    if (options.max_bytes >= kMaxBytes) return result;
+    options.max_bytes = kMaxBytes;
   }
 }
 
@@ -74,7 +74,7 @@ Status VariableDelivery::run(ReadSlabs& slabs, std::uint64_t elements, std::span
     // Adds a margin, so that similar parts do not fail; adapts slowly to shorter elements.
     if (part.size() > 0) {
       const std::uint64_t taken = kOwnItemBytes + part.data().size() / part.size();
-      slabs.expect(std::max(taken + taken / 8, slabs.item_bytes() / 2));
+      slabs.set_item_bytes(std::max(taken + taken / 8, slabs.item_bytes() / 2));
     }
     if (Status status = write(part, writers); !status.ok()) {
       output_failed_ = true;

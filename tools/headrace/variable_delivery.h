@@ -22,7 +22,7 @@ class VariableDelivery {
   // Assumed element size before any has been read.
   static constexpr std::uint64_t kGuessedItemBytes = 64;
   // Limit for a read that is not split, and for a part that cannot be smaller.
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 
   // `part_bytes`: the budget by which the parts were chosen.
   VariableDelivery(const Array& array, std::uint64_t part_bytes, RunReport& report, ProgressBar& bar);

@@ -103,9 +103,9 @@ Status Verifier::read_variable(const Array& array, const std::vector<ArrayBox>& 
 
 Status Verifier::read(const Array& array, const VerifyPieces& pieces, const std::vector<ArrayBox>& boxes,
                       std::vector<ChunkError>& errors) {
-  if (buffer.size_bytes() < pieces.most_bytes()) {
+  if (buffer.size_bytes() < pieces.max_bytes()) {
     buffer = Buffer();
-    HEADRACE_TRY_ASSIGN(buffer, Buffer::allocate(device, static_cast<std::size_t>(pieces.most_bytes())));
+    HEADRACE_TRY_ASSIGN(buffer, Buffer::allocate(device, static_cast<std::size_t>(pieces.max_bytes())));
   }
   std::vector<ReadPart> parts;
   std::uint64_t bytes = 0;
@@ -138,11 +138,11 @@ Status Verifier::verify(const Array& array, const std::string& path) {
   if (std::find(info.shape.begin(), info.shape.end(), 0) != info.shape.end()) return {};
   const bool variable = info.dtype.is_variable_length();
   VerifyPieces pieces(array);
-  if (!variable && pieces.most_bytes() > host_memory_bytes()) {
+  if (!variable && pieces.max_bytes() > host_memory_bytes()) {
     return Status(Code::kResourceExhausted, Layer::kApi,
-                  "one chunk decodes to " + human_bytes(pieces.most_bytes()) + ", more than this machine's memory");
+                  "one chunk decodes to " + human_bytes(pieces.max_bytes()) + ", more than this machine's memory");
   }
-  const std::uint64_t begun_bytes = done_bytes;
+  const std::uint64_t started_bytes = done_bytes;
   std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> seen;
   std::vector<ArrayBox> boxes;
   while (pieces.next(boxes)) {
@@ -154,8 +154,8 @@ Status Verifier::verify(const Array& array, const std::string& path) {
       sink(report.bad_chunks.back());
     }
   }
-  report.stats.missing_chunks += pieces.passed_over();
-  done_bytes = std::max(done_bytes, begun_bytes + std::min(info.decoded_bytes, UINT64_MAX - begun_bytes));
+  report.stats.missing_chunks += pieces.skipped_chunks();
+  done_bytes = std::max(done_bytes, started_bytes + std::min(info.decoded_bytes, UINT64_MAX - started_bytes));
   return {};
 }
 

@@ -8,7 +8,7 @@ namespace headrace::cli {
 namespace {
 
 constexpr std::uint64_t kVerifiedBytes = std::uint64_t{256} << 20;  // decoded bytes at a time
-constexpr std::size_t kMostBoxes = 256;
+constexpr std::size_t kMaxBoxes = 256;
 
 std::uint64_t saturating_product(std::span<const std::uint64_t> factors, std::uint64_t bytes) {
   return decoded_bytes(factors, static_cast<std::uint32_t>(bytes)).value_or(UINT64_MAX);
@@ -40,16 +40,16 @@ VerifyPieces::VerifyPieces(const Array& array)
     if (stored.ok() && stored->count < cells) stored_ = std::move(*stored);
   }
   if (!stored_) {
-    most_bytes_ = saturating_product(piece_of(all), item_bytes_);
+    max_bytes_ = saturating_product(piece_of(all), item_bytes_);
     return;
   }
-  passed_over_ = cells - stored_->count;
+  skipped_chunks_ = cells - stored_->count;
   const std::uint64_t cell_bytes = saturating_product(cell_, item_bytes_);
-  most_bytes_ = saturating_product(std::vector<std::uint64_t>{stored_->count, cell_bytes}, 1);
+  max_bytes_ = saturating_product(std::vector<std::uint64_t>{stored_->count, cell_bytes}, 1);
   if (cell_bytes <= kVerifiedBytes) {
-    most_bytes_ = std::min(most_bytes_, kVerifiedBytes);
-  } else if (most_bytes_ > 0) {
-    most_bytes_ = saturating_product(piece_of({all.start, cell_}), item_bytes_);
+    max_bytes_ = std::min(max_bytes_, kVerifiedBytes);
+  } else if (max_bytes_ > 0) {
+    max_bytes_ = saturating_product(piece_of({all.start, cell_}), item_bytes_);
   }
 }
 
@@ -137,7 +137,7 @@ bool VerifyPieces::next(std::vector<ArrayBox>& boxes) {
     return true;
   }
   std::uint64_t bytes = 0;
-  while (boxes.size() < kMostBoxes && take_box(box)) {
+  while (boxes.size() < kMaxBoxes && take_box(box)) {
     const std::uint64_t more = bytes_of(box);
     if (!boxes.empty() && more > kVerifiedBytes - bytes) {
       waiting_ = std::move(box);

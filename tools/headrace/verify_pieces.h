@@ -26,10 +26,10 @@ class VerifyPieces {
   // Returns the next boxes, to be read together; false after the last.
   bool next(std::vector<ArrayBox>& boxes);
   // Most decoded bytes of the boxes that one next() returns. Saturates.
-  std::uint64_t most_bytes() const noexcept { return most_bytes_; }
+  std::uint64_t max_bytes() const noexcept { return max_bytes_; }
   std::uint64_t bytes_of(const ArrayBox& box) const;
   // Chunks or shards that are not stored and so not part of any box.
-  std::uint64_t passed_over() const noexcept { return passed_over_; }
+  std::uint64_t skipped_chunks() const noexcept { return skipped_chunks_; }
 
  private:
   struct Inside {  // state of a box that is read in parts
@@ -47,7 +47,7 @@ class VerifyPieces {
   std::uint64_t cursor_ = 0;            // index into stored_, or 1 once the single box is taken
   std::optional<ArrayBox> waiting_;     // a box that did not fit the previous group
   std::optional<Inside> inside_;
-  std::uint64_t most_bytes_ = 0, passed_over_ = 0;
+  std::uint64_t max_bytes_ = 0, skipped_chunks_ = 0;
 };
 
 }  // namespace headrace::cli

@@ -22,7 +22,10 @@ _RUNNER: CodeType | None = getattr(getattr(_zarr, "_runner", None), "__code__", 
 
 
 class Caller:
-    """The caller that waits for the current task. Threads: create it on the event loop's; gone() and leave() from any."""
+    """The caller that waits for the current task.
+
+    Threads: create it on the event loop's; stopped_waiting() and mark_cancelled() from any.
+    """
 
     def __init__(self) -> None:
         self._left = False
@@ -38,11 +41,11 @@ class Caller:
                 self._coroutine, self._thread = coroutine, thread
                 return
 
-    def leave(self) -> None:
+    def mark_cancelled(self) -> None:
         """Records that the task was cancelled."""
         self._left = True
 
-    def gone(self) -> bool:
+    def stopped_waiting(self) -> bool:
         if self._left or self._coroutine is None:
             return self._left
         return not _waits(sys._current_frames().get(self._thread), self._coroutine)

@@ -262,7 +262,7 @@ class NativeArrays:
         self._small_chunks = None
         return array
 
-    def once(self, url: str, path: str, last: tuple[int, ...]) -> Any:
+    def get_temporary(self, url: str, path: str, last: tuple[int, ...]) -> Any:
         """As get(), for a temporary store, so the array is not kept."""
         shape = tuple((chunk + 1) * extent for chunk, extent in zip(last, self._extents, strict=True))
         return self._from_document(document(self._metadata, shape), url, path)
@@ -320,7 +320,7 @@ def _read(array: headrace.Array, selected: Selected, out: Any, caller: Caller | 
             except headrace.TimeoutError:
                 raise
             except TimeoutError:
-                if caller is not None and caller.gone():
+                if caller is not None and caller.stopped_waiting():
                     reading.cancel()
     finally:
         _under_way.discard(reading)

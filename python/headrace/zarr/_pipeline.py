@@ -53,8 +53,8 @@ _ONE_PRESENT, _ONE_MISSING = (_PRESENT,), (_MISSING,)
 DEFAULT_FALLBACK = "zarr.core.codec_pipeline.BatchedCodecPipeline"
 
 # Messages already logged about arrays not read natively. Bounded, because a program may open any number of arrays.
-_told: set[str] = set()
-_MOST_TOLD = 10_000
+_logged: set[str] = set()
+_MAX_LOGGED = 10_000
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -183,7 +183,7 @@ class HeadracePipeline(CodecPipeline):
                 raise NotNative(self._refusal, whole_array=True)
             return await self._read(batch, out, drop_axes)
         except NotNative as why:
-            self._tell(why, batch[0][0])
+            self._log_once(why, batch[0][0])
         return await self._own.read(batch, out, drop_axes)
 
     async def _read_small(self, item: BatchItem, out: NDBuffer) -> tuple[Any, ...] | None:
@@ -228,7 +228,7 @@ class HeadracePipeline(CodecPipeline):
                 missing = await run(_executor(), self._read_fetched, objects, batch, out, drop_axes, caller)
         except asyncio.CancelledError:
             if caller is not None:
-                caller.leave()
+                caller.mark_cancelled()
             raise
         if missing is None:
             missing = [not there for there in await asyncio.gather(*(store.exists(item[0].path) for item in batch))]
@@ -266,7 +266,7 @@ class HeadracePipeline(CodecPipeline):
         assert self._arrays is not None
         try:
             with _foreign.memory_of(batch, objects) as url:
-                target.fill(self._arrays.once(url, path, selected.last), selected, caller)
+                target.fill(self._arrays.get_temporary(url, path, selected.last), selected, caller)
         except headrace.HeadraceError as error:
             error.store = str(batch[0][0].store)  # not the memory store that its objects were fetched to
             raise
@@ -288,7 +288,7 @@ class HeadracePipeline(CodecPipeline):
             raise NotNative("a selection that is neither orthogonal nor a list of points")
         return split[0], layout.base(split[0]), selected, target
 
-    def _tell(self, why: NotNative, getter: Any) -> None:
+    def _log_once(self, why: NotNative, getter: Any) -> None:
         """Logs the reason once per array; raises in strict mode."""
         where = self._array_of(getter)
         if self._strict:
@@ -300,10 +300,10 @@ class HeadracePipeline(CodecPipeline):
             self._refusal = why.reason
         else:
             what = f"some of {where}"
-        if what not in _told:
-            if len(_told) >= _MOST_TOLD:
-                _told.clear()
-            _told.add(what)
+        if what not in _logged:
+            if len(_logged) >= _MAX_LOGGED:
+                _logged.clear()
+            _logged.add(what)
             _log.warning("zarr's own pipeline reads %s: headrace cannot: %s", what, why.reason)
 
     def _array_of(self, getter: Any) -> str:

@@ -21,7 +21,7 @@ class Ranges:
     def __init__(self, objects):
         self.objects = dict(objects)
         self.calls = []
-        self.under_way = self.most_under_way = 0
+        self.under_way = self.max_under_way = 0
         self._lock = threading.Lock()
         self.seconds = 0.0
 
@@ -29,7 +29,7 @@ class Ranges:
         with self._lock:
             self.calls.append((key, ranges))
             self.under_way += 1
-            self.most_under_way = max(self.most_under_way, self.under_way)
+            self.max_under_way = max(self.max_under_way, self.under_way)
         time.sleep(self.seconds)
         try:
             value = self.objects[key]
@@ -92,7 +92,7 @@ def test_calls_are_made_at_a_time():
     array = headrace.open(store, "a")
     store.seconds = 0.02
     np.testing.assert_array_equal(array[...], VALUES)
-    assert store.most_under_way >= 8
+    assert store.max_under_way >= 8
 
 
 @pytest.mark.parametrize(("advice", "ranges"), [({}, 1), ({"gap_bytes": 0}, 5), ({"gap_bytes": None}, 1), ({"gap_bytes": 1600}, 3),

@@ -43,8 +43,8 @@ inline Status refuse(std::string message) { return Status(Code::kInvalidArgument
 
 // A name in a message, bounded in length: names of dimensions come from the array's writer.
 inline std::string in_quotes(std::string_view name) {
-  constexpr std::size_t kMost = 64;
-  return "'" + std::string(name.substr(0, kMost)) + (name.size() > kMost ? "...'" : "'");
+  constexpr std::size_t kMax = 64;
+  return "'" + std::string(name.substr(0, kMax)) + (name.size() > kMax ? "...'" : "'");
 }
 
 template <class T>

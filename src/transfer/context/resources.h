@@ -44,7 +44,7 @@ class Resources {
   PlacementPriors& placement() noexcept { return placement_; }
 
   // Limit for parking bytes that the read neither planned nor charged: several of them fit the I/O service's slab.
-  std::uint64_t most_parked_bytes() const noexcept { return slab_bytes() / 4; }
+  std::uint64_t max_parked_bytes() const noexcept { return slab_bytes() / 4; }
   // The I/O service's memory for reads of users' stores, which bounds the bytes in flight from them.
   std::size_t store_slab_bytes() const noexcept;
   // Starts the service on first use.

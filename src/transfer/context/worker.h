@@ -72,7 +72,7 @@ struct Worker {
   std::vector<std::shared_ptr<MappedWindow>> windows;  // of the current group
   std::shared_ptr<MappedFile> unmapped;  // the current group's file, if mapping it may pay for later reads
   std::string path;
-  unsigned uncut = 0;  // number of successive chunks of which no part could be read
+  unsigned chunks_without_parts = 0;  // number of successive chunks of which no part could be read
   Stats stats;
 
   // Allocates if the form has changed. Throws std::bad_alloc.

@@ -14,8 +14,8 @@
 namespace headrace::transfer {
 
 ColdReads::ColdReads(Router& router, WorkerPool::Notifier notifier)
-    : router_(router), notifier_(std::move(notifier)), came_count_(0) {
-  came_.reserve(256);
+    : router_(router), notifier_(std::move(notifier)), completed_count_(0) {
+  completed_.reserve(256);
 }
 
 void ColdReads::open_direct(ReadJob& job, store::Store& store, std::string_view key, const store::ByteSource& source,
@@ -33,8 +33,8 @@ void ColdReads::open_direct(ReadJob& job, store::Store& store, std::string_view 
 void ColdReads::start(IoService& service, std::span<ReadJob* const> jobs) {
   {
     std::lock_guard lock(mutex_);
-    const std::size_t most = came_.size() + in_flight_ + jobs.size();
-    if (came_.capacity() < most) came_.reserve(2 * most);
+    const std::size_t most = completed_.size() + in_flight_ + jobs.size();
+    if (completed_.capacity() < most) completed_.reserve(2 * most);
     in_flight_ += jobs.size();
   }
   try {
@@ -49,11 +49,11 @@ void ColdReads::start(IoService& service, std::span<ReadJob* const> jobs) {
 
 void ColdReads::take(std::vector<ReadJob*>& out, std::size_t workers) {
   std::lock_guard lock(mutex_);
-  const std::size_t most = std::min(out.capacity(), came_.size());
-  const std::size_t take = std::min(std::max<std::size_t>(came_.size() / (2 * workers), 1), most);
-  out.assign(came_.end() - static_cast<std::ptrdiff_t>(take), came_.end());
-  came_.resize(came_.size() - take);
-  came_count_.store(came_.size(), std::memory_order_release);
+  const std::size_t most = std::min(out.capacity(), completed_.size());
+  const std::size_t take = std::min(std::max<std::size_t>(completed_.size() / (2 * workers), 1), most);
+  out.assign(completed_.end() - static_cast<std::ptrdiff_t>(take), completed_.end());
+  completed_.resize(completed_.size() - take);
+  completed_count_.store(completed_.size(), std::memory_order_release);
 }
 
 std::size_t ColdReads::in_flight() const {
@@ -63,7 +63,7 @@ std::size_t ColdReads::in_flight() const {
 
 bool ColdReads::idle() const {
   std::lock_guard lock(mutex_);
-  return in_flight_ == 0 && came_.empty();
+  return in_flight_ == 0 && completed_.empty();
 }
 
 void ColdReads::read_refused(ReadJob& job) const {
@@ -92,9 +92,9 @@ void ColdReads::on_io_done(std::span<ReadJob* const> jobs) noexcept {
   {
     std::lock_guard lock(mutex_);
     // Cannot allocate: start() reserved the capacity.
-    came_.insert(came_.end(), jobs.begin(), jobs.end());
+    completed_.insert(completed_.end(), jobs.begin(), jobs.end());
     in_flight_ -= jobs.size();
-    came_count_.store(came_.size(), std::memory_order_release);
+    completed_count_.store(completed_.size(), std::memory_order_release);
   }
   notifier.notify(jobs.size());
 }

@@ -31,7 +31,7 @@ class ColdReads final : public IoSink {
   // Takes all jobs or none: std::bad_alloc is thrown before any job is queued.
   void start(IoService& service, std::span<ReadJob* const> jobs);
 
-  bool any_came() const noexcept { return came_count_.load(std::memory_order_acquire) != 0; }
+  bool any_completed() const noexcept { return completed_count_.load(std::memory_order_acquire) != 0; }
   // Takes some completed reads: fewer the more workers there are, and at most out.capacity(). Overwrites `out`.
   void take(std::vector<ReadJob*>& out, std::size_t workers);
   std::size_t in_flight() const;
@@ -52,9 +52,9 @@ class ColdReads final : public IoSink {
   Router& router_;
   const WorkerPool::Notifier notifier_;
   mutable std::mutex mutex_;
-  std::vector<ReadJob*> came_;           // guarded by mutex_; has capacity for all in flight
-  std::size_t in_flight_ = 0;            // guarded by mutex_
-  std::atomic<std::size_t> came_count_;  // came_.size()
+  std::vector<ReadJob*> completed_;           // guarded by mutex_; has capacity for all in flight
+  std::size_t in_flight_ = 0;                 // guarded by mutex_
+  std::atomic<std::size_t> completed_count_;  // completed_.size()
   std::atomic<bool> cancelled_{false};
 };
 

@@ -23,7 +23,7 @@ Status within_object(Status status, std::uint64_t begin, const ReadJob& job) {
 Status Fetcher::open(std::string_view key, store::ByteSource& out, Stats& stats) const {
   trace::Timer timer(trace::Stage::kOpen);
   HEADRACE_DELAY("transfer.open");
-  Status status = store_->open_again(key, out);
+  Status status = store_->open_for_reuse(key, out);
   stats.open_seconds += timer.stop();
   if (status.ok()) ++stats.objects_opened;
   return status;
@@ -127,13 +127,13 @@ Status Fetcher::check_unchanged(std::span<const Source> sources) const {
     for (const Source& source : sources) HEADRACE_TRY(source.check_version());
     return {};
   }
-  std::vector<std::unique_ptr<const SourceVersion>> begun;
-  begun.reserve(sources.size());
+  std::vector<std::unique_ptr<const SourceVersion>> checks;
+  checks.reserve(sources.size());
   for (const Source& source : sources)
-    begun.push_back(source.version != nullptr ? source.version->begin_check() : nullptr);
+    checks.push_back(source.version != nullptr ? source.version->begin_check() : nullptr);
   Status status;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (status.ok()) status = begun[i] != nullptr ? begun[i]->check() : sources[i].check_version();
+    if (status.ok()) status = checks[i] != nullptr ? checks[i]->check() : sources[i].check_version();
   }
   return status;
 }

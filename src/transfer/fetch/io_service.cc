@@ -78,8 +78,8 @@ class IoService::Impl {
 // Gives the job a place to read into, or a failed status. False: no place is free. REQUIRES: mutex held.
 bool IoService::Impl::place(ReadJob& job) {
   job.alignment = job.direct ? os::direct_alignment(job.fd).offset_bytes : 1;
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;  // widening cannot overflow below this
-  if (job.offset > kMostBytes || job.length > kMostBytes) {
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;  // widening cannot overflow below this
+  if (job.offset > kMaxBytes || job.length > kMaxBytes) {
     job.status = Status(Code::kInvalidArgument, Layer::kTransfer, "the range exceeds the largest file size")
                      .with_range(job.offset, job.length);
     return true;
@@ -273,7 +273,7 @@ void IoService::cancel(IoSink& sink) noexcept {
       waiting.erase(keep, waiting.end());
     }
     if (count == 0) break;
-    for (std::size_t i = 0; i < count; ++i) StoreReads::give_up(*jobs[i]->read);
+    for (std::size_t i = 0; i < count; ++i) StoreReads::set_cancelled(*jobs[i]->read);
     sink.on_io_done({jobs, count});
   }
   impl_->stores.cancel();

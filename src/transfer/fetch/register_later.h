@@ -23,8 +23,8 @@ class RegisterLater {
   void read(std::uint64_t bytes) noexcept { read_bytes_ += bytes; }
   // Call before each submit. `slab`: empty until it exists.
   void before_submit(io::Engine& engine, std::span<std::byte> slab) {
-    const bool first = !begun_;
-    begun_ = true;
+    const bool first = !started_;
+    started_ = true;
     if (done_ || slab.empty()) return;
     if (engine.info().registers_late ? read_bytes_ < slab.size() : !first) return;
     done_ = true;  // once even if it fails, since it is an optimisation
@@ -37,7 +37,7 @@ class RegisterLater {
 
  private:
   std::uint64_t read_bytes_ = 0;
-  bool begun_ = false, done_ = false;
+  bool started_ = false, done_ = false;
 };
 
 }  // namespace headrace::transfer

@@ -26,7 +26,7 @@ Status cancelled() noexcept {
 
 }  // namespace
 
-void StoreReads::give_up(StoreRead& read) noexcept { read.range.status = cancelled(); }
+void StoreReads::set_cancelled(StoreRead& read) noexcept { read.range.status = cancelled(); }
 
 // Registers reads of one store as started. False: they are cancelled. Throws std::bad_alloc before registering any.
 bool StoreReads::admit(std::span<StoreRead* const> reads, std::uint64_t& cancels) {
@@ -96,7 +96,7 @@ void StoreReads::start(std::span<StoreRead* const> reads) noexcept {
       again = cancels != cancels_;
     }
     if (again) cancel();
-    let_go();
+    end_call();
   }
 }
 
@@ -127,11 +127,11 @@ void StoreReads::cancel() noexcept {
     }
     store.cancel(ranges);
   }
-  let_go();
+  end_call();
 }
 
 // Called when a call into a store has returned.
-void StoreReads::let_go() noexcept {
+void StoreReads::end_call() noexcept {
   StoreRead* ended = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -158,13 +158,13 @@ void StoreReads::done(std::span<RangeRead* const> reads) noexcept {
 
 // One call per run of jobs with the same sink. After the last call this object may be gone.
 void StoreReads::report(StoreRead* first) noexcept {
-  constexpr std::size_t kMost = 64;
+  constexpr std::size_t kMax = 64;
   const std::uint64_t now = first != nullptr ? base::now_ns() : 0;
   while (first != nullptr) {
-    ReadJob* jobs[kMost];
+    ReadJob* jobs[kMax];
     IoSink* const sink = first->job->sink;
     std::size_t count = 0;
-    for (; first != nullptr && count < kMost && first->job->sink == sink; first = first->next) {
+    for (; first != nullptr && count < kMax && first->job->sink == sink; first = first->next) {
       ReadJob& job = *first->job;
       job.seconds = job.start_ns != 0 ? static_cast<double>(now - job.start_ns) * 1e-9 : 0;
       if (job.start_ns != 0)

@@ -36,13 +36,13 @@ class StoreReads final : public RangeListener {
   // Asks the stores to cancel the reads of sinks that are cancelled().
   void cancel() noexcept;
   // Ends a read that was not started, as kCancelled.
-  static void give_up(StoreRead& read) noexcept;
+  static void set_cancelled(StoreRead& read) noexcept;
 
   void done(std::span<RangeRead* const> reads) noexcept override;
 
  private:
   bool admit(std::span<StoreRead* const> reads, std::uint64_t& cancels);
-  void let_go() noexcept;
+  void end_call() noexcept;
   static void report(StoreRead* first) noexcept;
 
   std::vector<RangeRead*> starting_;  // used by the starting thread only

@@ -9,8 +9,8 @@ namespace headrace::transfer {
 namespace {
 
 constexpr std::size_t kBatches = 8;
-constexpr std::size_t kMostPieces = 4096;
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+constexpr std::size_t kMaxPieces = 4096;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
 // Copy engines are busy with less, and a caller with few requests in flight gets some of them back sooner.
 constexpr std::uint64_t kLargePieceBytes = std::uint64_t{64} << 10, kLargeBatchBytes = std::uint64_t{4} << 20;
 constexpr std::size_t kWorthPieces = 128;
@@ -19,7 +19,7 @@ constexpr std::uint64_t kWorthBytes = std::uint64_t{4} << 20;
 }  // namespace
 
 bool CopyBatch::full() const noexcept {
-  if (pieces.size() >= kMostPieces || bytes >= kMostBytes) return true;
+  if (pieces.size() >= kMaxPieces || bytes >= kMaxBytes) return true;
   return bytes >= kLargeBatchBytes && bytes >= pieces.size() * kLargePieceBytes;
 }
 
@@ -33,9 +33,9 @@ Status CopyLane::open(std::shared_ptr<device::Device> device, std::size_t parts)
   std::vector<CopyBatch> batches(kBatches);
   for (CopyBatch& batch : batches) {
     HEADRACE_TRY_ASSIGN(batch.event, device_->create_event());
-    batch.pieces.reserve(kMostPieces);
+    batch.pieces.reserve(kMaxPieces);
     batch.parts.reserve(parts);
-    batch.shares.reserve(kMostPieces);
+    batch.shares.reserve(kMaxPieces);
     batch.windows.reserve(kWorthPieces);
   }
   batches_ = std::move(batches);

@@ -6,7 +6,7 @@ namespace headrace::transfer {
 namespace {
 
 // The queue's thread reads this much from the page cache in the time that handing over many parts takes.
-constexpr std::uint64_t kSmallBytes = std::uint64_t{8} << 10, kMostHereBytes = std::uint64_t{128} << 10;
+constexpr std::uint64_t kSmallBytes = std::uint64_t{8} << 10, kMaxHereBytes = std::uint64_t{128} << 10;
 
 }  // namespace
 
@@ -22,11 +22,11 @@ void CrewLane::start(std::uint64_t lone_bytes, std::vector<FilePart*>& arrived) 
   if (added_.empty()) return;
   std::uint64_t here_bytes = 0;
   const bool lone =
-      added_.size() == 1 && crew_->outstanding() == 0 && added_[0]->length <= lone_bytes && !added_[0]->bring;
+      added_.size() == 1 && crew_->outstanding() == 0 && added_[0]->length <= lone_bytes && !added_[0]->prefetch;
   std::erase_if(added_, [&](FilePart* part) {
     // Small parts that are in the page cache, or that read-ahead brings there.
-    const bool small = part->small || (part->may_go_cold && part->length <= kSmallBytes);
-    if (!lone && (!small || here_bytes > kMostHereBytes)) return false;
+    const bool small = part->small || (part->stop_at_missing_page && part->length <= kSmallBytes);
+    if (!lone && (!small || here_bytes > kMaxHereBytes)) return false;
     crew_->perform(*part);
     here_bytes += part->length;
     arrived.push_back(part);

@@ -13,7 +13,7 @@ namespace {
 
 // A worker claims enough bytes to stay off the lock for a while, and leaves the rest to others.
 constexpr std::uint64_t kClaimBytes = std::uint64_t{256} << 10;
-constexpr std::size_t kMostClaimed = 16;
+constexpr std::size_t kMaxClaimed = 16;
 constexpr std::uint64_t kAwakeNs = 200'000;
 constexpr unsigned kCpusToLeaveSome = 8;
 
@@ -56,13 +56,13 @@ void FileCrew::submit(std::span<FilePart* const> parts) {
     }
     todo_.insert(todo_.end(), parts.begin(), parts.end());
   }
-  if (spinning_.load() < parts.size() && working_.load() < std::min(most_working(), threads_)) {
+  if (spinning_.load() < parts.size() && working_.load() < std::min(max_working(), threads_)) {
     pool_.notify();
   }
 }
 
 // Where there are many CPUs, all of them together get less memory bandwidth than three quarters of them.
-std::size_t FileCrew::most_working() const noexcept {
+std::size_t FileCrew::max_working() const noexcept {
   const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
   return cpus >= kCpusToLeaveSome ? std::size_t{cpus} * 3 / 4 : ~std::size_t{0};
 }
@@ -72,21 +72,21 @@ std::size_t FileCrew::most_working() const noexcept {
 bool FileCrew::spin() {
   if (quiet.load(std::memory_order_relaxed)) return false;
   const unsigned bound = pool_.bound_cpus(), cpus = bound != 0 ? bound : usable_cpus_;
-  const std::size_t most = cpus >= kCpusToLeaveSome ? most_working() : cpus / 2;
+  const std::size_t most = cpus >= kCpusToLeaveSome ? max_working() : cpus / 2;
   if (spinning_.fetch_add(1, std::memory_order_relaxed) >= most) {
     spinning_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
   const std::uint64_t until = base::now_ns() + kAwakeNs;
-  bool came = false;
-  while (!came && base::now_ns() < until) {
-    for (int i = 0; i < 16 && !came; ++i) {
-      came = waiting_.load(std::memory_order_acquire) != 0;
+  bool arrived = false;
+  while (!arrived && base::now_ns() < until) {
+    for (int i = 0; i < 16 && !arrived; ++i) {
+      arrived = waiting_.load(std::memory_order_acquire) != 0;
       base::relax();
     }
   }
   spinning_.fetch_sub(1, std::memory_order_relaxed);
-  return came;
+  return arrived;
 }
 
 void FileCrew::collect(std::vector<FilePart*>& out, bool wait, std::chrono::nanoseconds timeout) {
@@ -121,8 +121,8 @@ void FileCrew::close() {
 }
 
 Workload::Progress FileCrew::work() {
-  FilePart* claimed[kMostClaimed];
-  if (working_.fetch_add(1, std::memory_order_relaxed) >= most_working()) {
+  FilePart* claimed[kMaxClaimed];
+  if (working_.fetch_add(1, std::memory_order_relaxed) >= max_working()) {
     working_.fetch_sub(1, std::memory_order_relaxed);
     std::lock_guard lock(mutex_);
     return closed_ ? Progress::kFinished : Progress::kIdle;
@@ -133,7 +133,7 @@ Workload::Progress FileCrew::work() {
     {
       std::lock_guard lock(mutex_);
       closed = closed_;
-      for (std::uint64_t bytes = 0; next_ < todo_.size() && count < kMostClaimed && bytes < kClaimBytes; ++count) {
+      for (std::uint64_t bytes = 0; next_ < todo_.size() && count < kMaxClaimed && bytes < kClaimBytes; ++count) {
         claimed[count] = todo_[next_++];
         bytes += claimed[count]->length;
       }
@@ -166,11 +166,11 @@ void FileCrew::perform(FilePart& part) const {
     if (part.status.ok()) part.file_bytes = part.length;
     return;
   }
-  if (part.bring) {
+  if (part.prefetch) {
     ++part.system_calls;
-    ReuseTracker::bring(part.handle->fd(), part.offset, part.length);
+    ReuseTracker::prefetch(part.handle->fd(), part.offset, part.length);
   }
-  if (!part.may_go_cold) return read_blocking(part, part.handle->fd());
+  if (!part.stop_at_missing_page) return read_blocking(part, part.handle->fd());
   std::uint64_t moved = 0;
   int error = 0;
   ++part.system_calls;
@@ -180,7 +180,7 @@ void FileCrew::perform(FilePart& part) const {
       part.file_bytes = part.length;
       break;
     case os::CachedRead::kNotCached:
-      part.went_cold = true;
+      part.page_was_missing = true;
       break;
     case os::CachedRead::kEndOfFile:
       part.status = ends_early(moved, part.offset, part.length);

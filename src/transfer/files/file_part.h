@@ -25,11 +25,12 @@ struct FilePart {
   enum class Kind : std::uint8_t { kBuffered, kDirect, kPath };
   Kind kind = Kind::kBuffered;
   bool write = false;
-  bool may_go_cold = false;  // stop as soon as a page is missing: the caller then reads it with O_DIRECT instead
-  bool went_cold = false;    // out
-  bool small = false;        // for the queue's own thread
-  bool straight = false;     // kDirect: the engine reads into device memory; the slot is the fallback
-  bool bring = false;        // ask the kernel, without waiting, to read the whole granule around it into the page cache
+  // Stop as soon as a page is missing: the caller then reads it with O_DIRECT instead.
+  bool stop_at_missing_page = false;
+  bool page_was_missing = false;  // out
+  bool small = false;             // for the queue's own thread
+  bool straight = false;          // kDirect: the engine reads into device memory; the slot is the fallback
+  bool prefetch = false;  // ask the kernel, without waiting, to read the whole granule around it into the page cache
   std::uint32_t request = 0;
   os::FileHandle* handle = nullptr;
   const char* path = nullptr;  // kPath
@@ -77,7 +78,7 @@ class FileCrew final : public Workload, public std::enable_shared_from_this<File
   Progress work() override;
 
  private:
-  std::size_t most_working() const noexcept;
+  std::size_t max_working() const noexcept;
   bool spin();
   void perform_path(FilePart& part) const;
   void read_blocking(FilePart& part, int fd) const;

@@ -11,7 +11,7 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kLeastSlabBytes = std::size_t{4} << 20;
+constexpr std::size_t kMinSlabBytes = std::size_t{4} << 20;
 constexpr std::size_t kLongList = 4096;
 constexpr std::uint64_t kSpinNs = 100'000;  // spinning before the first nap: waking takes nearly as long
 constexpr auto kNap = std::chrono::microseconds(20);
@@ -48,7 +48,7 @@ Mover::Mover(std::shared_ptr<Resources> resources, std::shared_ptr<device::Devic
 
 Status Mover::prepare() {
   if (options_.depth < 1 || options_.depth > 4096) return invalid("depth must be 1 to 4096");
-  if (options_.staging_bytes < kLeastSlabBytes) return invalid("staging_bytes must be at least 4 MiB");
+  if (options_.staging_bytes < kMinSlabBytes) return invalid("staging_bytes must be at least 4 MiB");
   HEADRACE_TRY(resources_->check_usable());
   HEADRACE_TRY(parts_.open(device_, options_.staging_bytes, staged_));
   const std::size_t most = parts_.capacity();
@@ -222,7 +222,7 @@ void Mover::work(std::size_t at_least, std::chrono::nanoseconds timeout) {
       waiting.reset();
       continue;
     }
-    if (!waiting.has_value()) waiting.emplace(trace::WaitFor{awaited()});
+    if (!waiting.has_value()) waiting.emplace(trace::WaitFor{awaited_stage()});
     // The fastest way to notice the end of a batch while nothing else is in flight.
     const bool only_batches =
         in_.in_flight() > 0 && out_.in_flight() == 0 && direct_.in_flight() == 0 && crew_.outstanding() == 0;
@@ -294,7 +294,7 @@ bool Mover::reap_engine(std::chrono::nanoseconds timeout) {
 }
 
 // What a thread without work waits for.
-trace::Stage Mover::awaited() const noexcept {
+trace::Stage Mover::awaited_stage() const noexcept {
   if (direct_.in_flight() == 0 && crew_.outstanding() == 0) return trace::Stage::kCopy;
   return out_.in_flight() > 0 ? trace::Stage::kWrite : trace::Stage::kRead;
 }

@@ -76,7 +76,7 @@ class Mover {
   bool take_arrived();
   bool reap_engine(std::chrono::nanoseconds timeout);
   void idle(std::uint64_t deadline_ns, std::uint64_t busy_ns);
-  trace::Stage awaited() const noexcept;
+  trace::Stage awaited_stage() const noexcept;
 
   // mover_issue.cc
   void issue();

@@ -86,11 +86,11 @@ bool Mover::issue_ranges(Index index) {
       const std::uint64_t length = std::min(next.bytes, base::align_up(offset + 1, kBlockBytes) - offset);
       bool direct = next.way == Way::kDirect;
       // A read that may have to bypass the page cache needs room for whole blocks around it.
-      const std::uint64_t slack = direct || !next.sure ? 2 * PartPool::kUnit : 0;
+      const std::uint64_t slack = direct || !next.pages_resident ? 2 * PartPool::kUnit : 0;
       FilePart* const part = take_part(index, staged_ ? base::align_up(length + slack, PartPool::kUnit) : 0);
       if (part == nullptr) return false;
       // Asked only once, now that the part has a slot.
-      if (direct) direct = !router_.keep_cached(file, offset, length, part->bring);
+      if (direct) direct = !router_.keep_cached(file, offset, length, part->prefetch);
       part->kind = direct ? FilePart::Kind::kDirect : FilePart::Kind::kBuffered;
       part->handle = file.handle.get();
       part->offset = offset;
@@ -98,7 +98,7 @@ bool Mover::issue_ranges(Index index) {
       part->memory = memory;
       part->straight = direct && goes_straight(request);
       part->host = staged_ && !part->straight ? part->slot : memory;
-      part->may_go_cold = !direct && !next.sure;
+      part->stop_at_missing_page = !direct && !next.pages_resident;
       part->small = next.small;
       request.next_byte += length;
       file.sequential_end = offset + length;

@@ -95,7 +95,7 @@ void Mover::start_direct(FilePart& part) {
   }
   if (!possible) {  // through the page cache instead
     part.kind = FilePart::Kind::kBuffered;
-    part.may_go_cold = false;
+    part.stop_at_missing_page = false;
     crew_.add(part);
     return;
   }
@@ -126,11 +126,11 @@ bool Mover::retry_through_slot(FilePart& part) {
 // Whether a part that came back without its bytes was started again on another path.
 bool Mover::try_another_way(FilePart& part) {
   if (retry_through_slot(part)) return true;
-  if (part.went_cold) {
-    part.went_cold = false;
+  if (part.page_was_missing) {
+    part.page_was_missing = false;
     const RoutedFile& file = files_[requests_[part.request].file];
-    if (router_.was_not_cached(file, part.offset, part.length, part.bring) == Way::kPageCache) {
-      part.may_go_cold = false;
+    if (router_.was_not_cached(file, part.offset, part.length, part.prefetch) == Way::kPageCache) {
+      part.stop_at_missing_page = false;
       crew_.add(part);
     } else {
       part.straight = goes_straight(requests_[part.request]);
@@ -144,7 +144,7 @@ bool Mover::try_another_way(FilePart& part) {
   }
   router_.refuse_direct(*part.handle);
   part.kind = FilePart::Kind::kBuffered;
-  part.may_go_cold = false;
+  part.stop_at_missing_page = false;
   part.status = {};
   part.file_bytes = 0;
   crew_.add(part);

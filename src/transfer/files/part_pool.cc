@@ -8,13 +8,13 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kMostParts = 4096;
+constexpr std::size_t kMaxParts = 4096;
 
 }  // namespace
 
 Status PartPool::open(std::shared_ptr<device::Device> device, std::size_t slab_bytes, bool staged) {
   slab_bytes_ = slab_bytes;
-  parts_.resize(std::min<std::size_t>(kMostParts, slab_bytes / kUnit));
+  parts_.resize(std::min<std::size_t>(kMaxParts, slab_bytes / kUnit));
   free_.reserve(parts_.size());
   for (FilePart& part : parts_) free_.push_back(&part);
   slots_.emplace(staged ? base::align_down(slab_bytes, kUnit) : 0);

@@ -25,7 +25,7 @@ QueueFiles::Index QueueFiles::acquire(const std::shared_ptr<os::FileHandle>& fil
 
 void QueueFiles::drop_idle() noexcept {
   const auto held = lock();
-  for (const Index index : idle_) let_go(index);
+  for (const Index index : idle_) close_entry(index);
   idle_.clear();
 }
 
@@ -66,7 +66,7 @@ void QueueFiles::release(Index index) noexcept {
     idle_.push_back(index);
     unclaimed = !state.handle->claimed();
     if (idle_.size() > kKept) {
-      let_go(idle_.front());
+      close_entry(idle_.front());
       idle_.erase(idle_.begin());
     }
   }
@@ -94,13 +94,13 @@ bool QueueFiles::close_oldest() noexcept {
   const auto oldest = oldest_unclaimed();
   if (oldest == idle_.end()) return false;
   const bool last = files_[*oldest].handle.use_count() == 1;  // else another queue keeps it, too
-  let_go(*oldest);
+  close_entry(*oldest);
   idle_.erase(oldest);
   return last;
 }
 
 // REQUIRES: the lock, and that no request uses the file.
-void QueueFiles::let_go(Index index) noexcept {
+void QueueFiles::close_entry(Index index) noexcept {
   Entry& state = files_[index];
   state.node = by_handle_.extract(state.handle.get());
   state.forget();

@@ -54,7 +54,7 @@ class QueueFiles final : private os::DescriptorKeeper {
   bool close_oldest() noexcept override;
   std::unique_lock<std::mutex> lock() noexcept;
   Index entry_of(const std::shared_ptr<os::FileHandle>& file);
-  void let_go(Index index) noexcept;
+  void close_entry(Index index) noexcept;
   std::vector<Index>::iterator oldest_unclaimed() noexcept;
 
   const Resources& resources_;

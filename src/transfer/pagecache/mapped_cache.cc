@@ -39,7 +39,7 @@ constexpr unsigned kManyCpus = 8;
 constexpr auto kRush = std::chrono::milliseconds(2);
 constexpr std::uint64_t kSmallFile = std::uint64_t{4} << 20;     // up to this size, files share registrations
 constexpr std::uint64_t kSmallRegion = std::uint64_t{32} << 20;  // size of a shared registration
-constexpr std::size_t kMostFiles = 1 << 16;                      // remembered without a window
+constexpr std::size_t kMaxFiles = 1 << 16;                       // remembered without a window
 // Where threads read nearly as fast as the bus, registering bytes that are read once does not pay: a window is
 // registered when its bytes are read again. With few CPUs, or little in flight, it pays as soon as a sixteenth has been
 // read. It also pays after some hundred small reads, since each takes 1 us longer than from a window, which takes 1 ms
@@ -120,11 +120,11 @@ std::shared_ptr<MappedWindow> MappedCache::window(MappedFile& file, std::size_t 
 }
 
 bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
-                        const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool hurry) {
+                        const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool urgent) {
   const std::uint64_t length = file->window_length(index);
   if (length == 0 || budget_.bytes < length) return false;
   try {
-    WindowRequest request{file, index, handle, {}, hurry};
+    WindowRequest request{file, index, handle, {}, urgent};
     {
       std::lock_guard lock(file->mutex_);
       MappedFile::WindowState& slot = file->slot(index);
@@ -164,10 +164,10 @@ bool MappedCache::touch(const std::shared_ptr<MappedFile>& file, std::size_t ind
 
 void MappedCache::note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
                             const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth) {
-  const bool hurry = worth == Worth::kSoon;
-  if (!touch(file, index, bytes, handle, path, worth, hurry)) return;
+  const bool urgent = worth == Worth::kSoon;
+  if (!touch(file, index, bytes, handle, path, worth, urgent)) return;
   for (std::size_t ahead = 1; ahead <= kWindowsAhead; ++ahead) {
-    (void)touch(file, index + ahead, 0, handle, path, Worth::kNow, hurry);
+    (void)touch(file, index + ahead, 0, handle, path, Worth::kNow, urgent);
   }
 }
 
@@ -299,11 +299,11 @@ void MappedCache::run() {
 }
 
 // Lets copies at the driver. A waiting thread needs its window soon, too.
-void MappedCache::pause(bool hurry) {
+void MappedCache::pause(bool urgent) {
   const std::uint64_t traffic = traffic_.load(std::memory_order_relaxed);
   const bool others = traffic != seen_traffic_;
   seen_traffic_ = traffic;
-  if (!others || !many_cpus_ || hurry || waiters_.load(std::memory_order_relaxed) != 0) {
+  if (!others || !many_cpus_ || urgent || waiters_.load(std::memory_order_relaxed) != 0) {
     std::this_thread::sleep_for(kPause);
     return;
   }
@@ -317,10 +317,10 @@ void MappedCache::serve(std::vector<WindowRequest>& requests) {
     return request.file->small(small_limit());
   });
   for (auto it = small_end; it != requests.end(); ++it) {
-    const bool hurry = it->hurry;
+    const bool urgent = it->urgent;
     serve_large(*it);
     announce();
-    pause(hurry);
+    pause(urgent);
   }
   for (auto it = requests.begin(); it != small_end;) {
     std::uint64_t bytes = 0;
@@ -362,11 +362,11 @@ int MappedCache::map(WindowRequest& request, std::byte* at, std::uint64_t bytes)
   return mapped;
 }
 
-void MappedCache::refuse(WindowRequest& request, bool for_good, std::uint64_t retry_in_ns) {
+void MappedCache::refuse(WindowRequest& request, bool permanently, std::uint64_t retry_in_ns) {
   {
     std::lock_guard lock(request.file->mutex_);
     MappedFile::WindowState& slot = request.file->slots_[request.index];
-    slot.state = for_good ? MappedFile::State::kRefused : MappedFile::State::kNone;
+    slot.state = permanently ? MappedFile::State::kRefused : MappedFile::State::kNone;
     slot.retry_ns = base::now_ns() + retry_in_ns;
   }
   request.file.reset();
@@ -444,9 +444,9 @@ void MappedCache::register_placed(std::span<Placed> placed) {
     return publish(placed, std::move(region));
   }
   set_note("mapped path: " + status.to_string());
-  const bool for_good = status.code() == Code::kUnsupported || status.code() == Code::kDeviceLost;
-  if (placed.size() == 1 || for_good) {
-    for (Placed& one : placed) refuse(*one.request, for_good, 10 * kRetryNs);
+  const bool permanently = status.code() == Code::kUnsupported || status.code() == Code::kDeviceLost;
+  if (placed.size() == 1 || permanently) {
+    for (Placed& one : placed) refuse(*one.request, permanently, 10 * kRetryNs);
     return;  // the region unmaps them
   }
   region->base = nullptr;
@@ -512,7 +512,7 @@ bool MappedCache::release_idle(std::uint64_t unused_ns) {
   });
   for (Shard& shard : shards_) {
     std::lock_guard lock(shard.mutex);
-    if (shard.files.size() <= kMostFiles / shards_.size()) continue;
+    if (shard.files.size() <= kMaxFiles / shards_.size()) continue;
     std::erase_if(shard.files, [](const auto& entry) {
       std::lock_guard file_lock(entry.second->mutex_);
       return std::all_of(entry.second->slots_.begin(), entry.second->slots_.end(),

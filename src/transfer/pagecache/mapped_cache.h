@@ -113,9 +113,9 @@ class MappedCache {
   // so those means are slow. kOften: threads keep up with the bus if there are enough of them.
   enum class Worth : std::uint8_t { kNow, kSoon, kOften };
   // Counts bytes read from a window by other means, and requests registration once that pays. `path` names the file if
-  // there is no handle. hurry: do not wait for other copies. True: this call requested it.
+  // there is no handle. urgent: do not wait for other copies. True: this call requested it.
   bool touch(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
-             const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool hurry = false);
+             const std::shared_ptr<os::FileHandle>& handle, const char* path, Worth worth, bool urgent = false);
   // touch() for bytes that a reader has read by other means. When it requests a window it also requests the next ones,
   // so that they are ready when a sequential reader reaches them.
   void note_read(const std::shared_ptr<MappedFile>& file, std::size_t index, std::uint64_t bytes,
@@ -151,7 +151,7 @@ class MappedCache {
     std::size_t index = 0;
     std::shared_ptr<os::FileHandle> handle;
     std::string path;
-    bool hurry = false;
+    bool urgent = false;
   };
   struct Kept {
     std::shared_ptr<MappedRegion> region;
@@ -167,7 +167,7 @@ class MappedCache {
   std::uint64_t small_limit() const noexcept;
   void run();
   void announce();
-  void pause(bool hurry);
+  void pause(bool urgent);
   void serve(std::vector<WindowRequest>& requests);
   void serve_large(WindowRequest& request);
   void serve_small(std::span<WindowRequest> requests);
@@ -178,7 +178,7 @@ class MappedCache {
   void forget(Kept& kept);
   bool release_idle(std::uint64_t unused_ns);
   void publish(std::span<Placed> placed, std::shared_ptr<MappedRegion> region);
-  void refuse(WindowRequest& request, bool for_good, std::uint64_t retry_in_ns);
+  void refuse(WindowRequest& request, bool permanently, std::uint64_t retry_in_ns);
   int map(WindowRequest& request, std::byte* at, std::uint64_t bytes);
   void set_note(std::string note);
   void drop_windows(MappedFile& file);

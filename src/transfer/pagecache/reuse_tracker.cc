@@ -80,7 +80,7 @@ ReuseTracker::Advice ReuseTracker::note(const os::FileIdentity& file, std::uint6
         return Advice::kDirect;
       }
       if (entry.compare_exchange_strong(was, (tag << 24) | kKept | length, std::memory_order_relaxed)) {
-        return Advice::kBring;
+        return Advice::kPrefetch;
       }
       // Another thread was quicker, or the entry was replaced.
       kept_bytes_.fetch_sub(length, std::memory_order_relaxed);
@@ -103,7 +103,7 @@ ReuseTracker::Advice ReuseTracker::note(const os::FileIdentity& file, std::uint6
   return Advice::kDirect;
 }
 
-void ReuseTracker::bring(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+void ReuseTracker::prefetch(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
   const os::WidenedRange granules = os::widen(offset, bytes, kGranuleBytes);
   os::want_cached(fd, granules.offset_bytes, granules.length_bytes);
 }

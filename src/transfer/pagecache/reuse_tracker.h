@@ -31,9 +31,9 @@ class ReuseTracker {
   static constexpr std::uint64_t kGranuleBytes = std::uint64_t{4} << 20;
 
   enum class Advice : std::uint8_t {
-    kDirect,  // read at most once so far, or there is no room
-    kBring,   // through the page cache from now on: the whole granule may be read into it
-    kCached,  // has been brought before
+    kDirect,    // read at most once so far, or there is no room
+    kPrefetch,  // through the page cache from now on: the whole granule may be read into it
+    kCached,    // has been prefetched before
   };
 
   // `spare_bytes`: memory that could hold more page cache, including what the page cache holds already; called every
@@ -47,7 +47,7 @@ class ReuseTracker {
   Advice note(const os::FileIdentity& file, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
   // Asks the kernel to read all granules that a range touches, without waiting.
-  static void bring(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
+  static void prefetch(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
   std::uint64_t kept_bytes() const noexcept { return kept_bytes_.load(std::memory_order_relaxed); }
 

@@ -31,13 +31,13 @@ class Reuse : public ::testing::Test {
   }
   // Reads the whole file once in pieces; counts each answer.
   struct Answers {
-    std::uint64_t direct = 0, bring = 0, cached = 0;
+    std::uint64_t direct = 0, prefetch = 0, cached = 0;
   };
   Answers pass(const os::FileIdentity& file, std::uint64_t piece) {
     Answers out;
     for (std::uint64_t at = 0; at < file.size_bytes; at += piece) {
       const Advice advice = tracker_.note(file, at, std::min(piece, file.size_bytes - at));
-      ++(advice == Advice::kDirect ? out.direct : advice == Advice::kBring ? out.bring : out.cached);
+      ++(advice == Advice::kDirect ? out.direct : advice == Advice::kPrefetch ? out.prefetch : out.cached);
     }
     return out;
   }
@@ -46,7 +46,7 @@ class Reuse : public ::testing::Test {
 
 os::FileIdentity file_of(std::uint64_t inode, std::uint64_t bytes) { return {1, inode, bytes, 5, 6}; }
 
-TEST_F(Reuse, TheSecondPassBringsEachGranuleOnceAndTheThirdFindsIt) {
+TEST_F(Reuse, TheSecondPassPrefetchesEachGranuleOnceAndTheThirdFindsIt) {
   for (const std::uint64_t piece : {std::uint64_t{4096}, std::uint64_t{1} << 20, kGranule}) {
     const os::FileIdentity file = file_of(piece, 3 * kGranule + 5 * 4096);
     const std::uint64_t pieces = (file.size_bytes + piece - 1) / piece;
@@ -54,7 +54,7 @@ TEST_F(Reuse, TheSecondPassBringsEachGranuleOnceAndTheThirdFindsIt) {
     EXPECT_EQ(pass(file, piece).direct, pieces) << piece;
     EXPECT_EQ(tracker_.kept_bytes(), kept);
     const Answers second = pass(file, piece);
-    EXPECT_EQ(second.bring, 4u) << piece;
+    EXPECT_EQ(second.prefetch, 4u) << piece;
     EXPECT_EQ(second.cached, pieces - 4);
     EXPECT_EQ(tracker_.kept_bytes() - kept, file.size_bytes);
     EXPECT_EQ(pass(file, piece).cached, pieces);
@@ -64,7 +64,7 @@ TEST_F(Reuse, TheSecondPassBringsEachGranuleOnceAndTheThirdFindsIt) {
 TEST_F(Reuse, AChangedFileIsAnotherFile) {
   os::FileIdentity file = file_of(1, kGranule);
   pass(file, kGranule);
-  EXPECT_EQ(pass(file, kGranule).bring, 1u);
+  EXPECT_EQ(pass(file, kGranule).prefetch, 1u);
   for (std::int64_t* time : {&file.modified_ns, &file.changed_ns}) {
     ++*time;
     EXPECT_EQ(pass(file, kGranule).direct, 1u);
@@ -86,7 +86,7 @@ TEST_F(Reuse, WhatDoesNotFitStaysDirect) {
   EXPECT_EQ(g_asked, 1);
 }
 
-TEST_F(Reuse, WithLessMemoryLaterNothingIsKeptUntilThereIsMoreAgain) {
+TEST_F(Reuse, StopsKeepingWhileSpareMemoryIsLow) {
   const os::FileIdentity file = file_of(3, 10 * kGranule);
   pass(file, 1 << 20);
   pass(file, 1 << 20);
@@ -100,7 +100,7 @@ TEST_F(Reuse, WithLessMemoryLaterNothingIsKeptUntilThereIsMoreAgain) {
   EXPECT_EQ(pass(file, 1 << 20).cached, 40u);
 }
 
-TEST_F(Reuse, WithoutMemoryToSpareNothingIs) {
+TEST_F(Reuse, KeepsNothingWithoutSpareMemory) {
   g_spare = 0;
   const os::FileIdentity file = file_of(4, kGranule);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(pass(file, 4096).direct, 1024u);
@@ -114,7 +114,7 @@ TEST_F(Reuse, NothingIsNotedBeyondTheEnd) {
     EXPECT_EQ(tracker_.note(file, 0, 0), Advice::kDirect);
   }
   EXPECT_EQ(tracker_.note(file, 0, 4096), Advice::kDirect);  // the first read, widened beyond the end
-  EXPECT_EQ(tracker_.note(file, 0, 4096), Advice::kBring);
+  EXPECT_EQ(tracker_.note(file, 0, 4096), Advice::kPrefetch);
 }
 
 TEST_F(Reuse, MoreFilesThanTheTableHoldsAreForgottenAndTheSumStaysRight) {
@@ -123,14 +123,14 @@ TEST_F(Reuse, MoreFilesThanTheTableHoldsAreForgottenAndTheSumStaysRight) {
   std::uint64_t brought = 0;
   for (int round = 0; round < 3; ++round) {
     for (std::uint64_t i = 0; i < kFiles; ++i) {
-      if (tracker_.note(file_of(i, 1000), 0, 1000) == Advice::kBring) ++brought;
+      if (tracker_.note(file_of(i, 1000), 0, 1000) == Advice::kPrefetch) ++brought;
       ASSERT_LE(tracker_.kept_bytes(), 131'072u * 1000u);
     }
   }
   EXPECT_GE(brought * 1000, tracker_.kept_bytes());
 }
 
-TEST_F(Reuse, ManyThreadsBringEachGranuleOnce) {
+TEST_F(Reuse, ManyThreadsPrefetchEachGranuleOnce) {
   const os::FileIdentity file = file_of(6, 40 * kGranule);
   std::atomic<std::uint64_t> brought{0};
   std::vector<std::thread> threads;
@@ -138,7 +138,7 @@ TEST_F(Reuse, ManyThreadsBringEachGranuleOnce) {
     threads.emplace_back([&] {
       for (int round = 0; round < 4; ++round) {
         for (std::uint64_t at = 0; at < file.size_bytes; at += 65536) {
-          if (tracker_.note(file, at, 65536) == Advice::kBring) ++brought;
+          if (tracker_.note(file, at, 65536) == Advice::kPrefetch) ++brought;
         }
       }
     });

@@ -21,7 +21,7 @@ constexpr std::uint64_t kSlowBytes = std::uint64_t{1} << 20, kMeasuredBytes = st
 constexpr std::uint64_t kPaceBytes = std::uint64_t{8} << 20;
 constexpr double kSlowBytesPerNs = 9;
 // If this many cached bytes are in flight, in ranges of at least the second size, several threads copy faster than one.
-constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kLeastSharedBytes = std::uint64_t{16} << 10;
+constexpr std::uint64_t kSharedBytes = std::uint64_t{256} << 10, kMinSharedBytes = std::uint64_t{16} << 10;
 // After a file's first range it is not known yet what follows.
 constexpr std::uint64_t kFirstReadAheadBytes = std::uint64_t{64} << 10;
 // Where nothing is mapped, a file's identity is only a hint: knowledge of its pages is kept for longer than this
@@ -79,9 +79,9 @@ bool Router::goes_direct(int direct_fd, std::uint64_t offset, std::uint64_t byte
   if (!os::identify(direct_fd, identity, error)) return true;
   const std::uint64_t number = number_of(identity);
   if (refusals && refusals_[number % kRefusals].load(std::memory_order_relaxed) == number) return false;
-  bool bring = false;
-  if (!keep_cached(identity, offset, bytes, bring)) return true;
-  if (bring) ReuseTracker::bring(direct_fd, offset, bytes);
+  bool prefetch = false;
+  if (!keep_cached(identity, offset, bytes, prefetch)) return true;
+  if (prefetch) ReuseTracker::prefetch(direct_fd, offset, bytes);
   return false;
 }
 
@@ -215,7 +215,7 @@ Route Router::choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes
     return {direct_allowed(*file.handle) ? Way::kDirect : Way::kPageCache, bytes};
   }
   bool small = small_read(file, offset, bytes, beside);
-  const bool shared = small && bytes >= kLeastSharedBytes && bytes * beside > kSharedBytes;
+  const bool shared = small && bytes >= kMinSharedBytes && bytes * beside > kSharedBytes;
   if (small && !policy_.staged && !shared) return {.way = Way::kPageCache, .bytes = bytes, .small = true};
   check_identity(file);
   if (shared && file.mapped != nullptr) {
@@ -252,7 +252,7 @@ Route Router::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::uint6
         return route;
       case Warmth::kWarm:
       case Warmth::kUnknown:
-        route.sure = false;
+        route.pages_resident = false;
         break;
       case Warmth::kMixed: {
         // The longest prefix of the range that is nearly all cached, or not cached at all.
@@ -260,8 +260,8 @@ Route Router::choose_unmapped(RoutedFile& file, std::uint64_t offset, std::uint6
           route.bytes = length = std::min(length, route.bytes);
           ++system_calls_;
           const os::Residency found = os::residency(file.handle->fd(), offset, length);
-          route.sure = found != os::Residency::kUnknown;
-          if (!route.sure || found == os::Residency::kCached) break;
+          route.pages_resident = found != os::Residency::kUnknown;
+          if (!route.pages_resident || found == os::Residency::kCached) break;
           if (found == os::Residency::kNotCached || length <= kSplitBytes) {
             route.way = Way::kDirect;
             break;
@@ -279,34 +279,34 @@ bool Router::keeps_cached() const noexcept {
 }
 
 bool Router::keep_cached(const os::FileIdentity& identity, std::uint64_t offset, std::uint64_t bytes,
-                         bool& bring) noexcept {
+                         bool& prefetch) noexcept {
   if (!keeps_cached()) return false;
   // Whole pages are read, however few bytes of them are wanted.
   const os::WidenedRange pages = os::widen(offset, bytes, kPageBytes);
   bool keep = true;
-  bring = false;
+  prefetch = false;
   for (std::uint64_t at = pages.offset_bytes, end = at + pages.length_bytes; at < end;) {
     const std::uint64_t stop = std::min(end, (at / ReuseTracker::kGranuleBytes + 1) * ReuseTracker::kGranuleBytes);
     const auto advice = reuse_.note(identity, at, stop - at);
     keep = keep && advice != ReuseTracker::Advice::kDirect;
-    bring = bring || advice == ReuseTracker::Advice::kBring;
+    prefetch = prefetch || advice == ReuseTracker::Advice::kPrefetch;
     at = stop;
   }
-  bring = bring && keep;
+  prefetch = prefetch && keep;
   return keep;
 }
 
-bool Router::keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
+bool Router::keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& prefetch) {
   return file.mapped != nullptr && file.handle->is_regular() &&
-         keep_cached(file.mapped->identity, offset, bytes, bring);
+         keep_cached(file.mapped->identity, offset, bytes, prefetch);
 }
 
-Way Router::was_not_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring) {
+Way Router::was_not_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& prefetch) {
   if (file.mapped != nullptr) {
     const auto index = static_cast<std::size_t>(offset / file.mapped->window_bytes);
     mapped_.set_warmth(*file.mapped, index, Warmth::kMixed, base::now_ns());
   }
-  return keep_cached(file, offset, bytes, bring) ? Way::kPageCache : policy_.when_missing;
+  return keep_cached(file, offset, bytes, prefetch) ? Way::kPageCache : policy_.when_missing;
 }
 
 // Counts bytes that were read by other means; mapping them may pay later.
@@ -316,10 +316,10 @@ void Router::count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_
   if (!slow && under_way <= kMeasuredBytes) {
     RoutedFile::Pace& pace = file.pace;
     pace.bytes += bytes;
-    if (pace.begun_ns == 0 || pace.bytes >= kPaceBytes) {
+    if (pace.started_ns == 0 || pace.bytes >= kPaceBytes) {
       const std::uint64_t now = base::now_ns();
-      const double took = static_cast<double>(now - pace.begun_ns);
-      pace = {now, 0, pace.begun_ns != 0 && static_cast<double>(pace.bytes) < kSlowBytesPerNs * took};
+      const double took = static_cast<double>(now - pace.started_ns);
+      pace = {now, 0, pace.started_ns != 0 && static_cast<double>(pace.bytes) < kSlowBytesPerNs * took};
     }
     slow = pace.slow;
   }

@@ -45,7 +45,7 @@ struct RoutedFile {
   std::vector<Seen> seen;  // by window
   // How fast bytes arrive through the page cache that a window could supply as well.
   struct Pace {
-    std::uint64_t begun_ns = 0, bytes = 0;
+    std::uint64_t started_ns = 0, bytes = 0;
     bool slow = false;
   } pace;
 
@@ -62,7 +62,7 @@ struct Route {
   Way way = Way::kPageCache;
   std::uint64_t bytes = 0;            // from the range's start; call again for the rest
   const std::byte* mapped = nullptr;  // kMapped: where they are
-  bool sure = true;                   // kPageCache: the pages are there
+  bool pages_resident = true;         // kPageCache: the pages are there
   bool small = false;                 // kPageCache: worth it even if the pages are missing
 };
 
@@ -129,10 +129,10 @@ class Router {
   // `windows`: null: nothing is taken from mappings. Throws std::bad_alloc.
   Route choose(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside,
                const WaveWindows* windows);
-  // The opposite of goes_direct(). `bring`: the range goes through the cache for the first time.
-  bool keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
+  // The opposite of goes_direct(). `prefetch`: the range goes through the cache for the first time.
+  bool keep_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& prefetch);
   // A page was missing after all: returns how to read the range instead.
-  Way was_not_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& bring);
+  Way was_not_cached(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, bool& prefetch);
   // Counts bytes that were read by other means than a mapping; mapping them may pay later. `under_way`: bytes of all
   // ranges in flight or about to be.
   void count_unmapped(RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::uint64_t under_way);
@@ -151,7 +151,8 @@ class Router {
   static constexpr std::size_t kRefusals = 64;
 
   bool keeps_cached() const noexcept;
-  bool keep_cached(const os::FileIdentity& identity, std::uint64_t offset, std::uint64_t bytes, bool& bring) noexcept;
+  bool keep_cached(const os::FileIdentity& identity, std::uint64_t offset, std::uint64_t bytes,
+                   bool& prefetch) noexcept;
   void check_identity(RoutedFile& file);
   const MappedWindow* window(RoutedFile& file, std::size_t index, const WaveWindows& windows);
   bool small_read(const RoutedFile& file, std::uint64_t offset, std::uint64_t bytes, std::size_t beside) const;

@@ -41,7 +41,7 @@ class RouterTest : public ::testing::Test {
   MappedCache mapped_{MappedBudget{.bytes = kGranule}};
 };
 
-TEST_F(RouterTest, ARangeOfAnObjectThatIsColdForTheSecondTimeGoesThroughTheCache) {
+TEST_F(RouterTest, ASecondColdReadOfAnObjectGoesThroughTheCache) {
   Router router = this->router({});
   for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{5000}, kGranule, 3 * kGranule + 5}) {
     const int fd = file(bytes);
@@ -55,7 +55,7 @@ TEST_F(RouterTest, ARangeOfAnObjectThatIsColdForTheSecondTimeGoesThroughTheCache
   EXPECT_TRUE(router.goes_direct(fd, 0, kGranule + 1)) << "most of it was not read before";
 }
 
-TEST_F(RouterTest, RangesGoDirectForEverWhereThatIsWantedOrThereIsNoRoom) {
+TEST_F(RouterTest, KeepsReadingDirectlyWhenConfiguredOrWithoutSpareMemory) {
   Router off = this->router({.cache_reread = false}), engine = this->router({.path = Path::kDirect});
   const int fd = file(kGranule);
   for (int pass = 0; pass < 3; ++pass) {
@@ -67,7 +67,7 @@ TEST_F(RouterTest, RangesGoDirectForEverWhereThatIsWantedOrThereIsNoRoom) {
   for (int pass = 0; pass < 3; ++pass) EXPECT_TRUE(full.goes_direct(fd, 0, kGranule));
 }
 
-TEST_F(RouterTest, NothingIsKnownOfAFileThatCannotBeAsked) {
+TEST_F(RouterTest, FilesThatCannotBeIdentifiedHaveNoState) {
   Router router = this->router({});
   router.refuse_direct(-1);
   EXPECT_TRUE(router.goes_direct(-1, 0, kGranule));
@@ -93,28 +93,28 @@ TEST_F(RouterTest, OnlyTheFileThatRefusesDirectReadsGivesUp) {
   }
 }
 
-TEST_F(RouterTest, AMissingPageIsBroughtForObjectsAndReadPastTheCacheForFiles) {
+TEST_F(RouterTest, MissingPagesAreCachedForObjectsAndReadDirectlyForFiles) {
   Router objects = this->router({.when_missing = Way::kPageCache}), files = this->router({});
   EXPECT_EQ(objects.was_not_cached(), Way::kPageCache);
   EXPECT_EQ(files.was_not_cached(), Way::kDirect);
   RoutedFile routed;
-  bool bring = false;
-  EXPECT_EQ(files.was_not_cached(routed, 0, 1, bring), Way::kDirect) << "of unknown identity";
-  EXPECT_FALSE(bring);
+  bool prefetch = false;
+  EXPECT_EQ(files.was_not_cached(routed, 0, 1, prefetch), Way::kDirect) << "of unknown identity";
+  EXPECT_FALSE(prefetch);
   routed.handle = std::make_shared<os::FileHandle>();
   ASSERT_TRUE(os::FileHandle::adopt(file(kGranule), *routed.handle).ok());
   os::FileIdentity identity;
   int error = 0;
   ASSERT_TRUE(os::identify(routed.handle->fd(), identity, error));
   routed.mapped = mapped_.file(nullptr, identity);
-  EXPECT_EQ(files.was_not_cached(routed, 0, kGranule, bring), Way::kDirect);
-  EXPECT_EQ(files.was_not_cached(routed, 0, kGranule, bring), Way::kPageCache);
-  EXPECT_TRUE(bring);
-  EXPECT_EQ(files.was_not_cached(routed, 0, kGranule, bring), Way::kPageCache);
-  EXPECT_FALSE(bring);
+  EXPECT_EQ(files.was_not_cached(routed, 0, kGranule, prefetch), Way::kDirect);
+  EXPECT_EQ(files.was_not_cached(routed, 0, kGranule, prefetch), Way::kPageCache);
+  EXPECT_TRUE(prefetch);
+  EXPECT_EQ(files.was_not_cached(routed, 0, kGranule, prefetch), Way::kPageCache);
+  EXPECT_FALSE(prefetch);
 }
 
-TEST_F(RouterTest, TheKernelIsNotAskedAfterSeveralCachedRangesUntilOneIsNot) {
+TEST_F(RouterTest, SkipsResidencyQueriesAfterACachedStreak) {
   Router router = this->router({.when_missing = Way::kPageCache});
   for (int i = 0; i < 4; ++i) router.was_cached();
   EXPECT_EQ(router.choose(-1, 0, 1), Way::kPageCache) << "no descriptor could be asked";
@@ -139,7 +139,7 @@ TEST_F(RouterTest, NoWindowsWithoutARegisteredOneForAllOfTheRange) {
   }
 }
 
-TEST_F(RouterTest, ThreadsMayAskOfObjectsTogether) {
+TEST_F(RouterTest, ThreadsMayQueryObjectsConcurrently) {
   Router router = this->router({});
   const int a = file(64 * kGranule), b = file(kGranule);
   std::atomic<int> direct{0};

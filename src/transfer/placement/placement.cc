@@ -30,18 +30,18 @@ WaveKind other(WaveKind kind) { return kind == WaveKind::kGpu ? WaveKind::kCpu :
 
 }  // namespace
 
-double PlacementPolicy::Seen::turn_rate(std::uint64_t most_waves) const {
+double PlacementPolicy::Seen::turn_rate(std::uint64_t max_waves) const {
   if (turn_counted < kEvidence || seconds <= 0 || latencies <= 0) return 0;
-  return std::min(bytes / seconds, static_cast<double>(most_waves) * bytes / latencies);
+  return std::min(bytes / seconds, static_cast<double>(max_waves) * bytes / latencies);
 }
 
-double PlacementPolicy::Seen::rate(std::uint64_t most_waves) const {
-  return std::max(turn_rate(most_waves), *std::max_element(turns.begin(), turns.end()));
+double PlacementPolicy::Seen::rate(std::uint64_t max_waves) const {
+  return std::max(turn_rate(max_waves), *std::max_element(turns.begin(), turns.end()));
 }
 
 // A turn of too few waves continues when the kind has its next one.
-void PlacementPolicy::Seen::end_turn(std::uint64_t most_waves) {
-  const double rate = turn_rate(most_waves);
+void PlacementPolicy::Seen::end_turn(std::uint64_t max_waves) {
+  const double rate = turn_rate(max_waves);
   if (rate == 0) return;
   turns[turns_ended++ % kTurns] = rate;
   turn_counted = 0;
@@ -72,14 +72,14 @@ double PlacementPolicy::rate(WaveKind kind) const {
 // One wave alone may have been slow for a reason of its own.
 bool PlacementPolicy::ruled_out_locked() const {
   const double gpu = measured_locked(WaveKind::kGpu);
-  if (most_rates_[1] == 0) return most_rates_[0] > 0 && most_rates_[0] < kHopeless * gpu;
-  return std::max(most_rates_[0], most_rates_[1]) < gpu;
+  if (max_rates_[1] == 0) return max_rates_[0] > 0 && max_rates_[0] < kHopeless * gpu;
+  return std::max(max_rates_[0], max_rates_[1]) < gpu;
 }
 
 // The measured rates; for a CPU that is ruled out, its upper bound.
 PlacementRates PlacementPolicy::own_rates_locked() const {
   PlacementRates rates{measured_locked(WaveKind::kGpu), measured_locked(WaveKind::kCpu)};
-  if (rates[1] == 0 && ruled_out_locked()) rates[1] = std::max(most_rates_[0], most_rates_[1]);
+  if (rates[1] == 0 && ruled_out_locked()) rates[1] = std::max(max_rates_[0], max_rates_[1]);
   return rates;
 }
 
@@ -96,12 +96,12 @@ PlacementRates PlacementPolicy::estimates_locked() const {
   return rates;
 }
 
-std::uint64_t PlacementPolicy::turn_waves_locked() const { return std::max(kTurnWaves, 3 * most_in_flight_); }
+std::uint64_t PlacementPolicy::turn_waves_locked() const { return std::max(kTurnWaves, 3 * max_in_flight_); }
 
 bool PlacementPolicy::turn_is_lost_locked() const {
   if (!trial_) return false;
   if (turn_ == WaveKind::kCpu && ruled_out_locked()) return true;
-  const double so_far = seen_[static_cast<std::size_t>(turn_)].turn_rate(most_in_flight_);
+  const double so_far = seen_[static_cast<std::size_t>(turn_)].turn_rate(max_in_flight_);
   return so_far > 0 && so_far < kLost * measured_locked(other(turn_));
 }
 
@@ -123,7 +123,7 @@ WaveKind PlacementPolicy::try_locked(WaveKind kind) {
   if (kind == WaveKind::kGpu || trying_) return kind;
   open_ = false;
   trying_ = true;
-  most_rates_ = {};
+  max_rates_ = {};
   return kind;
 }
 
@@ -153,8 +153,8 @@ WaveKind PlacementPolicy::settle_locked(const PlacementRates& rates, bool more_i
 WaveChoice PlacementPolicy::begin(std::uint64_t now_ns, std::uint64_t mapped_bytes) {
   std::lock_guard lock(mutex_);
   const bool idle = of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight == 0;
-  if (idle || turn_begun_ >= turn_waves_locked() || turn_is_lost_locked()) {
-    of(turn_).end_turn(most_in_flight_);
+  if (idle || turn_started_ >= turn_waves_locked() || turn_is_lost_locked()) {
+    of(turn_).end_turn(max_in_flight_);
     publish_locked();
     const WaveKind next = begin_turn_locked(idle && mapped_bytes > mapped_bytes_);
     if (idle || next != turn_) {
@@ -162,7 +162,7 @@ WaveChoice PlacementPolicy::begin(std::uint64_t now_ns, std::uint64_t mapped_byt
       last_end_ns_ = now_ns;
     }
     turn_ = next;
-    turn_begun_ = 0;
+    turn_started_ = 0;
   }
   WaveChoice wave{turn_, std::exchange(wants_probe_, false), trial_};
   if (wave.probe) {
@@ -170,27 +170,27 @@ WaveChoice PlacementPolicy::begin(std::uint64_t now_ns, std::uint64_t mapped_byt
     alone_since_ns_ = 0;
     ++probes_in_flight_;
   } else {
-    ++turn_begun_;
+    ++turn_started_;
   }
   if (wave.kind == WaveKind::kGpu) mapped_bytes_ = mapped_bytes;
   ++of(wave.kind).in_flight;
-  most_in_flight_ = std::max(most_in_flight_, of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight);
+  max_in_flight_ = std::max(max_in_flight_, of(WaveKind::kGpu).in_flight + of(WaveKind::kCpu).in_flight);
   return wave;
 }
 
-void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns,
+void PlacementPolicy::end(WaveChoice wave, std::uint64_t started_ns, std::uint64_t bytes, std::uint64_t now_ns,
                           CpuWork work) {
   std::lock_guard lock(mutex_);
   Seen& seen = of(wave.kind);
   if (seen.in_flight > 0) --seen.in_flight;
   const double seconds = now_ns > last_end_ns_ ? static_cast<double>(now_ns - last_end_ns_) * 1e-9 : 0;
-  const double latency = static_cast<double>(now_ns - std::min(begun_ns, now_ns)) * 1e-9;
+  const double latency = static_cast<double>(now_ns - std::min(started_ns, now_ns)) * 1e-9;
   last_end_ns_ = std::max(last_end_ns_, now_ns);
   if (wave.probe && probes_in_flight_ > 0) --probes_in_flight_;
   if (bytes > 0 && wave.kind == WaveKind::kCpu && (wave.probe || work.thread_rate > 0)) {
-    const auto threads = static_cast<double>(std::min(work.threads, work.wave_chunks * most_in_flight_));
+    const auto threads = static_cast<double>(std::min(work.threads, work.wave_chunks * max_in_flight_));
     const double most = work.thread_rate > 0 ? work.thread_rate * threads : std::numeric_limits<double>::infinity();
-    most_rates_ = {most, most_rates_[0]};
+    max_rates_ = {most, max_rates_[0]};
     if (wave.probe) end_probe_locked(latency);
   }
   if (wave.kind != turn_) {
@@ -199,7 +199,7 @@ void PlacementPolicy::end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t
   }
   if (bytes == 0 || wave.probe) return;
   if (trial_ && measured_locked(wave.kind) < measured_locked(other(wave.kind))) trial_seconds_ += seconds;
-  if (++seen.ended <= kWarmUp || alone_since_ns_ == 0 || begun_ns < alone_since_ns_) return;
+  if (++seen.ended <= kWarmUp || alone_since_ns_ == 0 || started_ns < alone_since_ns_) return;
   total_seconds_ += seconds;
   ++seen.turn_counted;
   seen.wave_bytes = bytes;
@@ -213,7 +213,7 @@ void PlacementPolicy::end_probe_locked(double seconds) {
   trial_seconds_ += seconds;
   if (ruled_out_locked()) {
     settled_rate_ = measured_locked(WaveKind::kGpu);
-  } else if (most_rates_[1] > 0 || most_rates_[0] >= measured_locked(WaveKind::kGpu)) {
+  } else if (max_rates_[1] > 0 || max_rates_[0] >= measured_locked(WaveKind::kGpu)) {
     open_ = true;
   }
 }

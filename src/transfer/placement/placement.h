@@ -75,8 +75,9 @@ class PlacementPolicy {
   // Decides the kind of the next wave. Each begin() needs one end(). mapped_bytes: file bytes that the device can
   // currently copy from the page cache itself.
   WaveChoice begin(std::uint64_t now_ns, std::uint64_t mapped_bytes = 0);
-  // begun_ns: the time given to begin(). bytes: decoded; 0: the wave was given up and is not measured. work: for kCpu.
-  void end(WaveChoice wave, std::uint64_t begun_ns, std::uint64_t bytes, std::uint64_t now_ns, CpuWork work = {});
+  // started_ns: the time given to begin(). bytes: decoded; 0: the wave was given up and is not measured. work: for
+  // kCpu.
+  void end(WaveChoice wave, std::uint64_t started_ns, std::uint64_t bytes, std::uint64_t now_ns, CpuWork work = {});
   // Decoded bytes per second; 0 while nothing has been measured.
   double rate(WaveKind kind) const;
 
@@ -87,14 +88,14 @@ class PlacementPolicy {
     double seconds = 0, bytes = 0;  // of the counted waves of this turn
     double latencies = 0;           // sum of their seconds from begin to end
     std::uint64_t turn_counted = 0, wave_bytes = 0;
-    std::array<double, kTurns> turns{};                // rates of the last ones
-    std::uint64_t turns_ended = 0;                     // the next one's rate goes to turns[turns_ended % kTurns]
-    double turn_rate(std::uint64_t most_waves) const;  // 0: not enough has been counted
-    void end_turn(std::uint64_t most_waves);
-    double rate(std::uint64_t most_waves) const;
+    std::array<double, kTurns> turns{};               // rates of the last ones
+    std::uint64_t turns_ended = 0;                    // the next one's rate goes to turns[turns_ended % kTurns]
+    double turn_rate(std::uint64_t max_waves) const;  // 0: not enough has been counted
+    void end_turn(std::uint64_t max_waves);
+    double rate(std::uint64_t max_waves) const;
   };
   Seen& of(WaveKind kind) { return seen_[static_cast<std::size_t>(kind)]; }
-  double measured_locked(WaveKind kind) const { return seen_[static_cast<std::size_t>(kind)].rate(most_in_flight_); }
+  double measured_locked(WaveKind kind) const { return seen_[static_cast<std::size_t>(kind)].rate(max_in_flight_); }
   // The CPU's last waves show that it cannot be faster.
   bool ruled_out_locked() const;
   PlacementRates own_rates_locked() const;
@@ -114,8 +115,8 @@ class PlacementPolicy {
   WaveKind turn_ = WaveKind::kGpu;
   bool trial_ = false;                // this turn is a trial
   std::uint64_t mapped_bytes_ = 0;    // when the device's last wave began
-  std::uint64_t turn_begun_ = 0;      // waves of this turn
-  std::uint64_t most_in_flight_ = 1;  // ever
+  std::uint64_t turn_started_ = 0;    // waves of this turn
+  std::uint64_t max_in_flight_ = 1;   // ever
   std::uint64_t alone_since_ns_ = 0;  // since when no wave of the other kind is in flight; 0: one is
   std::uint64_t last_end_ns_ = 0;
   double total_seconds_ = 0, trial_seconds_ = 0;
@@ -124,8 +125,8 @@ class PlacementPolicy {
   bool open_ = false;         // the last probe has not ruled out the CPU, which has had no turn since
   bool trying_ = false;       // the CPU's first turn has begun, but gives no rate yet
   std::uint64_t probes_in_flight_ = 0;
-  double probe_seconds_ = 0;            // duration of the last probe
-  std::array<double, 2> most_rates_{};  // bounds for all threads from the CPU's last waves, newest first; 0: none yet
+  double probe_seconds_ = 0;           // duration of the last probe
+  std::array<double, 2> max_rates_{};  // bounds for all threads from the CPU's last waves, newest first; 0: none yet
 };
 
 // The policies of one array, one for each kind of read.

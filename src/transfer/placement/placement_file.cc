@@ -24,13 +24,13 @@ namespace headrace::transfer {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr double kMostRate = 1e15;  // bytes a second
+constexpr double kMaxRate = 1e15;  // bytes a second
 
 Status not_such_a_file(const char* why) {
   return Status(Code::kCorrupt, Layer::kTransfer, std::string("not a placement file: ") + why);
 }
 
-bool usable(double rate) { return rate >= 1 && rate < kMostRate; }
+bool usable(double rate) { return rate >= 1 && rate < kMaxRate; }
 
 bool is_rate(const base::Json& value) { return value.is_number() && usable(value.get<double>()); }
 
@@ -57,7 +57,7 @@ std::string cpu_model() {
 
 Result<KnownRates> PlacementFile::parse(std::string_view text) {
   base::JsonLimits limits;
-  limits.max_bytes = kMostFileBytes;
+  limits.max_bytes = kMaxFileBytes;
   limits.max_depth = 4;
   HEADRACE_TRY_ASSIGN(const base::Json json, base::parse_json(text, limits));
   if (!json.is_object() || !json.contains("version") || !json.contains("kinds") || json.size() != 2) {
@@ -68,10 +68,10 @@ Result<KnownRates> PlacementFile::parse(std::string_view text) {
   }
   const base::Json& kinds = json["kinds"];
   if (!kinds.is_object()) return not_such_a_file("kinds must be an object");
-  if (kinds.size() > kMostKinds) return not_such_a_file("it names too many kinds");
+  if (kinds.size() > kMaxKinds) return not_such_a_file("it names too many kinds");
   KnownRates rates;
   for (const auto& [kind, pair] : kinds.items()) {
-    if (kind.size() > kMostKindBytes) return not_such_a_file("a kind's name is too long");
+    if (kind.size() > kMaxKindBytes) return not_such_a_file("a kind's name is too long");
     if (!pair.is_array() || pair.size() != 2 || !is_rate(pair[0]) || !is_rate(pair[1])) {
       return not_such_a_file("a kind must have two rates of at least 1");
     }
@@ -96,7 +96,7 @@ KnownRates PlacementFile::read() const {
   if (::fstat(file.fd(), &about) != 0 || about.st_uid != ::geteuid() || (about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return {};
   }
-  if (about.st_size <= 0 || static_cast<std::uint64_t>(about.st_size) > kMostFileBytes) return {};
+  if (about.st_size <= 0 || static_cast<std::uint64_t>(about.st_size) > kMaxFileBytes) return {};
   std::string text(static_cast<std::size_t>(about.st_size), '\0');
   if (!os::read_exactly(file.fd(), 0, std::as_writable_bytes(std::span(text))).ok()) return {};
   Result<KnownRates> rates = parse(text);
@@ -107,12 +107,12 @@ Status PlacementFile::add(const KnownRates& learnt) const {
   if (path_.empty() || learnt.empty()) return {};
   KnownRates all;
   for (const auto& [kind, pair] : learnt) {
-    const bool fits = kind.size() <= kMostKindBytes && all.size() < kMostKinds;
+    const bool fits = kind.size() <= kMaxKindBytes && all.size() < kMaxKinds;
     if (fits && usable(pair[0]) && usable(pair[1])) all.emplace(kind, pair);
   }
   // Kinds that do not fit any more are learnt again when needed.
   for (const auto& [kind, pair] : read()) {
-    if (all.size() < kMostKinds) all.emplace(kind, pair);
+    if (all.size() < kMaxKinds) all.emplace(kind, pair);
   }
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   std::error_code error;

@@ -23,7 +23,7 @@ using KnownRates = std::map<std::string, PlacementRates>;
 
 class PlacementFile {
  public:
-  static constexpr std::size_t kMostKinds = 256, kMostKindBytes = 512, kMostFileBytes = std::size_t{256} << 10;
+  static constexpr std::size_t kMaxKinds = 256, kMaxKindBytes = 512, kMaxFileBytes = std::size_t{256} << 10;
 
   explicit PlacementFile(std::string path) : path_(std::move(path)) {}  // "": no file
 

@@ -37,7 +37,7 @@ void write(const std::string& path, const std::string& text) {
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
 }
 
-TEST(PlacementFile, TheNextProcessKnows) {
+TEST(PlacementFile, TheNextProcessReadsTheRates) {
   support::TempDir folder;
   const std::string path = folder / "cache/headrace/placement.json";
   EXPECT_EQ(known(path), PlacementRates{});
@@ -69,13 +69,13 @@ TEST(PlacementFile, AnUmaskThatLetsTheGroupWriteChangesNothing) {
   EXPECT_EQ(known(folder / "placement.json"), kRates);
 }
 
-TEST(PlacementFile, NoFileMeansNoFile) {
+TEST(PlacementFile, WithoutAPathNothingIsStored) {
   EXPECT_EQ(placement_file_path(""), "");
   learn("", 16, kRates);
   EXPECT_EQ(known(""), PlacementRates{});
 }
 
-TEST(PlacementFile, TheEnvironmentSaysWhere) {
+TEST(PlacementFile, TheEnvironmentSetsThePath) {
   struct Variable {
     const char* name;
     std::string value = ::getenv(name) != nullptr ? ::getenv(name) : "";
@@ -99,7 +99,7 @@ TEST(PlacementFile, TheEnvironmentSaysWhere) {
 }
 
 // Damaged files, and those that others can write, are ignored, and the next writer replaces them.
-TEST(PlacementFile, WhatIsNotTrustedIsAbsent) {
+TEST(PlacementFile, UntrustedFilesAreIgnored) {
   support::TempDir folder;
   const std::string path = folder / "placement.json";
   learn(path, 16, kRates);
@@ -120,7 +120,7 @@ TEST(PlacementFile, WhatIsNotTrustedIsAbsent) {
   many.back() = '}';
   bad.push_back(many + "}");
   bad.push_back("{\"version\":1,\"kinds\":{\"" + std::string(600, 'a') + "\":[1,1]}}");
-  bad.push_back(good + std::string(PlacementFile::kMostFileBytes, ' '));
+  bad.push_back(good + std::string(PlacementFile::kMaxFileBytes, ' '));
   for (const std::string& text : bad) {
     write(path, text);
     EXPECT_TRUE(PlacementFile(path).read().empty()) << text.substr(0, 80);
@@ -146,7 +146,7 @@ TEST(PlacementFile, ALinkIsReplacedNotFollowed) {
   EXPECT_EQ(fs::file_size(folder / "precious"), 8u);
 }
 
-TEST(PlacementFile, HoldsSoManyKindsAndNoMore) {
+TEST(PlacementFile, LimitsTheNumberOfKinds) {
   support::TempDir folder;
   const PlacementFile file(folder / "placement.json");
   for (int round = 0; round < 3; ++round) {
@@ -154,7 +154,7 @@ TEST(PlacementFile, HoldsSoManyKindsAndNoMore) {
     for (int i = 0; i < 200; ++i) rates.emplace("kind " + std::to_string(round * 200 + i), kRates);
     ASSERT_TRUE(file.add(rates).ok());
     const KnownRates read = file.read();
-    EXPECT_EQ(read.size(), round == 0 ? 200u : PlacementFile::kMostKinds);
+    EXPECT_EQ(read.size(), round == 0 ? 200u : PlacementFile::kMaxKinds);
     for (const auto& [kind, pair] : rates) EXPECT_EQ(read.count(kind), 1u) << kind;  // the newest are there
   }
   // Rates that the file cannot represent are left out.

@@ -9,7 +9,7 @@
 namespace headrace::transfer {
 namespace {
 
-constexpr std::size_t kLeastSlots = 256;
+constexpr std::size_t kMinSlots = 256;
 constexpr std::size_t kSlotShare = 4;  // the table may take one part in this many of the budget
 
 std::size_t hash(const IndexKey& key) noexcept {
@@ -24,7 +24,7 @@ std::size_t hash(const IndexKey& key) noexcept {
 std::uint64_t IndexCache::array_number(const std::string& url, const std::string& path) {
   if (!enabled()) return 0;
   std::lock_guard lock(mutex_);
-  if (arrays_.size() >= kMostArrays) arrays_.clear();  // open arrays keep their numbers
+  if (arrays_.size() >= kMaxArrays) arrays_.clear();  // open arrays keep their numbers
   const auto [place, is_new] = arrays_.try_emplace({url, path}, array_numbers_ + 1);
   if (is_new) ++array_numbers_;
   return place->second;
@@ -44,8 +44,8 @@ IndexCache::Slot* IndexCache::find_slot(const IndexKey& key) noexcept {
 bool IndexCache::grow() {
   std::size_t live = 0;
   for (const Slot& slot : slots_) live += alive(slot) ? 1 : 0;
-  std::size_t count = std::max(kLeastSlots, slots_.size());
-  const std::size_t most = std::max(budget_bytes_ / kSlotShare / sizeof(Slot), kLeastSlots);
+  std::size_t count = std::max(kMinSlots, slots_.size());
+  const std::size_t most = std::max(budget_bytes_ / kSlotShare / sizeof(Slot), kMinSlots);
   if (live >= count / 4 && 2 * count <= most) {
     count *= 2;
   } else if (live >= count / 16 * 7) {
@@ -148,7 +148,7 @@ void IndexCache::Access::keep(const IndexKey& key, std::uint64_t encoded_bytes,
   }
 }
 
-void IndexCache::Access::keep_useless(const IndexKey& key, std::uint64_t encoded_bytes) noexcept {
+void IndexCache::Access::mark_useless(const IndexKey& key, std::uint64_t encoded_bytes) noexcept {
   if (!cache_.enabled()) return;
   try {
     Slot* const slot = cache_.make_slot(key);
@@ -176,10 +176,10 @@ IndexCache::Usage IndexCache::Access::usage() const noexcept {
 
 void IndexCache::Access::each(
     std::uint64_t array,
-    const std::function<void(const IndexKey&, std::uint64_t, std::span<const std::byte>)>& tell) const {
+    const std::function<void(const IndexKey&, std::uint64_t, std::span<const std::byte>)>& visit) const {
   for (const Slot& slot : cache_.slots_) {
     if (slot.state != State::kIndex || slot.key.array != array || !cache_.alive(slot)) continue;
-    tell(slot.key, slot.encoded_bytes, {cache_.blocks_[slot.block].memory.get() + slot.at, slot.bytes});
+    visit(slot.key, slot.encoded_bytes, {cache_.blocks_[slot.block].memory.get() + slot.at, slot.bytes});
   }
 }
 

@@ -51,13 +51,13 @@ class IndexCache {
     // Keeps an index that a decode has produced; does nothing if memory is short.
     void keep(const IndexKey& key, std::uint64_t encoded_bytes, std::span<const std::byte> index) noexcept;
     // Records that an index does not help the chunk.
-    void keep_useless(const IndexKey& key, std::uint64_t encoded_bytes) noexcept;
+    void mark_useless(const IndexKey& key, std::uint64_t encoded_bytes) noexcept;
     void drop(const IndexKey& key) noexcept;
     Usage usage() const noexcept;
-    // Calls `tell` for every index of an array, in no particular order.
+    // Calls `visit` for every index of an array, in no particular order.
     void each(std::uint64_t array,
-              const std::function<void(const IndexKey&, std::uint64_t encoded_bytes, std::span<const std::byte>)>& tell)
-        const;
+              const std::function<void(const IndexKey&, std::uint64_t encoded_bytes, std::span<const std::byte>)>&
+                  visit) const;
 
    private:
     IndexCache& cache_;
@@ -66,7 +66,7 @@ class IndexCache {
 
  private:
   static constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
-  static constexpr std::size_t kMostArrays = 65536;
+  static constexpr std::size_t kMaxArrays = 65536;
   enum class State : std::uint8_t { kFree, kDropped, kUseless, kIndex };
   struct Slot {
     IndexKey key;

@@ -37,7 +37,7 @@ TEST(IndexCache, KeepsFindsAndDrops) {
   EXPECT_EQ(access.find(key, 1000, to.data(), 40), device::kIndexCollect) << "no room for it";
   EXPECT_EQ(access.find({b, 7, 0}, 1000, to.data(), to.size()), device::kIndexCollect) << "another array's";
   EXPECT_EQ(access.find({a, 7, 1}, 1000, to.data(), to.size()), device::kIndexCollect) << "another of the shard";
-  access.keep_useless({a, 8, 0}, 500);
+  access.mark_useless({a, 8, 0}, 500);
   EXPECT_EQ(access.find({a, 8, 0}, 500, to.data(), to.size()), device::kIndexNone);
   EXPECT_EQ(access.usage().chunks, 1u);
   access.drop(key);
@@ -52,7 +52,7 @@ TEST(IndexCache, WithoutABudgetNothingIsKept) {
   EXPECT_EQ(cache.array_number("a", "b"), 0u);
   IndexCache::Access access(cache);
   access.keep({1, 1, 0}, 10, index_of(1, 16));
-  access.keep_useless({1, 2, 0}, 10);
+  access.mark_useless({1, 2, 0}, 10);
   EXPECT_EQ(access.usage().memory_bytes, 0u);
 }
 

@@ -71,7 +71,7 @@ class SourceVersion {
   // The version, if it reflects every later change; nullopt: a change might not show in it.
   virtual std::optional<StoredVersion> stored() const noexcept { return std::nullopt; }
   // Called when a read has shown that the object has changed: the next user of the object looks into it again.
-  virtual void refute() const noexcept {}
+  virtual void mark_stale() const noexcept {}
 };
 
 // An object that several groups of a wave share.
@@ -85,7 +85,7 @@ struct Source {
   Status check_version() const { return version != nullptr ? version->check() : Status(); }
   // Called with the outcome of reading it.
   void note(const Status& status) const noexcept {
-    if (status.code() == Code::kAgainExhausted && version != nullptr) version->refute();
+    if (status.code() == Code::kAgainExhausted && version != nullptr) version->mark_stale();
   }
 };
 
@@ -107,17 +107,17 @@ struct WaveTasks {
   std::size_t max_tasks = 0;   // fill() stops at this many tasks
   std::size_t room_tasks = 0;  // if larger, the first group may have this many instead of being cut
   Stats lookups;               // added to by fill(): what the plan opened and read itself, such as shard indexes
-  ~WaveTasks() { let_go(); }
+  ~WaveTasks() { release_sources(); }
   // REQUIRES: the wave has been filled.
   const codec::Chain& chain() const noexcept { return *form->chain; }
   const device::ElementOp& op() const noexcept { return form->op; }
   void clear() {
     groups.clear();
     tasks.clear();
-    let_go();
+    release_sources();
   }
   // Releases the sources, which others may keep open.
-  void let_go() noexcept {
+  void release_sources() noexcept {
     if (sources.empty()) return;
     sources.clear();
     os::Descriptors::of_process().idle();
@@ -153,7 +153,7 @@ struct TaskDetail {
 class LookupListener {
  public:
   // Called from any thread, perhaps before fill() has returned. Must not lock the plan.
-  virtual void lookup_came() noexcept = 0;
+  virtual void lookup_done() noexcept = 0;
 
  protected:
   ~LookupListener() = default;
@@ -162,7 +162,7 @@ class LookupListener {
 enum class More : std::uint8_t {
   kYes,
   kNo,            // nothing is left after this call
-  kAfterLookups,  // the wave is not full: call fill() for it again after lookup_came()
+  kAfterLookups,  // the wave is not full: call fill() for it again after lookup_done()
 };
 
 class Plan {
@@ -183,7 +183,7 @@ class Plan {
   // Whether the next fill() has to open a file before anything else; the plan itself then has none open.
   virtual bool opens_next() const noexcept { return false; }
   // The read has been stopped: cancels pending lookups. From any thread, also while fill() runs.
-  virtual void give_up() noexcept {}
+  virtual void cancel() noexcept {}
   virtual void describe(const TaskGroup& group, const Task& task, TaskDetail& detail) const = 0;
   // Advances to the next box of the task that `detail` describes; false after the last. Boxes of one task do not
   // overlap in the tensor.

@@ -16,8 +16,8 @@ ChunkCache::Found AnswerCache::find(const TaskGroup& group, const Task& task, co
   return fits ? found : ChunkCache::Found();
 }
 
-void AnswerCache::give_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
-                            std::span<const std::byte> bytes, Worker& worker) {
+void AnswerCache::deliver_cached(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                                 std::span<const std::byte> bytes, Worker& worker) {
   if (bytes.empty()) return wave.sink->fill(wave, group, task_index, worker);
   worker.stats.read_bytes += bytes.size();
   worker.stats.memory_bytes += bytes.size();
@@ -34,7 +34,7 @@ bool AnswerCache::take(Wave& wave, const TaskGroup& group, const std::optional<S
   }
   for (std::uint32_t i = 0; i < group.task_count; ++i) {
     const ChunkCache::Found found = tasks[i].length != 0 ? find(group, tasks[i], *version) : ChunkCache::Found();
-    give_kept(wave, group, group.first_task + i, found.memory, worker);
+    deliver_cached(wave, group, group.first_task + i, found.memory, worker);
   }
   return true;
 }
@@ -63,7 +63,7 @@ bool AnswerCache::give(Wave& wave, const TaskGroup& group, std::span<const std::
     const Task& task = wave.tasks.tasks[i];
     const ChunkCache::Found found = task.length != 0 ? find(group, task, *version) : ChunkCache::Found();
     if (task.length == 0 || found.what == What::kKept) {
-      give_kept(wave, group, i, found.memory, worker);
+      deliver_cached(wave, group, i, found.memory, worker);
       continue;
     }
     wave.sink->take_chunk(wave, group, i, data, data_offset, worker);
@@ -82,7 +82,7 @@ void AnswerCache::keep_absence(const TaskGroup& group, const Task& task) const n
   if (cache_ == nullptr) return;
   const ChunkCache::Found found = cache_->find(key_of(group, task, {}), ChunkCache::kUnknown);
   if (found.what != What::kToKeep) return;
-  found.memory.empty() ? cache_->keep(found.entry) : cache_->give_up(found.entry);
+  found.memory.empty() ? cache_->keep(found.entry) : cache_->abandon(found.entry);
 }
 
 void AnswerCache::keep(const Wave& wave, std::uint32_t group_index) const noexcept {

@@ -45,8 +45,8 @@ class AnswerCache {
     return {key.object, key.offset, version};
   }
   ChunkCache::Found find(const TaskGroup& group, const Task& task, const StoredVersion& version) const;
-  static void give_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> bytes,
-                        Worker& worker);
+  static void deliver_cached(Wave& wave, const TaskGroup& group, std::uint32_t task_index,
+                             std::span<const std::byte> bytes, Worker& worker);
   void keep_chunk(const ChunkCache::Key& key, std::span<const std::byte> bytes) const noexcept;
 
   const Plan& plan_;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::uint64_t kBlockBytes = std::uint64_t{128} << 20;
 constexpr std::uint64_t kAlignment = 256;
-constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 20;
-constexpr std::size_t kMostProbes = 64;
+constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 20;
+constexpr std::size_t kMaxProbes = 64;
 
 std::size_t hash_of(const ChunkCache::Key& key) noexcept {
   std::uint64_t x = key.object * 0x9e3779b97f4a7c15u + key.offset;
@@ -29,8 +29,7 @@ ChunkCache::ChunkCache(std::shared_ptr<device::Device> device, Form form, const 
     : device_(std::move(device)),
       form_(form),
       limits_(limits),
-      entries_(static_cast<std::size_t>(std::bit_ceil(2 * std::clamp<std::uint64_t>(limits.chunks, 1, kMostEntries)))) {
-}
+      entries_(static_cast<std::size_t>(std::bit_ceil(2 * std::clamp<std::uint64_t>(limits.chunks, 1, kMaxEntries)))) {}
 
 ChunkCache::~ChunkCache() {
   for (const std::span<std::byte> block : blocks_) device_->deallocate(block.data(), block.size());
@@ -41,7 +40,7 @@ template <class Look>
 ChunkCache::Found ChunkCache::walk(const Key& key, const Look& look) const noexcept {
   const std::size_t mask = entries_.size() - 1;
   std::size_t at = hash_of(key) & mask;
-  for (std::size_t probes = 0; probes < kMostProbes; ++probes, at = (at + 1) & mask) {
+  for (std::size_t probes = 0; probes < kMaxProbes; ++probes, at = (at + 1) & mask) {
     if (const std::optional<Found> found = look(static_cast<std::uint32_t>(at))) return *found;
   }
   return {};
@@ -122,7 +121,7 @@ void ChunkCache::keep(std::uint32_t entry, std::span<const std::byte> head) noex
   }
   kept.state.store(State::kKept, std::memory_order_release);
 }
-void ChunkCache::give_up(std::uint32_t entry) noexcept {
+void ChunkCache::abandon(std::uint32_t entry) noexcept {
   entries_[entry].state.store(State::kToKeep, std::memory_order_release);
 }
 void ChunkCache::drop(std::uint32_t entry) noexcept {

@@ -52,7 +52,7 @@ class ChunkCache {
     enum class What : std::uint8_t {
       kNothing,
       kKept,    // `memory` has the chunk (empty: nothing is stored), `head` its first stored bytes if they were given
-      kToKeep,  // the caller fills `memory`, then calls keep(), give_up() or drop()
+      kToKeep,  // the caller fills `memory`, then calls keep(), abandon() or drop()
     } what = What::kNothing;
     std::span<std::byte> memory;
     std::span<const std::byte> head;
@@ -70,8 +70,8 @@ class ChunkCache {
   // if memory allows.
   void keep(std::uint32_t entry, std::span<const std::byte> head = {}) noexcept;
   // No queued work writes to the entry any more. The next lookup of the chunk fills it.
-  void give_up(std::uint32_t entry) noexcept;
-  // As give_up(), but later lookups do not retry.
+  void abandon(std::uint32_t entry) noexcept;
+  // As abandon(), but later lookups do not retry.
   void drop(std::uint32_t entry) noexcept;
 
   Form form() const noexcept { return form_; }

@@ -17,7 +17,7 @@ namespace {
 bool pays(std::uint64_t part, std::uint64_t whole) noexcept { return part <= whole - whole / 4; }
 
 bool may_pay(const WaveTasks& wave, const TaskDetail& detail) noexcept {
-  return !detail.whole_chunk && wave.chain().decoded_bytes() >= least_part_chunk_bytes.load(std::memory_order_relaxed);
+  return !detail.whole_chunk && wave.chain().decoded_bytes() >= min_part_chunk_bytes.load(std::memory_order_relaxed);
 }
 
 // The parts of one chunk; each is a stream with its own head.
@@ -26,7 +26,7 @@ class CutParts {
   struct One {
     RawSpan wanted;
     codec::StreamPart part;
-    std::array<std::byte, codec::kMostPartTableBytes> head;
+    std::array<std::byte, codec::kMaxPartTableBytes> head;
     std::uint64_t bytes() const noexcept { return part.head_bytes + part.bytes; }
   };
 
@@ -85,7 +85,7 @@ class CutParts {
   }
 
   std::size_t count_ = 0;
-  std::array<One, WantedRuns::kMost> parts_;
+  std::array<One, WantedRuns::kMax> parts_;
 };
 
 // Whether decoding only the runs that contain the described task's boxes may pay.
@@ -106,9 +106,9 @@ bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint6
          pays(part.head_bytes + part.bytes, stored_bytes);
 }
 
-bool passes_over(Worker& worker) noexcept {
+bool skips_parts(Worker& worker) noexcept {
   constexpr unsigned kSeveral = 8, kEvery = 16;
-  return worker.uncut >= kSeveral && ++worker.uncut % kEvery != 0;
+  return worker.chunks_without_parts >= kSeveral && ++worker.chunks_without_parts % kEvery != 0;
 }
 
 RawSpan wanted_part(const WaveTasks& wave, const TaskDetail& detail) noexcept {
@@ -220,25 +220,25 @@ PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_ind
   CutParts cuts;
   if (!pays(table_bytes, whole.length) || !wants_parts(reader.tasks, wave, group, task, worker, cuts))
     return PartRead::kNone;
-  if (passes_over(worker)) return PartRead::kNone;
+  if (skips_parts(worker)) return PartRead::kNone;
   const StoredRange table_range{whole.source, whole.offset, table_bytes};
   const store::ByteSource::File& file = whole.source->file();
   if (reader.router.choose(file.fd, file.begin + whole.offset, table_bytes) == Way::kDirect) {
     cold = Way::kDirect;
     return PartRead::kNone;
   }
-  std::array<std::byte, codec::kMostPartTableBytes> table_room;
+  std::array<std::byte, codec::kMaxPartTableBytes> table_room;
   const std::span<std::byte> table = std::span(table_room).first(static_cast<std::size_t>(table_bytes));
   Status failure;
-  const Fetcher::Cached table_came = reader.fetcher.read_cached(table_range, table, failure, worker.stats);
-  if (table_came == Fetcher::Cached::kNotCached) cold = reader.router.was_not_cached();
-  if (table_came != Fetcher::Cached::kRead) return PartRead::kNone;
+  const Fetcher::Cached table_outcome = reader.fetcher.read_cached(table_range, table, failure, worker.stats);
+  if (table_outcome == Fetcher::Cached::kNotCached) cold = reader.router.was_not_cached();
+  if (table_outcome != Fetcher::Cached::kRead) return PartRead::kNone;
   ++worker.stats.requests;
   if (!cuts.cut(chain, table, whole.length)) {
-    ++worker.uncut;
+    ++worker.chunks_without_parts;
     return PartRead::kNone;
   }
-  worker.uncut = 0;
+  worker.chunks_without_parts = 0;
   worker.unmapped.reset();
   if (leave_mapped(reader, wave, group_index, whole, cuts, worker)) return PartRead::kMapped;
 
@@ -250,14 +250,14 @@ PartRead read_part(const PartReader& reader, Wave& wave, std::uint32_t group_ind
     const std::span<std::byte> to = rest.subspan(one.part.head_bytes, static_cast<std::size_t>(one.part.bytes));
     rest = rest.subspan(static_cast<std::size_t>(one.bytes()));
     ++worker.stats.requests;
-    Fetcher::Cached came = reader.fetcher.read_cached(range, to, failure, worker.stats);
-    if (came == Fetcher::Cached::kNotCached) {
+    Fetcher::Cached outcome = reader.fetcher.read_cached(range, to, failure, worker.stats);
+    if (outcome == Fetcher::Cached::kNotCached) {
       // The room is reserved, and the beginning was cached, so little can be missing.
       failure = reader.fetcher.read(range, to, worker.memory->packed, worker.stats);
-      came = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
+      outcome = failure.ok() ? Fetcher::Cached::kRead : Fetcher::Cached::kFailed;
     }
-    if (came == Fetcher::Cached::kFailed && file.path != nullptr) return PartRead::kNone;  // its store may have it
-    if (came == Fetcher::Cached::kFailed) {
+    if (outcome == Fetcher::Cached::kFailed && file.path != nullptr) return PartRead::kNone;  // its store may have it
+    if (outcome == Fetcher::Cached::kFailed) {
       reader.tasks.fail_group(wave.tasks, group, worker, std::move(failure).with_range(range.offset, range.length));
       return PartRead::kDone;
     }

@@ -28,7 +28,7 @@
 namespace headrace::transfer {
 
 // Chunks that decode to less are read whole: a second read of the file would take longer. Tests set it.
-inline std::atomic<std::uint64_t> least_part_chunk_bytes{std::uint64_t{32} << 10};
+inline std::atomic<std::uint64_t> min_part_chunk_bytes{std::uint64_t{32} << 10};
 
 // The decoded bytes that the described task's boxes span, if decoding them alone may pay; empty: decode the whole
 // chunk.
@@ -40,11 +40,11 @@ std::uint64_t wanted_prefix(const WaveTasks& wave, const TaskDetail& detail) noe
 // much smaller than the stream.
 bool cut(const codec::Chain& chain, std::span<const std::byte> table, std::uint64_t stored_bytes, const RawSpan& wanted,
          std::span<std::byte> head, codec::StreamPart& part) noexcept;
-// Whether to skip looking for parts. Chunks of an array are alike: after several without parts (Worker::uncut), only a
-// few of the following are examined.
-bool passes_over(Worker& worker) noexcept;
+// Whether to skip looking for parts. Chunks of an array are alike: after several without parts
+// (Worker::chunks_without_parts), only a few of the following are examined.
+bool skips_parts(Worker& worker) noexcept;
 // Storage for the parts of a chunk after its first, while its sink takes them.
-using PartRoom = std::array<StoredPart, WantedRuns::kMost - 1>;
+using PartRoom = std::array<StoredPart, WantedRuns::kMax - 1>;
 // Reduces a described task's stored bytes to those of its parts, in the worker's memory. False: nothing would be
 // gained.
 bool cut_out(const ReadTasks& tasks, const Wave& wave, const TaskGroup& group, const Task& task, Worker& worker,
@@ -56,7 +56,7 @@ Status decode_parts(const codec::Chain& chain, const StoredChunk& stored, std::s
 // The only part of a chunk; it is a stream with its own head.
 struct OnePart {
   codec::StreamPart part;
-  std::array<std::byte, codec::kMostPartTableBytes> head;
+  std::array<std::byte, codec::kMaxPartTableBytes> head;
 };
 // Cuts the only part of a described task; `table` holds the task's first stored bytes. May leave the task's boxes
 // consumed. False: there is no such part, or it does not pay.

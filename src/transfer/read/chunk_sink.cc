@@ -13,8 +13,8 @@ namespace headrace::transfer {
 std::optional<std::span<std::byte>> ChunkSink::room(Wave& wave, const TaskGroup& group, std::uint64_t length,
                                                     Worker& worker) {
   std::span<std::byte> target;
-  if (group.task_count == 1 || own_rooms()) {
-    Result<std::span<std::byte>> own = own_room(wave, group, length, worker);
+  if (group.task_count == 1 || has_own_buffers()) {
+    Result<std::span<std::byte>> own = own_buffer(wave, group, length, worker);
     if (!own.ok()) {
       tasks_.fail_group(wave.tasks, group, worker, own.status());
       return std::nullopt;
@@ -166,16 +166,17 @@ bool ChunkSink::reserve_together(Wave& wave, const TaskGroup& group, const Mappe
 Status ChunkSink::launch(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
 bool ChunkSink::passed(const Wave& wave) { return (void)wave, true; }
 void ChunkSink::notice(Wave& wave) { (void)wave; }
-bool ChunkSink::hands_back(const Wave& wave) const noexcept { return (void)wave, false; }
+bool ChunkSink::returns_tasks(const Wave& wave) const noexcept { return (void)wave, false; }
 Status ChunkSink::drain(Wave& wave) { return (void)wave, Status(); }
 std::span<const std::uint32_t> ChunkSink::settle(Wave& wave, Worker& worker) {
   return (void)wave, (void)worker, std::span<const std::uint32_t>();
 }
-Status ChunkSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) {
+Status ChunkSink::decode_returned(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data,
+                                  Worker& worker) {
   (void)wave, (void)task_index, (void)data, (void)worker;
   return Status(Code::kInternal, Layer::kTransfer, "a task was handed back to a sink that does not use the device");
 }
-Status ChunkSink::finish_again(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
+Status ChunkSink::finish_returned(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }
 
 Status ChunkSink::decode(Wave& wave, const Task& task, const StoredChunk& stored, std::span<std::byte>& target,
                          Worker& worker) const {
@@ -193,7 +194,7 @@ Status ChunkSink::decode(Wave& wave, const Task& task, const StoredChunk& stored
                        : chain.decode(stored.bytes, target, worker.workspace);
   const double seconds = timer.stop();
   worker.stats.decode_seconds += seconds;
-  if (wave.turn.counts) {
+  if (wave.turn.in_policy) {
     wave.turn.cpu_decoded.fetch_add(bytes, std::memory_order_relaxed);
     wave.turn.cpu_decode_ns.fetch_add(static_cast<std::uint64_t>(seconds * 1e9), std::memory_order_relaxed);
   }

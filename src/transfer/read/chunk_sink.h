@@ -57,7 +57,7 @@ class ChunkSink {
 
   // Whether the sink allocates memory of any length for stored bytes itself. The read then neither plans nor charges
   // that memory, and does not park long chunks with the I/O service.
-  virtual bool own_rooms() const noexcept { return false; }
+  virtual bool has_own_buffers() const noexcept { return false; }
   // Where a worker puts the group's stored bytes, exactly `length`; nullopt: the group has failed.
   std::optional<std::span<std::byte>> room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker);
   // Memory of the sink's own into which a store may write up to `length` of the group's stored bytes, so that they need
@@ -68,8 +68,8 @@ class ChunkSink {
   // Scratch for an object that its store unpacks to `length` bytes, and the locks that are held while it unpacks.
   struct UnpackRoom {
     os::PageBuffer* scratch = nullptr;
-    std::shared_lock<std::shared_mutex> with_others;
-    std::unique_lock<std::shared_mutex> by_itself;
+    std::shared_lock<std::shared_mutex> shared;
+    std::unique_lock<std::shared_mutex> exclusive;
   };
   virtual Result<UnpackRoom> unpack_room(std::uint64_t length, Worker& worker);
   // The worker has finished or parked a group, and no longer uses its memory.
@@ -129,14 +129,14 @@ class ChunkSink {
   // Waits until the device has finished.
   virtual Status drain(Wave& wave);
   // After drain(): whether settle() will return any tasks.
-  virtual bool hands_back(const Wave& wave) const noexcept;
+  virtual bool returns_tasks(const Wave& wave) const noexcept;
   // After drain(), once chunks whose mapped file shrank have been marked as failed: counts the placed chunks. Returns
-  // the tasks that the device handed back, for take_again().
+  // the tasks that the device handed back, for decode_returned().
   virtual std::span<const std::uint32_t> settle(Wave& wave, Worker& worker);
   // Decodes on the CPU a task that the device handed back; the CPU's verdict counts. `data`: the task's stored bytes if
   // they stayed in a mapping, else empty.
-  virtual Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker);
-  virtual Status finish_again(Wave& wave, Worker& worker);
+  virtual Status decode_returned(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker);
+  virtual Status finish_returned(Wave& wave, Worker& worker);
 
  private:
   Status take_one(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> data,
@@ -146,9 +146,9 @@ class ChunkSink {
   explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
 
   // Memory of the sink's own for a group's stored bytes, of any size; null: use the Worker's. Called for groups of one
-  // task, and for all groups where own_rooms().
-  virtual Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                                Worker& worker) {
+  // task, and for all groups where has_own_buffers().
+  virtual Result<std::span<std::byte>> own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                  Worker& worker) {
     return (void)wave, (void)group, (void)length, (void)worker, std::span<std::byte>();
   }
   // REQUIRES: worker.detail describes the task.

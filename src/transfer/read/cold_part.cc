@@ -28,11 +28,11 @@ void begin_parts(WaveFetch& fetch, std::size_t groups) {
     fetch.part_heads.resize(groups * ColdPart::kHeadBytes);
     fetch.parts.resize(groups);
   }
-  for (std::size_t i = 0; i < groups; ++i) fetch.parts[i].asks = ColdPart::Asks::kAll;
+  for (std::size_t i = 0; i < groups; ++i) fetch.parts[i].request = ColdPart::PartRequest::kAll;
 }
 
-ColdPart::Asks asks_of(const WaveFetch& fetch, std::uint32_t group_index) noexcept {
-  return group_index < fetch.parts.size() ? fetch.parts[group_index].asks : ColdPart::Asks::kAll;
+ColdPart::PartRequest part_request_of(const WaveFetch& fetch, std::uint32_t group_index) noexcept {
+  return group_index < fetch.parts.size() ? fetch.parts[group_index].request : ColdPart::PartRequest::kAll;
 }
 
 bool begins_with_table(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
@@ -48,17 +48,16 @@ bool begins_with_table(const ReadTasks& tasks, Wave& wave, std::uint32_t group_i
   tasks.describe(group, wave.tasks.tasks[group.first_task], worker);
   const RawSpan wanted = wanted_part(wave.tasks, worker.detail);
   if (wanted.bytes == 0) return false;
-  const std::uint64_t least =
-      (whole.source->offers(store::Offer::kFile) ? least_saved_file_bytes : least_saved_store_bytes)
-          .load(std::memory_order_relaxed);
+  const std::uint64_t least = (whole.source->offers(store::Offer::kFile) ? min_saved_file_bytes : min_saved_store_bytes)
+                                  .load(std::memory_order_relaxed);
   if (saved_bytes(stored_bytes, wanted.bytes, chain.decoded_bytes(), chain.part_table_bytes()) < least) return false;
-  if (passes_over(worker)) return false;
-  cold = {ColdPart::Asks::kTable, wave.fetch.jobs[group_index].offset, whole.length, {}};
+  if (skips_parts(worker)) return false;
+  cold = {ColdPart::PartRequest::kTable, wave.fetch.jobs[group_index].offset, whole.length, {}};
   return true;
 }
 
-bool table_came(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, std::uint64_t stream_bytes,
-                Worker& worker) {
+bool prepare_part_request(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, std::uint64_t stream_bytes,
+                          Worker& worker) {
   ColdPart& cold = wave.fetch.parts[group_index];
   ReadJob& job = wave.fetch.jobs[group_index];
   const TaskGroup& group = wave.tasks.groups[group_index];
@@ -68,14 +67,14 @@ bool table_came(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, s
   if (wanted.bytes != 0 &&
       cut(wave.tasks.chain(), job.data, stream_bytes, wanted, head_room(wave.fetch, group_index), cold.part) &&
       cold.part.head_bytes <= cold.part.begin) {
-    worker.uncut = 0;
-    cold.asks = ColdPart::Asks::kPart;
+    worker.chunks_without_parts = 0;
+    cold.request = ColdPart::PartRequest::kPart;
     job.offset = cold.offset + (cold.part.begin - cold.part.head_bytes);
     job.length = cold.part.head_bytes + cold.part.bytes;
     return true;
   }
-  ++worker.uncut;
-  cold.asks = ColdPart::Asks::kAll;
+  ++worker.chunks_without_parts;
+  cold.request = ColdPart::PartRequest::kAll;
   return false;
 }
 

@@ -20,8 +20,8 @@
 namespace headrace::transfer {
 
 // Tests set them.
-inline std::atomic<std::uint64_t> least_saved_file_bytes{std::uint64_t{128} << 10};
-inline std::atomic<std::uint64_t> least_saved_store_bytes{std::uint64_t{1} << 20};
+inline std::atomic<std::uint64_t> min_saved_file_bytes{std::uint64_t{128} << 10};
+inline std::atomic<std::uint64_t> min_saved_store_bytes{std::uint64_t{1} << 20};
 
 // Call after a wave has been filled: allows its groups to be read in steps. Throws std::bad_alloc.
 void begin_parts(WaveFetch& fetch, std::size_t groups);
@@ -31,11 +31,11 @@ void begin_parts(WaveFetch& fetch, std::size_t groups);
 bool begins_with_table(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, const StoredRange& whole,
                        std::uint64_t stored_bytes, Worker& worker);
 // What a group's request is for. kAll also for groups that are not read in steps.
-ColdPart::Asks asks_of(const WaveFetch& fetch, std::uint32_t group_index) noexcept;
+ColdPart::PartRequest part_request_of(const WaveFetch& fetch, std::uint32_t group_index) noexcept;
 // The table of a stream of `stream_bytes` has arrived. True: the group's job now describes the request for the part.
 // False: read the whole chunk; the job is unchanged.
-bool table_came(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, std::uint64_t stream_bytes,
-                Worker& worker);
+bool prepare_part_request(const ReadTasks& tasks, Wave& wave, std::uint32_t group_index, std::uint64_t stream_bytes,
+                          Worker& worker);
 // The part has arrived: gives it to the sink.
 void take_cold_part(Wave& wave, std::uint32_t group_index, Worker& worker);
 

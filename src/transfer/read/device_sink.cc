@@ -127,8 +127,8 @@ bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, const Mapp
   return fits;
 }
 
-Result<std::span<std::byte>> DeviceSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                                  Worker& worker) {
+Result<std::span<std::byte>> DeviceSink::own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                    Worker& worker) {
   (void)worker;
   if (decoding(wave).first_stage != 0) return std::span<std::byte>();
   HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
@@ -142,7 +142,7 @@ std::span<std::byte> DeviceSink::arrival_room(Wave& wave, const TaskGroup& group
   const std::uint64_t share =
       areas(wave).encoded_bytes / std::max<std::uint64_t>(wave.form->sizes.tasks, 1) / kSlabAlignment * kSlabAlignment;
   WaveChunk& chunk = wave.decode.chunks[group.first_task];
-  const bool apart = group.task_count == 1 && decoding(wave).first_stage == 0 && length >= kLeastArrivingBytes &&
+  const bool apart = group.task_count == 1 && decoding(wave).first_stage == 0 && length >= kMinArrivingBytes &&
                      length <= share && chunk.at == WaveChunk::kNowhere;
   if (!apart) return {};
   const auto place = reserve(wave, group.first_task, share);
@@ -188,7 +188,7 @@ Status DeviceSink::note_encoded(Wave& wave, std::uint32_t task_index, const Stor
   chunk.enough = prefix ? stored.part_bytes : 0;
   chunk.skipped = stored.skipped;
   chunk.delivered = ReadTasks::element_bytes(wave.tasks, worker.detail);
-  if (chunk.keeps && stored.part_bytes != 0) keep_not(chunk);
+  if (chunk.keeps && stored.part_bytes != 0) withdraw(chunk);
   const std::uint64_t decoded_bytes = chunk.part ? stored.part_bytes : wave.tasks.chain().decoded_bytes();
   // Straight into the tensor, where decoders may write with their widest accesses.
   const bool in_place = !chunk.part && !prefix && (!chunk.keeps || keeps_encoded()) && worker.detail.whole_chunk &&
@@ -454,7 +454,7 @@ void DeviceSink::keep_indices(const Wave& wave, Worker& worker) const {
     if (!outcomes(wave)[i].ok() || decode.chunks[decode.item_tasks[i]].failed) continue;
     const std::uint64_t encoded_bytes = decode.items[i].src_bytes;
     if (was_given && made == device::kIndexNothing) ++worker.stats.indexed_chunks;
-    if (made == device::kIndexUseless) cache.keep_useless(decode.index_keys[i], encoded_bytes);
+    if (made == device::kIndexUseless) cache.mark_useless(decode.index_keys[i], encoded_bytes);
     if (given == device::kIndexCollect && made != device::kIndexNothing && made <= decoding(wave).index_stride) {
       cache.keep(decode.index_keys[i], encoded_bytes, {indices.entries(i), made});
     }
@@ -479,7 +479,7 @@ void DeviceSink::count_decoded(const Wave& wave, Worker& worker) const {
   tasks_.report().add_done(good);
 }
 
-bool DeviceSink::hands_back(const Wave& wave) const noexcept {
+bool DeviceSink::returns_tasks(const Wave& wave) const noexcept {
   const auto all = outcomes(wave);
   return !std::all_of(all.begin(), all.end(), [](const device::DecodeOutcome& outcome) { return outcome.ok(); });
 }
@@ -507,7 +507,8 @@ std::span<const std::uint32_t> DeviceSink::settle(Wave& wave, Worker& worker) {
 }
 
 // Decodes into free space of the wave's pinned slab, which is uploaded whenever it is full.
-Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) {
+Status DeviceSink::decode_returned(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data,
+                                   Worker& worker) {
   WaveDecode& decode = wave.decode;
   const codec::Chain& chain = wave.tasks.chain();
   const WaveChunk& chunk = decode.chunks[task_index];
@@ -515,7 +516,7 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   // are multiples of kSlabAlignment; a coarser alignment would reach into the outcomes.
   const std::uint64_t first = std::min(decode.used.load(std::memory_order_relaxed), areas(wave).encoded_bytes);
   const std::uint64_t stride = wave.form->sizes.stride;
-  if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_again(wave, worker));
+  if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_returned(wave, worker));
   const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
                                  first + decode.returned_bytes, chunk.wanted_bytes());
   if (chunk.from_kept) {
@@ -550,7 +551,7 @@ Status DeviceSink::take_again(Wave& wave, std::uint32_t task_index, std::span<co
   return {};
 }
 
-Status DeviceSink::finish_again(Wave& wave, Worker& worker) {
+Status DeviceSink::finish_returned(Wave& wave, Worker& worker) {
   if (wave.stage.pieces.empty()) return {};
   StagingSlot& slot = *wave.stage.slot;
   HEADRACE_TRY(copy_pieces(wave, worker));

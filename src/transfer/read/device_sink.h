@@ -23,14 +23,15 @@ class DeviceSink final : public SlabSink {
   bool takes_mapped(const Wave& wave) const noexcept override;
   bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
-  bool hands_back(const Wave& wave) const noexcept override;
+  bool returns_tasks(const Wave& wave) const noexcept override;
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
-  Status take_again(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data, Worker& worker) override;
-  Status finish_again(Wave& wave, Worker& worker) override;
+  Status decode_returned(Wave& wave, std::uint32_t task_index, std::span<const std::byte> data,
+                         Worker& worker) override;
+  Status finish_returned(Wave& wave, Worker& worker) override;
 
  private:
-  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                        Worker& worker) override;
+  Result<std::span<std::byte>> own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                          Worker& worker) override;
   Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                    Worker& worker) override;
   Status queue(Wave& wave, Worker& worker) override;

@@ -93,13 +93,13 @@ Status Elements::keep(std::uint64_t bytes) {
                     std::to_string(options_.max_bytes) + ": select fewer, or allow more");
 }
 
-void Elements::take_second_half(Portion& portion) {
+void Elements::acquire_second_half(Portion& portion) {
   portion.use(shared_);
   portion.alone = std::unique_lock(alone_mutex_);
   portion.use(alone_);
 }
 
-void Elements::give_second_half(Portion& portion) noexcept {
+void Elements::release_second_half(Portion& portion) noexcept {
   if (!portion.alone.owns_lock()) return;
   portion.use(shared_);
   portion.encoded.set_budget(&shared_);

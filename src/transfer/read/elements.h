@@ -66,8 +66,8 @@ class Elements {
   Portion& portion(std::uint32_t worker) noexcept { return *portions_[worker]; }
   std::span<const std::unique_ptr<Portion>> portions() const noexcept { return portions_; }
   // Releases the portion's memory, waits for the second half of the budget, and gives it to the portion.
-  void take_second_half(Portion& portion);
-  void give_second_half(Portion& portion) noexcept;
+  void acquire_second_half(Portion& portion);
+  void release_second_half(Portion& portion) noexcept;
   // Held shared while unpacking; a thread that holds it exclusively may drop the other workers' scratch.
   std::shared_mutex& unpacking() noexcept { return unpacking_; }
 

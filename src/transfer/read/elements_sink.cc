@@ -51,13 +51,13 @@ void for_each_element(const device::Box& box, Visit&& visit) {
 
 }  // namespace
 
-Result<std::span<std::byte>> ElementsSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                                    Worker& worker) {
+Result<std::span<std::byte>> ElementsSink::own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                      Worker& worker) {
   (void)wave, (void)group;
   Elements::Portion& portion = out_.portion(worker.number);
   Status room = portion.encoded.at_least(length);
   if (room.code() == Code::kResourceExhausted && !portion.alone.owns_lock()) {
-    out_.take_second_half(portion);
+    out_.acquire_second_half(portion);
     portion.encoded.set_budget(portion.budget);
     room = portion.encoded.at_least(length);
   }
@@ -69,13 +69,13 @@ Result<std::span<std::byte>> ElementsSink::own_room(Wave& wave, const TaskGroup&
 // other worker unpacks or keeps scratch, so that failing does not depend on the number of workers.
 Result<ChunkSink::UnpackRoom> ElementsSink::unpack_room(std::uint64_t length, Worker& worker) {
   constexpr std::string_view kWhat = "unpacking a chunk";
-  const std::uint64_t bytes = store::Store::most_packed_bytes(length);
+  const std::uint64_t bytes = store::Store::max_packed_bytes(length);
   Elements::Portion& portion = out_.portion(worker.number);
   UnpackRoom room;
-  room.with_others = std::shared_lock(out_.unpacking());
+  room.shared = std::shared_lock(out_.unpacking());
   if (!portion.unpacking_memory.grow_to(bytes, kWhat).ok()) {
-    room.with_others.unlock();
-    room.by_itself = std::unique_lock(out_.unpacking());
+    room.shared.unlock();
+    room.exclusive = std::unique_lock(out_.unpacking());
     for (const auto& other : out_.portions()) other->drop_unpacking();
     HEADRACE_TRY(portion.unpacking_memory.grow_to(bytes, kWhat));
   }
@@ -118,7 +118,7 @@ Status ElementsSink::decode(const codec::Chain& chain, std::span<const std::byte
   };
   Status status = attempt();
   if (status.code() == Code::kResourceExhausted && !portion.alone.owns_lock()) {
-    out_.take_second_half(portion);
+    out_.acquire_second_half(portion);
     status = attempt();
   }
   worker.stats.decode_seconds += timer.stop();

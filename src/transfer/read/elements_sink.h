@@ -15,13 +15,13 @@ class ElementsSink final : public ChunkSink {
   // `out` outlives the read.
   ElementsSink(const ReadTasks& tasks, Elements& out) noexcept : ChunkSink(tasks), out_(out) {}
 
-  bool own_rooms() const noexcept override { return true; }
+  bool has_own_buffers() const noexcept override { return true; }
   Result<UnpackRoom> unpack_room(std::uint64_t length, Worker& worker) override;
-  void end_group(Worker& worker) noexcept override { out_.give_second_half(out_.portion(worker.number)); }
+  void end_group(Worker& worker) noexcept override { out_.release_second_half(out_.portion(worker.number)); }
 
  private:
-  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                        Worker& worker) override;
+  Result<std::span<std::byte>> own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                          Worker& worker) override;
   Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                    Worker& worker) override;
   Status fill_task(Wave& wave, std::uint32_t task_index, Worker& worker) override;

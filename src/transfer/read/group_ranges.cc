@@ -18,7 +18,7 @@ std::uint64_t GroupReads::asked_bytes(const codec::Chain& chain, std::uint64_t l
 
 // Whether to request a whole chunk where a part would do, because it will be kept for reads of other parts: in memory,
 // or in the store's cache. The chunk must have a version.
-bool GroupReads::asks_whole(const Wave& wave, const StoredRange& chunk) const noexcept {
+bool GroupReads::requests_whole_object(const Wave& wave, const StoredRange& chunk) const noexcept {
   if (answers_.takes_more()) return true;
   return plan_.store().keeps_range(chunk.source->ranges().key, chunk.offset,
                                    asked_bytes(wave.tasks.chain(), chunk.length));
@@ -52,8 +52,8 @@ void GroupReads::note_local(Wave& wave, std::uint32_t group_index, const store::
 }
 
 // A cache's file cannot be read: asks its store instead.
-void GroupReads::ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length,
-                           Worker& worker) {
+void GroupReads::request_from_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length,
+                                    Worker& worker) {
   const TaskGroup& group = wave.tasks.groups[group_index];
   const bool own = group.source == kNoSource;
   ReadJob& job = wave.fetch.jobs[group_index];
@@ -74,7 +74,7 @@ void GroupReads::ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t 
   job.direct = false;
   job.offset = offset;
   job.length = asked_bytes(wave.tasks.chain(), whole ? store::ByteSource::kUnknown : length);
-  if (group_index < wave.fetch.parts.size()) wave.fetch.parts[group_index].asks = ColdPart::Asks::kAll;
+  if (group_index < wave.fetch.parts.size()) wave.fetch.parts[group_index].request = ColdPart::PartRequest::kAll;
 }
 
 void GroupReads::set_range(Wave& wave, std::uint32_t group_index, const store::ByteSource::Ranges& of, bool whole) {
@@ -101,7 +101,7 @@ GroupReads::Ended GroupReads::want_range(Wave& wave, std::uint32_t group_index, 
   job.length = asked_bytes(wave.tasks.chain(), range.length);
   // Two answers have to be of one version. For an object of its own, only the first answer reports it.
   const bool versioned = whole ? tells_versions() : !of.version.empty();
-  if (versioned && plan_.wants_parts() && !asks_whole(wave, range) &&
+  if (versioned && plan_.wants_parts() && !requests_whole_object(wave, range) &&
       begins_with_table(tasks_, wave, group_index, range, whole ? expected_bytes(wave.tasks.chain()) : range.length,
                         worker)) {
     job.length = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), range.length);
@@ -132,11 +132,11 @@ bool GroupReads::resume_range(Wave& wave, std::uint32_t group_index, Status stat
   }
   if (status.ok() && own && told) seen_bytes_.store(job.read->range.object_bytes, std::memory_order_relaxed);
   if (!job.read->range.found_version.empty()) tells_versions_.store(true, std::memory_order_relaxed);
-  const ColdPart::Asks asks = asks_of(wave.fetch, group_index);
-  if (asks == ColdPart::Asks::kPart) {
+  const ColdPart::PartRequest request = part_request_of(wave.fetch, group_index);
+  if (request == ColdPart::PartRequest::kPart) {
     if (resume_part(wave, group_index, status, worker)) return true;
     if (status.ok()) return false;
-  } else if (asks == ColdPart::Asks::kTable && status.ok() && resume_table(wave, group_index, worker)) {
+  } else if (request == ColdPart::PartRequest::kTable && status.ok() && resume_table(wave, group_index, worker)) {
     return true;
   }
   if (status.ok() && own && (job.read->whole || told)) {
@@ -177,13 +177,13 @@ bool GroupReads::resume_table(Wave& wave, std::uint32_t group_index, Worker& wor
   StoreRead& read = *job.read;
   const bool own = cold.length == store::ByteSource::kUnknown;
   const std::uint64_t length = own ? read.range.object_bytes : cold.length;
-  cold.asks = ColdPart::Asks::kAll;
+  cold.request = ColdPart::PartRequest::kAll;
   if (job.data.size() >= length) return false;
   // If the store does not report the version, two answers may be of different versions.
   const bool one_version = !own || (length != store::ByteSource::kUnknown && !read.range.found_version.empty());
   if (!one_version || !wave.tasks.chain().accepts_encoded_size(length)) return false;
   cold.length = length;
-  if (!table_came(tasks_, wave, group_index, length, worker)) {
+  if (!prepare_part_request(tasks_, wave, group_index, length, worker)) {
     if (!own) job.length = length;
     return !own;
   }
@@ -204,7 +204,7 @@ bool GroupReads::resume_part(Wave& wave, std::uint32_t group_index, Status& stat
   const std::uint64_t size = job.read->range.object_bytes;
   const bool other = status.ok() && size != RangeRead::kUnknown && size != cold.length;
   if (group.source == kNoSource && (status.code() == Code::kAgainExhausted || other)) {
-    cold.asks = ColdPart::Asks::kAll;
+    cold.request = ColdPart::PartRequest::kAll;
     job.offset = cold.offset;
     job.length = forms_.planned_bytes() + 1;
     job.read->whole = true;

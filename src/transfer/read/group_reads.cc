@@ -50,9 +50,9 @@ GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks,
       fetcher_(plan.store()),
       cold_(router_, resources.pool().notifier()) {}
 
-WaveWork::Ran GroupReads::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
+WaveWork::RunResult GroupReads::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
   Wave& wave = *waves_[wave_index];
-  WaveWork::Ran ran{begin, 0};
+  WaveWork::RunResult ran{begin, 0};
   worker.cold.clear();
   worker.described = nullptr;  // the next wave reuses task addresses
   for (; ran.next < end; ++ran.next) {
@@ -115,7 +115,7 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
   }
   Result<IoService*> service = resources_.io();
   if (service.ok()) (*service)->release(jobs);
-  if (!worker.again.empty() && start_again(worker)) {
+  if (!worker.again.empty() && restart(worker)) {
     std::erase_if(jobs, [&](ReadJob* job) {
       return std::find(worker.again.begin(), worker.again.end(), job) != worker.again.end();
     });
@@ -136,27 +136,27 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
   ReadJob& job = wave.fetch.jobs[group_index];
   const std::uint64_t offset = job.offset - object.file().begin;
   if (!status.ok() && object.file().path != nullptr) {
-    const bool all = asks_of(wave.fetch, group_index) == ColdPart::Asks::kAll;
+    const bool all = part_request_of(wave.fetch, group_index) == ColdPart::PartRequest::kAll;
     const ColdPart* const cold = all ? nullptr : &wave.fetch.parts[group_index];
-    ask_store(wave, group_index, all ? offset : cold->offset - object.file().begin, all ? job.length : cold->length,
-              worker);
+    request_from_store(wave, group_index, all ? offset : cold->offset - object.file().begin,
+                       all ? job.length : cold->length, worker);
     return true;
   }
   if (!status.ok()) {
     tasks_.fail_group(wave.tasks, group, worker, at_place(group, {&object, offset, job.length}, std::move(status)));
     return false;
   }
-  switch (asks_of(wave.fetch, group_index)) {
-    case ColdPart::Asks::kTable: {
+  switch (part_request_of(wave.fetch, group_index)) {
+    case ColdPart::PartRequest::kTable: {
       const std::uint64_t length = wave.fetch.parts[group_index].length;
       if (job.length == length) break;  // all of a short stream
-      if (!table_came(tasks_, wave, group_index, length, worker)) job.length = length;
+      if (!prepare_part_request(tasks_, wave, group_index, length, worker)) job.length = length;
       return true;
     }
-    case ColdPart::Asks::kPart:
+    case ColdPart::PartRequest::kPart:
       take_cold_part(wave, group_index, worker);
       return false;
-    case ColdPart::Asks::kAll:
+    case ColdPart::PartRequest::kAll:
       break;
   }
   note_local(wave, group_index, object);
@@ -165,12 +165,12 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
 }
 
 // False: out of memory, and the read stops.
-bool GroupReads::start_again(Worker& worker) {
+bool GroupReads::restart(Worker& worker) {
   try {
     Result<IoService*> service = resources_.io();
     if (!service.ok()) return false;
     cold_.start(**service, worker.again);
-    if (tasks_.report().stopped()) give_up();
+    if (tasks_.report().stopped()) cancel();
     return true;
   } catch (const std::bad_alloc&) {
     tasks_.report().stop(Status::out_of_memory());
@@ -178,8 +178,8 @@ bool GroupReads::start_again(Worker& worker) {
   }
 }
 
-void GroupReads::give_up() {
-  plan_.give_up();
+void GroupReads::cancel() {
+  plan_.cancel();
   if (plan_.store().ranges() == nullptr) return;
   if (Result<IoService*> service = resources_.io(); service.ok()) cold_.cancel(**service);
 }
@@ -212,7 +212,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
         !wave.sink->keeps(wave, group.first_task)) {
       tasks_.describe(group, task, worker);
       part = raw_span(worker.detail, wave.tasks.op().element_bytes);
-      if (!(ranges && version && asks_whole(wave, range))) take_part(range, part);
+      if (!(ranges && version && requests_whole_object(wave, range))) take_part(range, part);
     }
     if (ranges) answers_.trim(wave, group, version, range.offset, range.length);
     const Ended result = read_group(wave, group_index, range, part, worker);
@@ -250,7 +250,7 @@ GroupReads::Ended GroupReads::process_group(Wave& wave, std::uint32_t group_inde
       const bool ranges = object.offers(store::Offer::kRanges);
       // A whole chunk is requested as an object of unknown length, so that a longer object is detected.
       const bool whole = ranges && (part->bytes == wave.tasks.chain().decoded_bytes() ||
-                                    (tells_versions() && asks_whole(wave, range)));
+                                    (tells_versions() && requests_whole_object(wave, range)));
       if (!whole) take_part(range, part);
     }
     result = read_group(wave, group_index, range, part, worker);
@@ -341,16 +341,16 @@ GroupReads::Ended GroupReads::read_file(Wave& wave, std::uint32_t group_index, c
     target = wave.sink->room(wave, group, length, worker);
     if (!target) return Ended::kDone;
     Status failure;
-    const Fetcher::Cached came = fetcher_.read_cached(range, *target, failure, worker.stats);
-    if (came == Fetcher::Cached::kFailed && object.file().path != nullptr) {
-      ask_store(wave, group_index, offset, length, worker);
+    const Fetcher::Cached outcome = fetcher_.read_cached(range, *target, failure, worker.stats);
+    if (outcome == Fetcher::Cached::kFailed && object.file().path != nullptr) {
+      request_from_store(wave, group_index, offset, length, worker);
       return Ended::kCold;
     }
-    if (came == Fetcher::Cached::kFailed) {
+    if (outcome == Fetcher::Cached::kFailed) {
       tasks_.fail_group(wave.tasks, group, worker, at_place(group, range, std::move(failure)));
       return Ended::kDone;
     }
-    if (came == Fetcher::Cached::kNotCached) cold = router_.was_not_cached();
+    if (outcome == Fetcher::Cached::kNotCached) cold = router_.was_not_cached();
   }
   if (cold) {
     job.direct = *cold == Way::kDirect;
@@ -366,7 +366,7 @@ GroupReads::Ended GroupReads::read_file(Wave& wave, std::uint32_t group_index, c
 
 // Charges stored bytes beyond the planned size, which few encoders produce, to the stored budget.
 Status GroupReads::admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const {
-  if (length <= forms_.planned_bytes() || wave.sink->own_rooms()) return {};
+  if (length <= forms_.planned_bytes() || wave.sink->has_own_buffers()) return {};
   if (group.task_count == 1) HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   return worker.memory->beyond.grow_to(length - forms_.planned_bytes(),
                                        "a chunk whose stored size exceeds its planned size");
@@ -374,7 +374,7 @@ Status GroupReads::admit_length(const Wave& wave, const TaskGroup& group, std::u
 
 // Whether the I/O service has room for it.
 bool GroupReads::parks(const Wave& wave, std::uint64_t length) const noexcept {
-  return !wave.sink->own_rooms() || length <= resources_.most_parked_bytes();
+  return !wave.sink->has_own_buffers() || length <= resources_.max_parked_bytes();
 }
 
 // Reads on the worker's thread: objects that must be unpacked whole, and chunks too long to park.
@@ -433,14 +433,14 @@ bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
     const std::string& key = ReadTasks::key_of(wave.tasks, group, worker);
     cold_.open_direct(job, plan_.store(), key, wave.object_of(index), wave.fetch.objects[index]);
     // Whether the read is direct was decided for the whole chunk, of which other reads may want other parts.
-    if (job.read == nullptr && asks_of(wave.fetch, index) == ColdPart::Asks::kTable) {
+    if (job.read == nullptr && part_request_of(wave.fetch, index) == ColdPart::PartRequest::kTable) {
       job.length = std::min<std::uint64_t>(job.length, wave.tasks.chain().part_table_bytes());
     }
     jobs[count++] = &job;
   }
   worker.stats.open_seconds += timer.stop();
   cold_.start(**service, {jobs, count});
-  if (tasks_.report().stopped()) give_up();
+  if (tasks_.report().stopped()) cancel();
   return true;
 }
 

@@ -42,12 +42,12 @@ class GroupReads {
              const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept);
 
   // See WaveWork.
-  WaveWork::Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
+  WaveWork::RunResult run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
   std::size_t in_flight() const { return cold_.in_flight(); }
-  bool any_came() const noexcept { return cold_.any_came(); }
+  bool any_completed() const noexcept { return cold_.any_completed(); }
   bool idle() const { return cold_.idle(); }
   std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers);
-  void give_up();
+  void cancel();
 
   // Call when the wave has read everything it needs of its sources: stops the read if one of them has changed.
   void check_sources(const Wave& wave);
@@ -61,10 +61,11 @@ class GroupReads {
   Ended read_file(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   Ended want_range(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   std::uint64_t asked_bytes(const codec::Chain& chain, std::uint64_t length) const noexcept;
-  bool asks_whole(const Wave& wave, const StoredRange& chunk) const noexcept;
+  bool requests_whole_object(const Wave& wave, const StoredRange& chunk) const noexcept;
   bool open_local(Wave& wave, std::uint32_t group_index, const StoredRange& range, Worker& worker);
   static void note_local(Wave& wave, std::uint32_t group_index, const store::ByteSource& object);
-  void ask_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length, Worker& worker);
+  void request_from_store(Wave& wave, std::uint32_t group_index, std::uint64_t offset, std::uint64_t length,
+                          Worker& worker);
   static void set_range(Wave& wave, std::uint32_t group_index, const store::ByteSource::Ranges& of, bool whole);
   bool resume_file(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
   bool resume_range(Wave& wave, std::uint32_t group_index, Status status, Worker& worker);
@@ -74,7 +75,7 @@ class GroupReads {
   void give(Wave& wave, const TaskGroup& group, std::span<const std::byte> data, std::uint64_t data_offset,
             Worker& worker) const;
   std::uint64_t expected_bytes(const codec::Chain& chain) const noexcept;
-  bool start_again(Worker& worker);
+  bool restart(Worker& worker);
   void read_long(Wave& wave, std::uint32_t group_index, std::uint64_t size_bytes, Worker& worker);
   void read_here(Wave& wave, const TaskGroup& group, const StoredRange& range, Worker& worker);
   bool parks(const Wave& wave, std::uint64_t length) const noexcept;

@@ -6,8 +6,8 @@
 
 namespace headrace::transfer {
 
-Result<std::span<std::byte>> HostSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                                Worker& worker) {
+Result<std::span<std::byte>> HostSink::own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                  Worker& worker) {
   (void)length;
   if (!wave.tasks.chain().raw()) return std::span<std::byte>();
   tasks_.describe(group, wave.tasks.tasks[group.first_task], worker);
@@ -18,7 +18,7 @@ Result<std::span<std::byte>> HostSink::own_room(Wave& wave, const TaskGroup& gro
 // Room in the tensor. Where failed chunks must leave it untouched, nothing is written before a whole chunk has arrived.
 std::span<std::byte> HostSink::arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) {
   if (group.task_count != 1 || tasks_.report().collects_errors()) return {};
-  const Result<std::span<std::byte>> room = own_room(wave, group, length, worker);
+  const Result<std::span<std::byte>> room = own_buffer(wave, group, length, worker);
   return room.ok() && room->size() == length ? *room : std::span<std::byte>();
 }
 

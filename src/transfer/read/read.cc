@@ -29,15 +29,15 @@ RoutePolicy policy(const ContextOptions& context, bool cache_reads) {
 }  // namespace
 
 Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device,
-           ReadOptions options, const ReadBegun& begun, ReadExtras extras)
+           ReadOptions options, const ReadStart& start, ReadExtras extras)
     : resources_(resources),
       notifier_(resources.pool().notifier()),
       plan_(std::move(plan)),
       device_(std::move(device)),
       options_(std::move(options)),
       cache_reads_(resources.options().engine == "auto"),
-      made_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, begun.start_ns)),
-      report_(*made_report_),
+      owned_report_(std::make_unique<ReadReport>(options_.progress, options_.collect_errors, start.start_ns)),
+      report_(*owned_report_),
       tasks_(*plan_, report_, options_.verify != Verify::kWhole),
       router_(policy(resources.options(), cache_reads_), device_, resources.mapped(), resources.reuse()),
       mapped_(tasks_, router_),
@@ -46,24 +46,24 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       forms_(resources, *plan_, *device_, options_.placement),
       groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_, kept_.in_memory.get()) {
   Stats planned;
-  planned.plan_seconds = begun.plan_seconds;
+  planned.plan_seconds = start.plan_seconds;
   report_.add(planned);
 }
 
 Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::unique_ptr<Plan> plan,
                                                 std::shared_ptr<device::Device> device, ReadOptions options,
-                                                const ReadBegun& begun, const HostTarget& target, ReadExtras extras) {
+                                                const ReadStart& start, const HostTarget& target, ReadExtras extras) {
   const std::optional<Cancel> cancel = options.cancel;
   if (cancel && cancel->asked()) return Status(Code::kCancelled, Layer::kTransfer, "the read was cancelled");
   std::unique_ptr<Read> read(
-      new Read(resources, std::move(plan), std::move(device), std::move(options), begun, std::move(extras)));
+      new Read(resources, std::move(plan), std::move(device), std::move(options), start, std::move(extras)));
   Scheduler::Setup setup;
-  setup.start_ns = begun.start_ns;
+  setup.start_ns = start.start_ns;
   if (Status status = read->prepare(setup, target); !status.ok()) {
     read->give_back_slabs();
     return status;
   }
-  std::unique_ptr<ReadReport> report = std::move(read->made_report_);
+  std::unique_ptr<ReadReport> report = std::move(read->owned_report_);
   auto scheduler = std::make_shared<Scheduler>(resources.pool(), std::move(report), std::move(read), std::move(setup));
   if (cancel) scheduler->cancel_by(*cancel);
   return scheduler;
@@ -71,7 +71,7 @@ Result<std::shared_ptr<Scheduler>> Read::create(Resources& resources, std::uniqu
 
 Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
   if (target.make_sink) cpu_sink_ = target.make_sink(tasks_);
-  const bool plans_rooms = cpu_sink_ == nullptr || !cpu_sink_->own_rooms();
+  const bool plans_rooms = cpu_sink_ == nullptr || !cpu_sink_->has_own_buffers();
   HEADRACE_TRY_ASSIGN(const ReadSizes sizes, forms_.begin(target.lane_bytes, plans_rooms));
   decode_note_ = forms_.current()->decoding.note;
   HEADRACE_TRY(make_waves(sizes));
@@ -194,7 +194,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
   Result<More> more(Status::out_of_memory());
   try {
     Status begun = begins ? begin_wave(wave) : Status();
-    lookup_came_ = false;
+    lookup_done_ = false;
     more = begun.ok() ? plan_->fill(wave.tasks, *this) : Result<More>(std::move(begun));
     report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
     if (more.ok() && *more == More::kAfterLookups) {
@@ -220,7 +220,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
   if (!more.ok()) report_.stop(more.status());
   return {false, !more.ok() || *more == More::kNo, static_cast<std::uint32_t>(wave.tasks.groups.size()),
           needs_descriptors && wave.tasks.sources.empty(),
-          !needs_descriptors && wave.sink != nullptr && !wave.sink->own_rooms()};
+          !needs_descriptors && wave.sink != nullptr && !wave.sink->has_own_buffers()};
 }
 
 bool Read::launch(std::uint32_t index, Worker& worker) {
@@ -243,7 +243,7 @@ bool Read::drain(std::uint32_t index, Worker& worker) {
   if (!status.ok()) report_.stop(std::move(status));
   // Checking the size of every mapped file and closing it takes long, and so does decoding on the CPU what the device
   // handed back.
-  return wave.fetch.mapped.reads.size() > kManyReads || (!report_.stopped() && wave.sink->hands_back(wave));
+  return wave.fetch.mapped.reads.size() > kManyReads || (!report_.stopped() && wave.sink->returns_tasks(wave));
 }
 
 void Read::settle(std::uint32_t index, Worker& worker) {
@@ -274,15 +274,15 @@ Status Read::take_returned(Wave& wave, std::span<const std::uint32_t> returned, 
         continue;
       }
     }
-    HEADRACE_TRY(wave.sink->take_again(wave, task, data, worker));
+    HEADRACE_TRY(wave.sink->decode_returned(wave, task, data, worker));
   }
-  return wave.sink->finish_again(wave, worker);
+  return wave.sink->finish_returned(wave, worker);
 }
 
 void Read::release(std::uint32_t index) {
   Wave& wave = *waves_[index];
   mapped_.close(wave);
-  wave.tasks.let_go();  // shards are closed with the last wave that needs them
+  wave.tasks.release_sources();  // shards are closed with the last wave that needs them
   // If the CPU decoded because the device has no decoder for the form, the duration measures neither.
   const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
   if (wave.sink != nullptr) wave.sink->release(wave);

@@ -39,7 +39,7 @@
 namespace headrace::transfer {
 
 // When a read began, and how long making its plan took. Both are counted in Stats.
-struct ReadBegun {
+struct ReadStart {
   std::uint64_t start_ns = 0;
   double plan_seconds = 0;
 };
@@ -56,22 +56,22 @@ class Read final : public WaveWork, private LookupListener {
   // `device` must be the host.
   static Result<std::shared_ptr<Scheduler>> create(Resources& resources, std::unique_ptr<Plan> plan,
                                                    std::shared_ptr<device::Device> device, ReadOptions options,
-                                                   const ReadBegun& begun, const HostTarget& target = {},
+                                                   const ReadStart& start, const HostTarget& target = {},
                                                    ReadExtras extras = {});
 
   void begin() override;
   Filled fill(std::uint32_t wave, Worker& worker) override;
-  bool lookups_came() const noexcept override { return lookup_came_.load(); }
-  Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override {
+  bool lookups_done() const noexcept override { return lookup_done_.load(); }
+  RunResult run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override {
     return groups_.run(wave, begin, end, worker);
   }
   std::size_t in_flight() const override { return groups_.in_flight(); }
-  bool any_came() const noexcept override { return groups_.any_came(); }
+  bool any_completed() const noexcept override { return groups_.any_completed(); }
   bool idle() const override { return groups_.idle(); }
   std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) override {
     return groups_.resume(worker, workers);
   }
-  void give_up() override { groups_.give_up(); }
+  void cancel() override { groups_.cancel(); }
   bool launch(std::uint32_t wave, Worker& worker) override;
   bool launches() const noexcept override { return cpu_sink_->launches(); }
   bool passed(std::uint32_t wave) override { return waves_[wave]->sink->passed(*waves_[wave]); }
@@ -82,12 +82,12 @@ class Read final : public WaveWork, private LookupListener {
   void end(std::span<const std::unique_ptr<Worker>> workers) override;
 
  private:
-  void lookup_came() noexcept override {
-    lookup_came_ = true;
+  void lookup_done() noexcept override {
+    lookup_done_ = true;
     notifier_.notify();
   }
   Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<device::Device> device, ReadOptions options,
-       const ReadBegun& begun, ReadExtras extras);
+       const ReadStart& start, ReadExtras extras);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
   Status make_waves(const ReadSizes& sizes);
   std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
@@ -106,14 +106,14 @@ class Read final : public WaveWork, private LookupListener {
 
   Resources& resources_;
   const WorkerPool::Notifier notifier_;
-  std::atomic<bool> lookup_came_{false};  // since the last fill()
+  std::atomic<bool> lookup_done_{false};  // since the last fill()
   bool fills_on_ = false;                 // the next fill() continues the previous wave, which is not full
   std::unique_ptr<Plan> plan_;
   const std::shared_ptr<device::Device> device_;
   const ReadOptions options_;
   const bool cache_reads_;  // workers read the page cache; false if an engine was requested by name, which then makes
                             // all reads
-  std::unique_ptr<ReadReport> made_report_;  // moved to the Scheduler once that exists
+  std::unique_ptr<ReadReport> owned_report_;  // moved to the Scheduler once that exists
   ReadReport& report_;
   const ReadTasks tasks_;
   Router router_;

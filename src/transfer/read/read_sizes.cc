@@ -19,10 +19,10 @@ struct WaveAim {
 };
 constexpr WaveAim kManyWaves{8, 1};  // some are copied while others are decoded
 constexpr WaveAim kLargeWaves{4, 2}, kLargestWaves{4, 3};
-constexpr WaveAim kWavesOfParts{8, 2};                 // parts use only some of their room
-constexpr std::uint64_t kLongRead = 15;                // multiple of the bytes asked for
-constexpr std::uint64_t kLeastLargeChunk = 256 << 10;  // decoded; smaller chunks keep a device busy with fewer bytes
-constexpr std::uint64_t kLeastChunks = 8;              // per wave of a long read
+constexpr WaveAim kWavesOfParts{8, 2};               // parts use only some of their room
+constexpr std::uint64_t kLongRead = 15;              // multiple of the bytes asked for
+constexpr std::uint64_t kMinLargeChunk = 256 << 10;  // decoded; smaller chunks keep a device busy with fewer bytes
+constexpr std::uint64_t kMinChunks = 8;              // per wave of a long read
 
 // Two chunks per thread; otherwise some threads would wait for a slab while the slowest of its chunks is decoded.
 std::uint64_t tasks_for_threads(std::uint64_t threads, std::uint64_t waves) {
@@ -65,7 +65,7 @@ std::uint64_t wanted_tasks(const SizeRequest& request, std::uint64_t stride) {
 
 // Binary search for the most tasks that fit, since a decoder's needs are not linear. REQUIRES: fits(1).
 template <class Fits>
-std::uint64_t most_tasks(std::uint64_t wanted, const Fits& fits) {
+std::uint64_t find_max_tasks(std::uint64_t wanted, const Fits& fits) {
   std::uint64_t low = 1, high = wanted;
   while (low < high) {
     const std::uint64_t middle = low + (high - low + 1) / 2;
@@ -117,7 +117,7 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
                         std::to_string(request.device_budget_bytes) + " bytes); raise them");
     }
     sizes.waves = waves;
-    sizes.tasks = most_tasks(sizes.tasks, [&](std::uint64_t tasks) { return fit(waves, tasks); });
+    sizes.tasks = find_max_tasks(sizes.tasks, [&](std::uint64_t tasks) { return fit(waves, tasks); });
     sizes.areas = areas_of(request, sizes.stride, sizes.tasks);
     staging_bytes = waves * sizes.areas.pinned_bytes;
   } else if (request.lane_bytes > budget) {
@@ -134,9 +134,9 @@ Result<ReadSizes> size_read(const SizeRequest& request) {
 
 // As many waves as hold the window, or fewer of more chunks where those hold more of it.
 Result<ReadSizes> size_windowed_read(SizeRequest request) {
-  constexpr std::uint64_t kMostWaves = 24;
+  constexpr std::uint64_t kMaxWaves = 24;
   const std::uint64_t wanted = request.window_bytes / request.wave_bytes;
-  request.waves = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, kManyWaves.waves, kMostWaves));
+  request.waves = static_cast<unsigned>(std::clamp<std::uint64_t>(wanted, kManyWaves.waves, kMaxWaves));
   Result<ReadSizes> best = size_read(request);
   while (best.ok() && request.waves > kManyWaves.waves) {
     --request.waves;
@@ -156,7 +156,7 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
     return out;
   };
   if (request.window_bytes != 0) return size_windowed_read(request);
-  const bool small = request.decoded_bytes < kLeastLargeChunk;
+  const bool small = request.decoded_bytes < kMinLargeChunk;
   const bool gains = request.decoder->wants_large_batches();
   if (request.parts && !gains && !small) return size_read(with(kWavesOfParts));
   const SizeRequest usual = with(gains && !small ? kLargeWaves : kManyWaves);
@@ -165,7 +165,7 @@ Result<ReadSizes> size_decoded_read(const SizeRequest& request) {
     // Fewer or smaller waves than these are slower than the usual ones.
     Result<ReadSizes> sizes = size_read(larger);
     const std::uint64_t chunks = sizes.ok() ? larger.wave_bytes / sizes->stride : 0;
-    if (chunks >= kLeastChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) {
+    if (chunks >= kMinChunks && sizes->tasks >= chunks && sizes->waves == larger.waves) {
       sizes->trial_tasks = std::min(
           sizes->tasks, std::max(usual.wave_bytes / sizes->stride, tasks_for_threads(request.threads, larger.waves)));
       return sizes;
@@ -185,7 +185,7 @@ std::optional<WaveSizes> size_wave(SizeRequest request, const ReadSizes& read) {
       return fits(request, sizes.stride, tasks, read.areas.pinned_bytes, read.areas.device_bytes);
     };
     if (!fit(1)) return std::nullopt;
-    sizes.tasks = most_tasks(sizes.tasks, fit);
+    sizes.tasks = find_max_tasks(sizes.tasks, fit);
     sizes.areas = areas_of(request, sizes.stride, sizes.tasks);
   }
   sizes.trial_tasks = std::clamp<std::uint64_t>(sizes.tasks * read.trial_tasks / read.tasks, 1, sizes.tasks);

@@ -60,7 +60,7 @@ struct ReadSizes : WaveSizes {
 inline constexpr std::uint64_t kSlabAlignment = 16;  // widest vector access of the copy kernels
 // Longer objects arrive directly in a wave's slab. Shorter ones are copied there, close together, so that one copy
 // moves them to the device.
-inline constexpr std::uint64_t kLeastArrivingBytes = 256 << 10;
+inline constexpr std::uint64_t kMinArrivingBytes = 256 << 10;
 
 // kResourceExhausted names the budget that cannot hold even one chunk.
 Result<ReadSizes> size_read(const SizeRequest& request);

@@ -100,7 +100,7 @@ void Scheduler::release_worker(Worker* worker) {
 }
 
 Workload::Progress Scheduler::work() {
-  trace::came_back(setup_.start_ns);
+  trace::returned_to(setup_.start_ns);
   Worker* worker = acquire_worker();
   if (worker == nullptr) return done() ? Progress::kFinished : Progress::kIdle;
   bool finished = false;
@@ -112,7 +112,7 @@ Workload::Progress Scheduler::work() {
         next = claim_locked();
       }
       if (next.kind == ClaimKind::kFinished) finished = true;
-      if (next.kind == ClaimKind::kNone) trace::left_waiting(next.waits_for, setup_.start_ns);
+      if (next.kind == ClaimKind::kNone) trace::leave_waiting(next.waits_for, setup_.start_ns);
       if (next.kind == ClaimKind::kNone || next.kind == ClaimKind::kFinished) break;
       switch (next.kind) {
         case ClaimKind::kFill:
@@ -125,7 +125,7 @@ Workload::Progress Scheduler::work() {
           resume(*worker);
           break;
         case ClaimKind::kGiveUp:
-          work_->give_up();
+          work_->cancel();
           break;
         case ClaimKind::kDrain:
           drain(next.wave, *worker);
@@ -149,13 +149,13 @@ Workload::Progress Scheduler::work() {
 
 Scheduler::Claim Scheduler::claim_locked() {
   if (ending_) return {ClaimKind::kFinished};
-  if (stopped_locked() && !std::exchange(gave_up_, true)) return {ClaimKind::kGiveUp};
+  if (stopped_locked() && !std::exchange(cancel_claimed_, true)) return {ClaimKind::kGiveUp};
   if (trace::recording()) {
     for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
       if (waves_[wave].state == WaveState::kDraining && !waves_[wave].being_drained) work_->notice(wave);
     }
   }
-  if (work_->any_came()) return {ClaimKind::kResume};
+  if (work_->any_completed()) return {ClaimKind::kResume};
   if (!starved_.load() && !left_.empty()) {
     const Left left = left_.back();
     left_.pop_back();
@@ -170,7 +170,7 @@ Scheduler::Claim Scheduler::claim_locked() {
 
 // Keeps one wave filled ahead, so that no worker waits for the plan.
 Scheduler::Claim Scheduler::claim_fill_locked() {
-  if (waiting_fill_ && work_->lookups_came()) {
+  if (waiting_fill_ && work_->lookups_done()) {
     const Claim claim{ClaimKind::kFill, *waiting_fill_};
     waiting_fill_.reset();
     return claim;
@@ -194,7 +194,7 @@ Scheduler::Claim Scheduler::claim_groups_locked() {
   const std::uint32_t left = wave.groups - wave.next_group;
   const auto workers = static_cast<std::uint32_t>(setup_.workers.size());
   // Guided scheduling: large runs first, single groups at the end.
-  const std::uint32_t share = std::max(left / (2 * workers), wave.asks ? kAskedPerClaim : 1);
+  const std::uint32_t share = std::max(left / (2 * workers), wave.sends_requests ? kRequestsPerClaim : 1);
   const std::uint32_t take = std::clamp<std::uint32_t>(share, 1, std::min(left, kMaxGroupsPerClaim));
   const Claim claim{ClaimKind::kGroups, index, wave.next_group, wave.next_group + take};
   wave.next_group += take;
@@ -210,13 +210,13 @@ Scheduler::Claim Scheduler::claim_drain_locked(bool passed_only) {
   std::uint64_t now = 0;
   if (passed_only) {
     now = base::now_ns();
-    if (now - asked_ns_ < kAskEveryNs) return {};
+    if (now - queried_ns_ < kAskEveryNs) return {};
   }
   std::optional<std::uint32_t> first;  // the first launched, which ends soonest
   for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
     if (waves_[wave].state != WaveState::kDraining || waves_[wave].being_drained) continue;
     if (passed_only) {
-      asked_ns_ = now;
+      queried_ns_ = now;
       if (!work_->passed(wave)) continue;
     }
     if (!first || waves_[wave].launched < waves_[*first].launched) first = wave;
@@ -250,7 +250,7 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     filling_ = false;
     exhausted_ = exhausted_ || filled.last;
     wave.opens = filled.opens;
-    wave.asks = filled.asks;
+    wave.sends_requests = filled.sends_requests;
     wave.next_group = 0;
     wave.groups = wave.groups_left = filled.groups;
     if (stopped_locked() || wave.groups_left == 0) {
@@ -262,11 +262,11 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
   }
   if (filled.starved) return wait_for_descriptor();
   // One more worker may fill the next wave.
-  notifier_.notify(filled.groups / (filled.asks ? kAskedPerClaim : 1) + 1);
+  notifier_.notify(filled.groups / (filled.sends_requests ? kRequestsPerClaim : 1) + 1);
 }
 
 void Scheduler::run_groups(const Claim& claim, Worker& worker) {
-  const WaveWork::Ran ran = work_->run(claim.wave, claim.begin, claim.end, worker);
+  const WaveWork::RunResult ran = work_->run(claim.wave, claim.begin, claim.end, worker);
   if (ran.finished > 0) finish_groups(claim.wave, ran.finished, worker);
   if (ran.next == claim.end) return;
   // The objects that this claim has open are being read by others, or are closed at the end of the wave, so others may

@@ -42,16 +42,16 @@ namespace headrace::transfer {
 class WaveWork {
  public:
   struct Filled {
-    bool starved = false;      // nothing was done because no descriptor is available
-    bool last = false;         // this is the last wave
-    std::uint32_t groups = 0;  // of the wave
-    bool opens = false;        // its groups need descriptors
-    bool asks = false;         // its groups are requests to a store, which take a worker no time
-    bool waits = false;        // the wave is not full: call fill() for it again once lookups_came() is true
+    bool starved = false;         // nothing was done because no descriptor is available
+    bool last = false;            // this is the last wave
+    std::uint32_t groups = 0;     // of the wave
+    bool opens = false;           // its groups need descriptors
+    bool sends_requests = false;  // its groups are requests to a store, which take a worker no time
+    bool waits = false;           // the wave is not full: call fill() for it again once lookups_done() is true
   };
   // next < end: no descriptor was available for group `next`. finished: groups that are complete; the others before
   // `next` complete in resume().
-  struct Ran {
+  struct RunResult {
     std::uint32_t next = 0, finished = 0;
   };
 
@@ -59,17 +59,17 @@ class WaveWork {
   // Called before workers join in. Throws std::bad_alloc.
   virtual void begin() = 0;
   virtual Filled fill(std::uint32_t wave, Worker& worker) = 0;
-  virtual bool lookups_came() const noexcept { return true; }  // since the last fill()
-  virtual Ran run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) = 0;
+  virtual bool lookups_done() const noexcept { return true; }  // since the last fill()
+  virtual RunResult run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) = 0;
   // Groups of all waves whose bytes are in flight; and whether some have completed, for resume().
   virtual std::size_t in_flight() const = 0;
-  virtual bool any_came() const noexcept = 0;
+  virtual bool any_completed() const noexcept = 0;
   virtual bool idle() const = 0;  // none in flight, and no completed one left to resume
   // Handles some of the completed reads. Returns the wave of each group that finished by that; valid until the Worker's
   // next call.
   virtual std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) = 0;
   // The read has been stopped: cancels whatever is in flight. Called at most once, with no lock held.
-  virtual void give_up() {}
+  virtual void cancel() {}
   // All groups are finished. False: the wave is finished too, with nothing to drain.
   virtual bool launch(std::uint32_t wave, Worker& worker) = 0;
   virtual bool launches() const noexcept = 0;
@@ -87,7 +87,7 @@ class WaveWork {
 class Scheduler final : public Workload, public os::DescriptorWaiter, public std::enable_shared_from_this<Scheduler> {
  public:
   static constexpr std::uint32_t kMaxGroupsPerClaim = 64;
-  static constexpr std::uint32_t kAskedPerClaim = 8;  // minimum, where a claim only sends requests to a store
+  static constexpr std::uint32_t kRequestsPerClaim = 8;  // minimum, where a claim only sends requests to a store
 
   struct Setup {
     std::uint64_t start_ns = 0;  // of the read, for the trace
@@ -126,8 +126,8 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   enum class WaveState : std::uint8_t { kFree, kFilled, kLaunching, kDraining };
   struct WaveSlot {
     WaveState state = WaveState::kFree;
-    bool opens = false;  // its groups need descriptors
-    bool asks = false;   // its groups are requests to a store
+    bool opens = false;           // its groups need descriptors
+    bool sends_requests = false;  // its groups are requests to a store
     bool being_drained = false;
     std::uint64_t launched = 0;  // number of its launch within the read
     std::uint32_t groups = 0;
@@ -174,9 +174,9 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   std::vector<Left> left_;
   std::optional<std::uint32_t> waiting_fill_;  // the wave whose fill() waits for lookups; filling_ stays true meanwhile
   bool filling_ = false, exhausted_ = false, draining_ = false, ending_ = false, done_ = false;
-  bool dropped_ = false;  // unclaimed work was dropped when the read was stopped
-  bool gave_up_ = false;  // give_up() was claimed
-  std::uint64_t asked_ns_ = 0;
+  bool dropped_ = false;         // unclaimed work was dropped when the read was stopped
+  bool cancel_claimed_ = false;  // cancel() was claimed
+  std::uint64_t queried_ns_ = 0;
   std::uint64_t launches_ = 0;
 
   std::unique_ptr<base::CancelLink> cancel_link_;  // until the read has ended

@@ -21,7 +21,7 @@ class FakeWork final : public WaveWork {
  public:
   FakeWork(std::uint32_t waves, std::uint32_t groups, const Odds& odds, ReadReport& report, unsigned seed)
       : odds_(odds), report_(report), left_(groups), waves_(waves), random_(seed) {
-    for (Wave& wave : waves_) wave.done = std::vector<std::atomic<int>>(kMostGroups);
+    for (Wave& wave : waves_) wave.done = std::vector<std::atomic<int>>(kMaxGroups);
   }
 
   void begin() override {}
@@ -29,7 +29,7 @@ class FakeWork final : public WaveWork {
     expect_open();
     if (!fills_on_ && one_in(odds_.starved_fill)) return {.starved = true};
     Wave& wave = waves_[index];
-    EXPECT_TRUE(lookups_came());
+    EXPECT_TRUE(lookups_done());
     const bool begins = !std::exchange(fills_on_, false);
     EXPECT_EQ(wave.used.exchange(true), !begins) << "nothing but the wave that waits is filled";
     if (one_in(odds_.waits)) {
@@ -38,15 +38,15 @@ class FakeWork final : public WaveWork {
       ++waits;
       return {.waits = true};
     }
-    const std::uint32_t groups = std::min<std::uint32_t>(left_, 1 + roll() % kMostGroups);
+    const std::uint32_t groups = std::min<std::uint32_t>(left_, 1 + roll() % kMaxGroups);
     left_ -= groups;
     wave.groups = groups;
     for (auto& done : wave.done) done = 0;
     return {false, left_ == 0, groups, one_in(2), one_in(2)};
   }
-  Ran run(std::uint32_t index, std::uint32_t begin, std::uint32_t end, Worker&) override {
+  RunResult run(std::uint32_t index, std::uint32_t begin, std::uint32_t end, Worker&) override {
     expect_open();
-    Ran ran{begin, 0};
+    RunResult ran{begin, 0};
     for (; ran.next < end; ++ran.next) {
       if (one_in(odds_.starved)) break;
       if (one_in(odds_.fails)) report_.stop(Status(Code::kIo, Layer::kTransfer, "planned"));
@@ -61,14 +61,14 @@ class FakeWork final : public WaveWork {
     }
     return ran;
   }
-  bool lookups_came() const noexcept override { return !awaited_; }
+  bool lookups_done() const noexcept override { return !awaited_; }
   // Acts as another thread: completes some of what is in flight.
-  std::size_t come() {
+  std::size_t complete_some() {
     awaited_ = false;
     std::lock_guard lock(mutex_);
     const std::size_t count = under_way_.size() / 2 + under_way_.size() % 2;
     for (std::size_t i = 0; i < count; ++i) {
-      came_.push_back(under_way_.back());
+      completed_.push_back(under_way_.back());
       under_way_.pop_back();
     }
     return count;
@@ -77,21 +77,21 @@ class FakeWork final : public WaveWork {
     std::lock_guard lock(mutex_);
     return under_way_.size();
   }
-  bool any_came() const noexcept override {
+  bool any_completed() const noexcept override {
     std::lock_guard lock(mutex_);
-    return !came_.empty();
+    return !completed_.empty();
   }
   bool idle() const override {
     std::lock_guard lock(mutex_);
-    return came_.empty() && under_way_.empty();
+    return completed_.empty() && under_way_.empty();
   }
   std::span<const std::uint32_t> resume(Worker& worker, std::size_t workers) override {
     expect_open();
     worker.resumed.clear();
     std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i <= came_.size() / workers && !came_.empty(); ++i) {
-      const TaskGroup group = came_.back();
-      came_.pop_back();
+    for (std::size_t i = 0; i <= completed_.size() / workers && !completed_.empty(); ++i) {
+      const TaskGroup group = completed_.back();
+      completed_.pop_back();
       ++waves_[group.wave].done[group.index];
       ++groups_run;
       worker.resumed.push_back(group.wave);
@@ -128,7 +128,7 @@ class FakeWork final : public WaveWork {
   std::atomic<std::uint32_t> waits{0}, groups_run{0}, waves_launched{0}, waves_settled{0};
 
  private:
-  static constexpr std::uint32_t kMostGroups = 40;
+  static constexpr std::uint32_t kMaxGroups = 40;
   struct Wave {
     std::atomic<bool> used{false}, drained{false};
     std::uint32_t groups = 0;
@@ -153,7 +153,7 @@ class FakeWork final : public WaveWork {
   mutable std::mutex mutex_;
   std::mt19937 random_;               // guarded by mutex_
   std::vector<TaskGroup> under_way_;  // guarded by mutex_
-  std::vector<TaskGroup> came_;       // guarded by mutex_
+  std::vector<TaskGroup> completed_;  // guarded by mutex_
 };
 
 struct Outcome {
@@ -179,8 +179,8 @@ Outcome read(std::uint32_t groups, const Odds& odds, unsigned seed, std::uint32_
   const bool wakes_all = odds.starved != 0 || odds.starved_fill != 0 || odds.waits != 0 || odds.fails != 0;
   std::thread others([&, notifier = (*pool)->notifier()] {
     while (!over) {
-      const std::size_t came = work.come();
-      wakes_all ? scheduler->descriptor_closed() : notifier.notify(came);
+      const std::size_t completed = work.complete_some();
+      wakes_all ? scheduler->descriptor_closed() : notifier.notify(completed);
       if (cancel_at != 0 && work.groups_run >= cancel_at) scheduler->cancel();
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
@@ -245,9 +245,9 @@ TEST(SchedulerTest, EndsWhatWasNeverStarted) {
     explicit Work(int& ended) : ended_(ended) {}
     void begin() override {}
     Filled fill(std::uint32_t, Worker&) override { return {}; }
-    Ran run(std::uint32_t, std::uint32_t, std::uint32_t, Worker&) override { return {}; }
+    RunResult run(std::uint32_t, std::uint32_t, std::uint32_t, Worker&) override { return {}; }
     std::size_t in_flight() const override { return 0; }
-    bool any_came() const noexcept override { return false; }
+    bool any_completed() const noexcept override { return false; }
     bool idle() const override { return true; }
     std::span<const std::uint32_t> resume(Worker&, std::size_t) override { return {}; }
     bool launch(std::uint32_t, Worker&) override { return false; }

@@ -107,8 +107,8 @@ void SlabSink::note_answer(Wave& wave, std::uint32_t task_index, std::uint64_t b
   chunk.keeps = false;
 }
 
-void SlabSink::keep_not(WaveChunk& chunk) const noexcept {
-  kept_->give_up(chunk.entry);
+void SlabSink::withdraw(WaveChunk& chunk) const noexcept {
+  kept_->abandon(chunk.entry);
   chunk.keeps = false;
   chunk.kept = {};
 }
@@ -117,7 +117,7 @@ void SlabSink::keep_not(WaveChunk& chunk) const noexcept {
 void SlabSink::release(Wave& wave) noexcept {
   if (kept_ == nullptr) return;
   for (WaveChunk& chunk : wave.decode.chunks) {
-    if (std::exchange(chunk.keeps, false)) kept_->give_up(chunk.entry);
+    if (std::exchange(chunk.keeps, false)) kept_->abandon(chunk.entry);
   }
 }
 
@@ -159,7 +159,7 @@ Status SlabSink::launch(Wave& wave, Worker& worker) {
   } catch (const std::bad_alloc&) {
     status = Status::out_of_memory();
   }
-  wave.turn.tells = std::exchange(wave.stage.slot->used, true);
+  wave.turn.is_measurement = std::exchange(wave.stage.slot->used, true);
   Status recorded = device_->record(*wave.stage.slot->event, *wave.stage.slot->stream);
   wave.stage.bus_bytes = worker.stats.bus_bytes - bus_bytes_before;
   wave.times.launched_ns = timer.start_ns();

@@ -40,7 +40,7 @@ class SlabSink : public ChunkSink {
   virtual Status note_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   bool place_kept(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker) final;
   // Withdraws the cache entry of a chunk, because only a part of the chunk will be read.
-  void keep_not(WaveChunk& chunk) const noexcept;
+  void withdraw(WaveChunk& chunk) const noexcept;
   // A decoded chunk's place in the cache, whether filled already or to be filled; empty: none.
   std::span<std::byte> kept_place(const Wave& wave, std::uint32_t task_index) const noexcept;
 

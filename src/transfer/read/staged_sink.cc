@@ -20,8 +20,8 @@ void StagedSink::begin(Wave& wave) {
   if (takes_mapped(wave) || kept_ != nullptr) wave.decode.chunks.assign(wave.tasks.tasks.size(), WaveChunk());
 }
 
-Result<std::span<std::byte>> StagedSink::own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                                  Worker& worker) {
+Result<std::span<std::byte>> StagedSink::own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                                    Worker& worker) {
   (void)length, (void)worker;
   return wave.tasks.chain().raw() ? pinned_place(wave, group.first_task) : std::span<std::byte>();
 }
@@ -77,7 +77,7 @@ void StagedSink::keep_whole(Wave& wave, std::uint32_t task_index, std::uint64_t 
                             std::uint64_t bytes) const noexcept {
   if (!keeps(wave, task_index)) return;
   WaveChunk& chunk = wave.decode.chunks[task_index];
-  if (skipped != 0 || bytes != chunk.kept.size()) keep_not(chunk);
+  if (skipped != 0 || bytes != chunk.kept.size()) withdraw(chunk);
 }
 
 bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexcept {
@@ -208,7 +208,7 @@ std::span<const std::uint32_t> StagedSink::settle(Wave& wave, Worker& worker) {
   if (kept_ == nullptr) return {};
   for (WaveChunk& chunk : wave.decode.chunks) {
     if (!std::exchange(chunk.keeps, false)) continue;
-    chunk.dst.empty() || chunk.failed ? kept_->give_up(chunk.entry) : kept_->keep(chunk.entry);
+    chunk.dst.empty() || chunk.failed ? kept_->abandon(chunk.entry) : kept_->keep(chunk.entry);
   }
   return {};
 }

@@ -20,12 +20,12 @@ class StagedSink final : public SlabSink {
   void begin(Wave& wave) override;
   std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) override;
   bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
-  std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMost; }
+  std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMax; }
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
 
  private:
-  Result<std::span<std::byte>> own_room(Wave& wave, const TaskGroup& group, std::uint64_t length,
-                                        Worker& worker) override;
+  Result<std::span<std::byte>> own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
+                                          Worker& worker) override;
   Status take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
                    Worker& worker) override;
   Status queue(Wave& wave, Worker& worker) override;

@@ -12,11 +12,11 @@ void Turns::begin(Wave& wave, std::uint64_t mapped_bytes) const {
   wave.tasks.max_tasks = wave.tasks.room_tasks = most;
   wave.turn.kind = kind_;
   if (policy_ == nullptr) return;
-  wave.turn.begun_ns = base::now_ns();
-  const WaveChoice choice = policy_->begin(wave.turn.begun_ns, mapped_bytes);
+  wave.turn.started_ns = base::now_ns();
+  const WaveChoice choice = policy_->begin(wave.turn.started_ns, mapped_bytes);
   wave.turn.kind = choice.kind;
   wave.turn.probe = choice.probe;
-  wave.turn.counts = true;
+  wave.turn.in_policy = true;
   wave.turn.cpu_decoded.store(0, std::memory_order_relaxed);
   wave.turn.cpu_decode_ns.store(0, std::memory_order_relaxed);
   if (choice.trial) wave.tasks.max_tasks = static_cast<std::size_t>(wave.form->sizes.trial_tasks);
@@ -27,11 +27,11 @@ void Turns::begin(Wave& wave, std::uint64_t mapped_bytes) const {
   }
 }
 
-void Turns::end(Wave& wave, bool given_up) const {
-  if (!std::exchange(wave.turn.counts, false)) return;
-  const bool tells = !given_up && wave.turn.tells;
-  const std::uint64_t bytes = tells ? wave.tasks.tasks.size() * wave.form->chunks->chain->decoded_bytes() : 0;
-  policy_->end({wave.turn.kind, wave.turn.probe}, wave.turn.begun_ns, bytes, base::now_ns(), cpu_work(wave));
+void Turns::end(Wave& wave, bool abandoned) const {
+  if (!std::exchange(wave.turn.in_policy, false)) return;
+  const bool is_measurement = !abandoned && wave.turn.is_measurement;
+  const std::uint64_t bytes = is_measurement ? wave.tasks.tasks.size() * wave.form->chunks->chain->decoded_bytes() : 0;
+  policy_->end({wave.turn.kind, wave.turn.probe}, wave.turn.started_ns, bytes, base::now_ns(), cpu_work(wave));
 }
 
 CpuWork Turns::cpu_work(const Wave& wave) const {

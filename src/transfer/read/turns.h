@@ -28,8 +28,8 @@ class Turns {
   // Call before filling a wave whose form is known: sets its kind and its task limit. mapped_bytes: file bytes that the
   // device can currently copy from the page cache.
   void begin(Wave& wave, std::uint64_t mapped_bytes) const;
-  // The wave is free again. `given_up`: its duration is not a measurement.
-  void end(Wave& wave, bool given_up) const;
+  // The wave is free again. `abandoned`: its duration is not a measurement.
+  void end(Wave& wave, bool abandoned) const;
 
  private:
   CpuWork cpu_work(const Wave& wave) const;

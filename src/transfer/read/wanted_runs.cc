@@ -6,9 +6,9 @@ namespace headrace::transfer {
 namespace {
 
 // Codecs decode by blocks, which are larger than a smaller gap.
-constexpr std::uint64_t kLeastGapBytes = std::uint64_t{16} << 10;
-constexpr std::uint64_t kMostRunsOfBox = 64;  // that are examined
-constexpr int kMostBoxes = 64;                // per chunk
+constexpr std::uint64_t kMinGapBytes = std::uint64_t{16} << 10;
+constexpr std::uint64_t kMaxRunsPerBox = 64;  // that are examined
+constexpr int kMaxBoxes = 64;                 // per chunk
 
 std::uint64_t end_of(const RawSpan& run) noexcept { return run.first + run.bytes; }
 
@@ -30,7 +30,7 @@ void WantedRuns::add(const RawSpan& run) noexcept {
   }
   std::move_backward(from, end, end + 1);
   *from = run;
-  if (++count_ > most_) join_nearest();
+  if (++count_ > max_) join_nearest();
 }
 
 void WantedRuns::join_nearest() noexcept {
@@ -72,7 +72,7 @@ void WantedRuns::add(const device::Box& box, std::uint64_t first, std::uint32_t 
     const device::BoxDim& dim = dims[apart];
     const auto stride = static_cast<std::uint64_t>(dim.src_stride_bytes);
     const std::uint64_t within = bytes - (dim.extent - 1) * stride;
-    if (stride < within + kLeastGapBytes || dim.extent > kMostRunsOfBox / runs) break;
+    if (stride < within + kMinGapBytes || dim.extent > kMaxRunsPerBox / runs) break;
     runs *= dim.extent;
     bytes = within;
   }
@@ -93,7 +93,7 @@ WantedRuns wanted_runs(const ReadTasks& tasks, const WaveTasks& wave, const Task
   WantedRuns one(1);
   one.add(span);
   const std::uint64_t between = span.bytes - std::min(span.bytes, ReadTasks::element_bytes(wave, detail));
-  if (most < 2 || between < kLeastGapBytes) return one;
+  if (most < 2 || between < kMinGapBytes) return one;
   WantedRuns runs(most);
   if (!detail.several) {
     runs.add(detail.box, static_cast<std::uint64_t>(detail.source_offset), element_bytes);
@@ -101,7 +101,7 @@ WantedRuns wanted_runs(const ReadTasks& tasks, const WaveTasks& wave, const Task
   }
   int boxes = 0;
   bool another = true;
-  for (; another && boxes < kMostBoxes; ++boxes) {
+  for (; another && boxes < kMaxBoxes; ++boxes) {
     runs.add(detail.box, static_cast<std::uint64_t>(detail.source_offset), element_bytes);
     another = tasks.plan().next_box(detail);
   }

@@ -18,10 +18,10 @@ namespace headrace::transfer {
 // Sorted and disjoint. When there would be more than the limit, the two with the smallest gap are merged.
 class WantedRuns {
  public:
-  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMax = 8;
 
   // most: the limit, at least 1.
-  explicit WantedRuns(std::size_t most = kMost) noexcept : most_(most) {}
+  explicit WantedRuns(std::size_t most = kMax) noexcept : max_(most) {}
 
   void add(const RawSpan& run) noexcept;
   // Adds the runs of a box that begins at the decoded byte `first`.
@@ -33,9 +33,9 @@ class WantedRuns {
  private:
   void join_nearest() noexcept;
 
-  std::size_t most_;
+  std::size_t max_;
   std::size_t count_ = 0;
-  std::array<RawSpan, kMost + 1> runs_{};
+  std::array<RawSpan, kMax + 1> runs_{};
 };
 
 // The runs of the task that worker.detail describes, and still describes afterwards. A single run from the first byte

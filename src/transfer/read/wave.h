@@ -30,7 +30,7 @@ class ChunkSink;
 struct ColdPart {
   static constexpr std::size_t kHeadBytes = 1024;  // limit of a part's own head, enough for 250 blocks
 
-  enum class Asks : std::uint8_t { kAll, kTable, kPart } asks = Asks::kAll;
+  enum class PartRequest : std::uint8_t { kAll, kTable, kPart } request = PartRequest::kAll;
   std::uint64_t offset = 0, length = 0;  // the whole chunk, as in its job; kUnknown until the table has arrived
   codec::StreamPart part;                // set for kPart
 };
@@ -118,9 +118,9 @@ struct WaveDecode {
 struct WaveTurn {
   WaveKind kind = WaveKind::kCpu;
   bool probe = false;
-  bool counts = false;  // the policy's begin() was called for this wave
-  bool tells = false;   // the wave's duration is a valid measurement of its kind
-  std::uint64_t begun_ns = 0;
+  bool in_policy = false;       // the policy's begin() was called for this wave
+  bool is_measurement = false;  // the wave's duration is a valid measurement of its kind
+  std::uint64_t started_ns = 0;
   std::atomic<std::uint64_t> cpu_decoded{0}, cpu_decode_ns{0};  // bytes, and decode time summed over threads
 };
 

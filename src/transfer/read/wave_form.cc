@@ -12,10 +12,10 @@ namespace headrace::transfer {
 namespace {
 
 constexpr unsigned kWaves = 4;
-constexpr std::uint64_t kTasksOfOwnRooms = 256;  // tasks of a wave whose sink has its own memory, whatever their size
+constexpr std::uint64_t kTasksOfOwnBuffers = 256;  // tasks of a wave whose sink has its own memory, whatever their size
 
 // Smaller chunks do not gain from an index: a device decodes many of them in parallel anyway.
-constexpr std::uint64_t kLeastIndexedBytes = 64 << 10;
+constexpr std::uint64_t kMinIndexedBytes = 64 << 10;
 
 std::uint64_t decoded_bytes(const codec::Chain& chain) { return std::max<std::uint64_t>(chain.decoded_bytes(), 1); }
 
@@ -65,7 +65,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   if (plan_.store().ranges() != nullptr) add_window(request, chain);
   request.threads = resources_.threads();
   if (!plans_rooms_) {
-    request.decoded_bytes = std::max<std::uint64_t>(request.wave_bytes / kTasksOfOwnRooms, 1);
+    request.decoded_bytes = std::max<std::uint64_t>(request.wave_bytes / kTasksOfOwnBuffers, 1);
     request.lane_bytes = more_lane_bytes_;
     return request;
   }
@@ -75,7 +75,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
   if (!request.staged) add_lane_bytes(request, decoded);
   for (int i = 0; i < 2; ++i) add_lane_bytes(request, chain.temporary_bytes());
   add_lane_bytes(request, more_lane_bytes_);
-  if (plan_.store().packs()) add_lane_bytes(request, store::Store::most_packed_bytes(encoded));
+  if (plan_.store().packs()) add_lane_bytes(request, store::Store::max_packed_bytes(encoded));
   return request;
 }
 
@@ -84,7 +84,7 @@ SizeRequest WaveForms::request_of(const codec::Chain& chain) const {
 void WaveForms::add_window(SizeRequest& request, const codec::Chain& chain) const {
   // Encoded chunks are stored in about half of their decoded size.
   const std::uint64_t shrinks = chain.raw() ? 1 : 2;
-  constexpr std::uint64_t kMostWaves = 16;
+  constexpr std::uint64_t kMaxWaves = 16;
   const std::uint64_t room = resources_.store_slab_bytes();
   request.io_bytes = room;
   request.arrives = plan_.max_group_bytes() == 0;
@@ -95,13 +95,13 @@ void WaveForms::add_window(SizeRequest& request, const codec::Chain& chain) cons
       std::max(base::saturating_mul(shape.window_bytes, shrinks), base::saturating_mul(2 * shape.requests, chunk));
   request.window_bytes = std::min(window, shrinks * room);
   request.waves =
-      static_cast<unsigned>(std::clamp<std::uint64_t>(request.window_bytes / request.wave_bytes, kWaves, kMostWaves));
+      static_cast<unsigned>(std::clamp<std::uint64_t>(request.window_bytes / request.wave_bytes, kWaves, kMaxWaves));
   request.arriving_window_bytes = window;
 }
 
 SizeRequest WaveForms::with_decoder(SizeRequest request, const codec::Chain& chain, ChunkDecoding& decoding) const {
   request.decoder = decoding.decoder.get();
-  request.arrives = request.arrives && decoding.first_stage == 0 && request.decoded_bytes >= kLeastArrivingBytes;
+  request.arrives = request.arrives && decoding.first_stage == 0 && request.decoded_bytes >= kMinArrivingBytes;
   if (request.arrives && request.window_bytes != 0) {
     request.window_bytes = request.arriving_window_bytes;  // the service holds none of it
     request.io_bytes = 0;
@@ -109,7 +109,7 @@ SizeRequest WaveForms::with_decoder(SizeRequest request, const codec::Chain& cha
   request.source_bytes = chain.capacity_before(decoding.first_stage);
   request.parts = plan_.wants_parts();
   if (decoding.first_stage > 0) add_lane_bytes(request, request.source_bytes);
-  if (resources_.indices().enabled() && plan_.keeps_indices() && request.decoded_bytes >= kLeastIndexedBytes) {
+  if (resources_.indices().enabled() && plan_.keeps_indices() && request.decoded_bytes >= kMinIndexedBytes) {
     request.index_stride = decoding.index_stride = decoding.decoder->index_stride();
   }
   return request;
@@ -131,7 +131,7 @@ Result<ReadSizes> WaveForms::begin(std::uint64_t more_lane_bytes, bool plans_roo
   const codec::Chain& chain = *form->chain;
   HEADRACE_TRY_ASSIGN(ChunkDecoding decoding, choose_decoder(chain));
   planned_bytes_ = encoded_bytes(chain);
-  if (!plans_rooms) planned_bytes_ = std::min(planned_bytes_, resources_.most_parked_bytes());
+  if (!plans_rooms) planned_bytes_ = std::min(planned_bytes_, resources_.max_parked_bytes());
   const SizeRequest request = request_of(chain);
   const auto size = [&] {
     if (decoding.decoder == nullptr) return size_read(request);

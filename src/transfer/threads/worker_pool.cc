@@ -32,13 +32,13 @@ struct WorkerPool::State {
     changed_elsewhere.notify_all();
   }
   // Wakes only sleeping workers: those awake check again before they sleep.
-  void notify(std::size_t things) noexcept {
+  void notify(std::size_t new_tasks) noexcept {
     std::size_t wakes = 0;
     bool any_callers = false;
     {
       std::lock_guard lock(mutex);
       ++generation;
-      if (!workloads.empty()) wakes = std::min<std::size_t>(things, asleep);
+      if (!workloads.empty()) wakes = std::min<std::size_t>(new_tasks, asleep);
       any_callers = callers != 0;
     }
     while (wakes-- > 0) changed.notify_one();
@@ -96,7 +96,7 @@ void WorkerPool::notify() noexcept { state_->notify(); }
 
 void WorkerPool::Notifier::notify() const noexcept { state_->notify(); }
 
-void WorkerPool::Notifier::notify(std::size_t things) const noexcept { state_->notify(things); }
+void WorkerPool::Notifier::notify(std::size_t new_tasks) const noexcept { state_->notify(new_tasks); }
 
 unsigned WorkerPool::bound_cpus() const noexcept { return state_->bound_cpus(); }
 

@@ -49,8 +49,8 @@ class WorkerPool {
   class Notifier {
    public:
     void notify() const noexcept;
-    // `things` tasks became available, each for one thread.
-    void notify(std::size_t things) const noexcept;
+    // `new_tasks` tasks became available, each for one thread.
+    void notify(std::size_t new_tasks) const noexcept;
 
    private:
     friend class WorkerPool;

@@ -46,7 +46,7 @@ void expect_end(WorkerPool& pool, Things& things) {
   EXPECT_TRUE(becomes_true([&] { return things.calls > calls; }));
 }
 
-TEST(WorkerPools, NoMoreWakeThanThereIsToDo) {
+TEST(WorkerPools, NoMoreThreadsWakeThanThereAreTasks) {
   const auto pool = WorkerPool::create(8).value();
   const auto things = std::make_shared<Things>();
   pool->add(things);

@@ -28,7 +28,7 @@ ChunkOrder::ChunkOrder(std::shared_ptr<const RectilinearGrid> grid)
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const std::vector<EdgeRun>& runs = grid_->axes[i];
     const std::uint64_t end = runs.empty() ? 0 : runs.back().first_element + runs.back().edge * runs.back().count;
-    set_axis(i, of_slice(i, {0, end, 1, false}));
+    set_axis(i, edge_classes_of_slice(i, {0, end, 1, false}));
   }
   count_chunks();
 }
@@ -38,12 +38,12 @@ ChunkOrder::ChunkOrder(std::shared_ptr<const RectilinearGrid> grid, const Resolv
     : grid_(std::move(grid)), axes_(grid_->axes.size()) {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const bool list = !lists.empty() && lists[i] != nullptr;
-    set_axis(i, list ? of_list(i, *lists[i]) : of_slice(i, selection.dims[i]));
+    set_axis(i, list ? edge_classes_of_list(i, *lists[i]) : edge_classes_of_slice(i, selection.dims[i]));
   }
   count_chunks();
 }
 
-ChunkOrder::EdgeClasses ChunkOrder::of_slice(std::size_t axis, const ResolvedSelection::Dim& slice) const {
+ChunkOrder::EdgeClasses ChunkOrder::edge_classes_of_slice(std::size_t axis, const ResolvedSelection::Dim& slice) const {
   EdgeClasses classes;
   const Projection all(slice, 1);
   for (const EdgeRun& run : grid_->axes[axis]) {
@@ -57,7 +57,7 @@ ChunkOrder::EdgeClasses ChunkOrder::of_slice(std::size_t axis, const ResolvedSel
   return classes;
 }
 
-ChunkOrder::EdgeClasses ChunkOrder::of_list(std::size_t axis, const IndexRuns& list) const {
+ChunkOrder::EdgeClasses ChunkOrder::edge_classes_of_list(std::size_t axis, const IndexRuns& list) const {
   EdgeClasses classes;
   std::optional<std::uint64_t> last;
   for (const IndexRun& indices : list) {

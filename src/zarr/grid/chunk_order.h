@@ -73,8 +73,8 @@ class ChunkOrder {
 
   using EdgeClasses = std::map<std::uint64_t, EdgeClass, std::greater<>>;  // by edge
 
-  EdgeClasses of_slice(std::size_t axis, const ResolvedSelection::Dim& slice) const;
-  EdgeClasses of_list(std::size_t axis, const IndexRuns& list) const;
+  EdgeClasses edge_classes_of_slice(std::size_t axis, const ResolvedSelection::Dim& slice) const;
+  EdgeClasses edge_classes_of_list(std::size_t axis, const IndexRuns& list) const;
   void set_axis(std::size_t axis, EdgeClasses&& classes);
   void count_chunks();
   // Sets `edges` to the classes that the chunk belongs to. Returns its number among the chunks of its shape.

@@ -24,7 +24,7 @@ namespace headrace {
 namespace zarr {
 namespace {
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 36;
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 36;
 constexpr std::uint64_t kCopies = 3;  // of a file, including its records
 
 std::string file_in(const std::string& directory) { return directory + "/decode.hrindex"; }
@@ -184,7 +184,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path, base::Charge& 
   HEADRACE_TRY(os::FileHandle::open(path, {}, file));
   std::uint64_t bytes = 0;
   HEADRACE_TRY(file.size(bytes));
-  if (bytes > kMostFileBytes) return Status(Code::kResourceExhausted, Layer::kZarr, "larger than any such file");
+  if (bytes > kMaxFileBytes) return Status(Code::kResourceExhausted, Layer::kZarr, "larger than any such file");
   HEADRACE_TRY(memory.take(kCopies * bytes, "a file of decode indices").with_key(path));
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));
   HEADRACE_TRY(os::read_exactly(file.fd(), 0, out));
@@ -216,7 +216,7 @@ Result<std::string> load_decode_index(const Array::Impl& array, const std::strin
   for (const IndexRecord& record : file->records) {
     const transfer::IndexKey key{array.index_array, record.object, record.offset};
     if (record.bytes == 0) {
-      access.keep_useless(key, record.encoded_bytes);
+      access.mark_useless(key, record.encoded_bytes);
     } else {
       access.keep(key, record.encoded_bytes, file->index(record));
     }

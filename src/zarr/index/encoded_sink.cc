@@ -19,12 +19,12 @@ Status EncodedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t 
                               const transfer::StoredChunk& stored, Worker& worker) {
   std::span<const std::byte> encoded = stored.bytes;
   const std::uint64_t delivered = tasks_.element_bytes(wave.tasks, worker.detail);
-  if (undone_ > 0) {
+  if (decoded_stages_ > 0) {
     const auto target =
-        worker.memory->decoded.reserve(static_cast<std::size_t>(wave.tasks.chain().capacity_before(undone_)));
+        worker.memory->decoded.reserve(static_cast<std::size_t>(wave.tasks.chain().capacity_before(decoded_stages_)));
     if (target.data() == nullptr || !prepare(wave, worker)) return Status::out_of_memory();
     std::size_t produced = 0;
-    HEADRACE_TRY(wave.tasks.chain().decode_until(undone_, encoded, target, worker.workspace, produced));
+    HEADRACE_TRY(wave.tasks.chain().decode_until(decoded_stages_, encoded, target, worker.workspace, produced));
     encoded = target.first(produced);
   }
   EncodedChunk chunk;

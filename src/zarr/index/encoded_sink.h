@@ -44,9 +44,11 @@ struct EncodedChunks {
 
 class EncodedSink final : public transfer::ChunkSink {
  public:
-  // The chain's first `undone` stages are decoded before a chunk is kept. `memory` and `out` must outlive the read.
-  EncodedSink(const transfer::ReadTasks& tasks, std::size_t undone, BatchMemory& memory, EncodedChunks& out) noexcept
-      : ChunkSink(tasks), undone_(undone), memory_(memory), out_(out) {}
+  // The chain's first `decoded_stages` stages are decoded before a chunk is kept. `memory` and `out` must outlive the
+  // read.
+  EncodedSink(const transfer::ReadTasks& tasks, std::size_t decoded_stages, BatchMemory& memory,
+              EncodedChunks& out) noexcept
+      : ChunkSink(tasks), decoded_stages_(decoded_stages), memory_(memory), out_(out) {}
 
  private:
   Status take_task(transfer::Wave& wave, const transfer::TaskGroup& group, std::uint32_t task_index,
@@ -58,7 +60,7 @@ class EncodedSink final : public transfer::ChunkSink {
   Status add_to_lists_locked(std::uint64_t bytes);
   Status make_room_locked(std::uint64_t bytes);
 
-  const std::size_t undone_;
+  const std::size_t decoded_stages_;
   std::mutex mutex_;
   BatchMemory& memory_;  // guarded by mutex_, as all below
   EncodedChunks& out_;

@@ -38,7 +38,7 @@ void set_v2_attributes(ArrayMetadata& array, base::Json attributes) {
 
 // Charges the most that parsing `text` can take, before parsing.
 Status reserve_parsing(std::string_view text, LoadedNode& node) {
-  return node.memory.take(base::most_parse_bytes(text.size()), "parsing a metadata document").with_key(node.key);
+  return node.memory.take(base::max_parse_bytes(text.size()), "parsing a metadata document").with_key(node.key);
 }
 
 Status parse_v3(std::string_view text, LoadedNode& node) {

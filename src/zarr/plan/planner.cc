@@ -27,11 +27,11 @@ using transfer::TaskGroup;
 using transfer::WaveTasks;
 
 // Limit of a group's bytes, whatever the store asks for: one group per worker, together half of the host budget.
-std::uint64_t most_group_bytes(const Array::Impl& array) {
+std::uint64_t group_bytes_limit(const Array::Impl& array) {
   constexpr std::uint64_t kAlways = std::uint64_t{1} << 20;  // stays in a core's cache
   const transfer::Resources& resources = *Access::impl(array.store.context())->resources;
   const std::uint64_t share = resources.options().host_budget_bytes / 2 / std::max(resources.threads(), 1u);
-  return std::min(Access::impl(array.store)->read_shape().most_group_bytes, std::max(kAlways, share));
+  return std::min(Access::impl(array.store)->read_shape().max_group_bytes, std::max(kAlways, share));
 }
 
 std::shared_ptr<const transfer::ChunkForm> make_form(std::shared_ptr<const codec::Chain> chain,
@@ -187,13 +187,13 @@ class ShardPlan final : public ArrayPlan {
         levels_(array_->sharding->grids.size()),
         open_(levels_),
         next_shard_(footprint_->first_object()),
-        most_group_bytes_(most_group_bytes(*array_)) {
+        max_group_bytes_(group_bytes_limit(*array_)) {
     for (ShardUnits& open : open_) open.memory = base::Charge(array_->memory.budget());
     key_.reserve(256);
     if (ByteStore* const ranges = store().ranges()) {
       ahead_ = std::make_unique<ShardsAhead>(*ranges, *footprint_, array_->shard_access(),
                                              [this](std::uint64_t object, std::string& key) { make_key(object, key); });
-      for (std::uint64_t object = next_shard_; object != footprint_->end_object() && shards_ < kMostShards; ++shards_)
+      for (std::uint64_t object = next_shard_; object != footprint_->end_object() && shards_ < kMaxShards; ++shards_)
         object = footprint_->next_object(object);
     }
   }
@@ -231,7 +231,7 @@ class ShardPlan final : public ArrayPlan {
 
   bool opens_next() const noexcept override { return cursor_ == pending_.size() && !open_.front().left(); }
 
-  void give_up() noexcept override {
+  void cancel() noexcept override {
     if (ahead_ != nullptr) ahead_->cancel();
   }
 
@@ -241,11 +241,11 @@ class ShardPlan final : public ArrayPlan {
                          task.ordinal & (kMaxUnitsPerShard - 1), detail);
   }
 
-  std::uint64_t max_group_bytes() const noexcept override { return most_group_bytes_; }
+  std::uint64_t max_group_bytes() const noexcept override { return max_group_bytes_; }
 
  private:
   static constexpr std::size_t kIndexesAhead = 128;
-  static constexpr std::uint64_t kSmallGap = 16 << 10, kMostShards = 1024;
+  static constexpr std::uint64_t kSmallGap = 16 << 10, kMaxShards = 1024;
 
   // Appends tasks of one object to pending_: all that are left of it, or as many as are worth sorting. If this sets
   // waits_, the next call continues where this one stopped.
@@ -283,7 +283,7 @@ class ShardPlan final : public ArrayPlan {
     ShardUnits& open = open_[level];
     std::vector<Task>& tasks = lowest ? pending_ : open.tasks;
     Status status = open.list(*footprint_, shard_object_, level, unit, index, tasks);
-    if (status.code() == Code::kResourceExhausted && ahead_ != nullptr && ahead_->let_go()) {
+    if (status.code() == Code::kResourceExhausted && ahead_ != nullptr && ahead_->drop_all()) {
       status = open.list(*footprint_, shard_object_, level, unit, index, tasks);
     }
     HEADRACE_TRY(std::move(status));
@@ -428,9 +428,9 @@ class ShardPlan final : public ArrayPlan {
   bool joins(const Task& task, const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape,
              std::size_t share) const {
     const std::uint64_t task_end = std::max(end, task.offset + task.length);
-    const std::uint64_t most_gap = group.task_count < share ? shape.gap_bytes : std::min(kSmallGap, shape.gap_bytes);
-    return !wants_parts() && (task.offset <= end || task.offset - end <= most_gap) &&
-           task_end - group.offset <= std::min(shape.group_bytes, most_group_bytes_);
+    const std::uint64_t max_gap = group.task_count < share ? shape.gap_bytes : std::min(kSmallGap, shape.gap_bytes);
+    return !wants_parts() && (task.offset <= end || task.offset - end <= max_gap) &&
+           task_end - group.offset <= std::min(shape.group_bytes, max_group_bytes_);
   }
   // Whether the next pending chunk would join the group if the wave had room for it.
   bool is_cut(const TaskGroup& group, std::uint64_t end, const base::ReadShape& shape, std::size_t share) const {
@@ -442,8 +442,8 @@ class ShardPlan final : public ArrayPlan {
   const std::size_t levels_;
   std::vector<ShardUnits> open_;  // by level: one shard's chunks; each shard is a chunk of the one before
   std::uint64_t next_shard_;
-  const std::uint64_t most_group_bytes_;
-  std::uint64_t shards_ = 0;            // shards of the read, at most kMostShards; 0: not counted, as they are files
+  const std::uint64_t max_group_bytes_;
+  std::uint64_t shards_ = 0;            // shards of the read, at most kMaxShards; 0: not counted, as they are files
   std::unique_ptr<ShardsAhead> ahead_;  // null: opening a shard costs no round trip
   // The shard being handed out
   std::uint64_t shard_object_ = 0;
@@ -483,7 +483,7 @@ FootprintInput input_of(const Array::Impl& array, const ResolvedSelection& selec
 bool few_wanted(const codec::Chain& chain, std::uint64_t units, std::uint64_t elements, std::uint32_t element_bytes,
                 bool kept) {
   // Smaller chunks are better read together with their neighbours.
-  const std::uint64_t least = 2 * transfer::least_part_chunk_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t least = 2 * transfer::min_part_chunk_bytes.load(std::memory_order_relaxed);
   const bool divides = chain.raw() || chain.part_table_bytes() != 0;
   if ((!divides && !kept) || chain.decoded_bytes() < least) return false;
   return base::saturating_mul(elements, element_bytes) / 3 <= base::saturating_mul(units, chain.decoded_bytes()) / 4;

@@ -10,34 +10,34 @@ namespace headrace::zarr {
 IndexesAhead::~IndexesAhead() {
   stop_reads(true);
   std::unique_lock lock(mutex_);
-  came_.wait(lock, [&] { return started_.empty() && cancelling_ == 0; });
+  changed_.wait(lock, [&] { return in_flight_.empty() && cancelling_ == 0; });
 }
 
 // A small part of the budget, since every running read takes as much.
-std::uint64_t IndexesAhead::most_bytes(const base::MemoryBudget* budget) noexcept {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
-  return budget == nullptr ? kMostBytes : std::min(kMostBytes, budget->limit_bytes() / 32);
+std::uint64_t IndexesAhead::max_bytes(const base::MemoryBudget* budget) noexcept {
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{16} << 20;
+  return budget == nullptr ? kMaxBytes : std::min(kMaxBytes, budget->limit_bytes() / 32);
 }
 
 std::size_t IndexesAhead::wanted() {
   if (slots_.empty()) {
-    const std::uint64_t fit = most_bytes(memory_.budget().get()) / std::max<std::uint64_t>(index_bytes_, 1);
-    auto count = static_cast<std::size_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(fit, 1), most_));
+    const std::uint64_t fit = max_bytes(memory_.budget().get()) / std::max<std::uint64_t>(index_bytes_, 1);
+    auto count = static_cast<std::size_t>(std::min<std::uint64_t>(std::max<std::uint64_t>(fit, 1), max_));
     while (count > 0 && !memory_.grow_to(count * index_bytes_, "indexes of shards").ok()) count /= 2;
     if (count == 0) return 0;
     next_.reserve(count);
     {
       std::lock_guard lock(mutex_);
-      started_.reserve(count);
+      in_flight_.reserve(count);
     }
     slots_ = std::vector<Slot>(count);
   }
   // Requests many at a time, so that stores can batch them.
-  return asked_ <= slots_.size() / 2 ? slots_.size() - asked_ : 0;
+  return pending_ <= slots_.size() / 2 ? slots_.size() - pending_ : 0;
 }
 
 IndexesAhead::Slot& IndexesAhead::begin_slot() {
-  Slot& slot = at(asked_);
+  Slot& slot = at(pending_);
   slot.bytes.resize(static_cast<std::size_t>(index_bytes_));
   static_cast<RangeRead&>(slot) = RangeRead();
   slot.out = slot.bytes;
@@ -49,10 +49,10 @@ IndexesAhead::Slot& IndexesAhead::begin_slot() {
 
 void IndexesAhead::end_slot(Slot& slot, WantedIndex&& index) {
   slot.index = std::move(index);
-  ++asked_;
+  ++pending_;
 }
 
-void IndexesAhead::ask(WantedIndex index, std::string_view key) {
+void IndexesAhead::enqueue(WantedIndex index, std::string_view key) {
   Slot& slot = begin_slot();
   slot.own_key = key;
   slot.key = slot.own_key;
@@ -61,7 +61,7 @@ void IndexesAhead::ask(WantedIndex index, std::string_view key) {
   end_slot(slot, std::move(index));
 }
 
-void IndexesAhead::ask(WantedIndex index, std::uint64_t at) {
+void IndexesAhead::enqueue(WantedIndex index, std::uint64_t at) {
   Slot& slot = begin_slot();
   const store::ByteSource::Ranges ranges = index.shard->object->ranges();  // slot.index keeps `ranges` alive
   slot.key = ranges.key;
@@ -71,8 +71,8 @@ void IndexesAhead::ask(WantedIndex index, std::uint64_t at) {
   end_slot(slot, std::move(index));
 }
 
-void IndexesAhead::pass(WantedIndex index) {
-  Slot& slot = at(asked_);
+void IndexesAhead::enqueue_without_read(WantedIndex index) {
+  Slot& slot = at(pending_);
   slot.reads = false;
   slot.done = true;
   end_slot(slot, std::move(index));
@@ -85,7 +85,7 @@ void IndexesAhead::start() {
   {
     std::lock_guard lock(mutex_);
     cancelled = cancelled_;
-    if (!cancelled) started_.insert(started_.end(), next_.begin(), next_.end());
+    if (!cancelled) in_flight_.insert(in_flight_.end(), next_.begin(), next_.end());
   }
   if (cancelled) {
     failure = Status(Code::kCancelled, Layer::kZarr, "the read was cancelled");
@@ -104,14 +104,14 @@ void IndexesAhead::start() {
   next_.clear();
 }
 
-bool IndexesAhead::came() {
+bool IndexesAhead::is_ready() {
   std::lock_guard lock(mutex_);
-  return came_locked(at(0));
+  return is_ready_locked(at(0));
 }
 
-bool IndexesAhead::came_or_tell(transfer::LookupListener& listener) {
+bool IndexesAhead::is_ready_or_notify(transfer::LookupListener& listener) {
   std::lock_guard lock(mutex_);
-  if (came_locked(at(0))) return true;
+  if (is_ready_locked(at(0))) return true;
   listener_ = &listener;
   awaited_ = &at(0);
   return false;
@@ -119,8 +119,8 @@ bool IndexesAhead::came_or_tell(transfer::LookupListener& listener) {
 
 // Holds the lock while it notifies, because a waiter or the listener may destroy this object afterwards.
 void IndexesAhead::announce_locked() noexcept {
-  came_.notify_all();
-  if (listener_ != nullptr && came_locked(*awaited_)) std::exchange(listener_, nullptr)->lookup_came();
+  changed_.notify_all();
+  if (listener_ != nullptr && is_ready_locked(*awaited_)) std::exchange(listener_, nullptr)->lookup_done();
 }
 
 IndexesAhead::Answer IndexesAhead::take() {
@@ -128,22 +128,22 @@ IndexesAhead::Answer IndexesAhead::take() {
   {
     std::unique_lock lock(mutex_);
     // Also waits for running cancel() calls of the store: the slot is about to be reused.
-    came_.wait(lock, [&] { return came_locked(slot); });
+    changed_.wait(lock, [&] { return is_ready_locked(slot); });
   }
   first_ = (first_ + 1) % slots_.size();
-  --asked_;
+  --pending_;
   return {std::exchange(slot.index, {}), slot.reads ? &slot : nullptr};
 }
 
 void IndexesAhead::cancel() noexcept { stop_reads(true); }
 
-void IndexesAhead::stop_reads(bool for_good) noexcept {
+void IndexesAhead::stop_reads(bool permanently) noexcept {
   std::vector<RangeRead*> reads;
   {
     std::lock_guard lock(mutex_);
-    cancelled_ = cancelled_ || for_good;
+    cancelled_ = cancelled_ || permanently;
     try {
-      reads = started_;
+      reads = in_flight_;
     } catch (const std::bad_alloc&) {  // without the list, the reads run to completion
     }
     ++cancelling_;
@@ -154,17 +154,17 @@ void IndexesAhead::stop_reads(bool for_good) noexcept {
   announce_locked();
 }
 
-bool IndexesAhead::let_go() noexcept {
+bool IndexesAhead::drop_all() noexcept {
   if (slots_.empty()) return false;
   stop_reads(false);
   {
     std::unique_lock lock(mutex_);
-    came_.wait(lock, [&] { return started_.empty() && cancelling_ == 0; });
+    changed_.wait(lock, [&] { return in_flight_.empty() && cancelling_ == 0; });
   }
-  most_ = slots_.size() / 4;
+  max_ = slots_.size() / 4;
   next_.clear();
   slots_ = {};
-  first_ = asked_ = 0;
+  first_ = pending_ = 0;
   memory_.give_all();
   return true;
 }
@@ -172,7 +172,7 @@ bool IndexesAhead::let_go() noexcept {
 void IndexesAhead::done(std::span<RangeRead* const> reads) noexcept {
   std::lock_guard lock(mutex_);
   for (RangeRead* read : reads) {
-    std::erase(started_, read);
+    std::erase(in_flight_, read);
     static_cast<Slot*>(read)->done = true;
   }
   announce_locked();

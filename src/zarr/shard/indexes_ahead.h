@@ -42,30 +42,30 @@ class IndexesAhead final : private RangeListener {
         index_bytes_(index_bytes),
         at_end_(at_end),
         memory_(std::move(budget)),
-        most_(static_cast<std::size_t>(all < kMost ? all : kMost)) {}
+        max_(static_cast<std::size_t>(all < kMax ? all : kMax)) {}
   ~IndexesAhead();
 
   // Limit of what a plan keeps ahead. It applies per level, to indexes being read and again to opened shards.
-  static std::uint64_t most_bytes(const base::MemoryBudget* budget) noexcept;
-  static constexpr std::size_t kMost = 128;
+  static std::uint64_t max_bytes(const base::MemoryBudget* budget) noexcept;
+  static constexpr std::size_t kMax = 128;
 
   // How many more to request now. 0 while more than half of the places are in use, so that requests are made in
   // batches.
   std::size_t wanted();
   // Queues the index of an object, or an index at byte `at` of an open object, for the next start(). Throws
   // std::bad_alloc, and then nothing is queued.
-  void ask(WantedIndex index, std::string_view key);
-  void ask(WantedIndex index, std::uint64_t at);
+  void enqueue(WantedIndex index, std::string_view key);
+  void enqueue(WantedIndex index, std::uint64_t at);
   // Queues an index in order without reading it.
-  void pass(WantedIndex index);
+  void enqueue_without_read(WantedIndex index);
   void start();
 
-  bool any() const noexcept { return asked_ > 0; }
+  bool has_pending() const noexcept { return pending_ > 0; }
   // The oldest index that was queued and not taken. REQUIRES: any().
   const WantedIndex& next() const noexcept { return slots_[first_].index; }
-  bool came();  // whether take() would return at once
+  bool is_ready();  // whether take() would return at once
   // The same. If false, calls `listener` (which must outlive this object) once take() would return at once.
-  bool came_or_tell(transfer::LookupListener& listener);
+  bool is_ready_or_notify(transfer::LookupListener& listener);
   struct Answer {
     WantedIndex index;
     RangeRead* read;  // null: queued by pass(). Valid until the next ask() or pass()
@@ -75,7 +75,7 @@ class IndexesAhead final : private RangeListener {
   // Cancels the reads; present and future waits end soon.
   void cancel() noexcept;
   // Drops all requests and releases their memory. Fewer are made at a time from then on. False: there were none.
-  bool let_go() noexcept;
+  bool drop_all() noexcept;
 
  private:
   struct Slot : RangeRead {
@@ -89,22 +89,22 @@ class IndexesAhead final : private RangeListener {
   Slot& at(std::size_t place) noexcept { return slots_[(first_ + place) % slots_.size()]; }
   Slot& begin_slot();
   void end_slot(Slot& slot, WantedIndex&& index);
-  void stop_reads(bool for_good) noexcept;
-  bool came_locked(const Slot& slot) const noexcept { return slot.done && cancelling_ == 0; }
+  void stop_reads(bool permanently) noexcept;
+  bool is_ready_locked(const Slot& slot) const noexcept { return slot.done && cancelling_ == 0; }
   void announce_locked() noexcept;
 
   ByteStore& store_;
   const std::uint64_t index_bytes_;
   const bool at_end_;
   base::Charge memory_;
-  std::size_t most_;
+  std::size_t max_;
   std::vector<Slot> slots_;
-  std::size_t first_ = 0, asked_ = 0;  // slots from first_ on: requested and not taken
-  std::vector<RangeRead*> next_;       // queued since the last start()
+  std::size_t first_ = 0, pending_ = 0;  // slots from first_ on: requested and not taken
+  std::vector<RangeRead*> next_;         // queued since the last start()
   std::mutex mutex_;
-  std::condition_variable came_;
-  std::vector<RangeRead*> started_;  // guarded by mutex_: reads in flight
-  std::size_t cancelling_ = 0;       // guarded by mutex_
+  std::condition_variable changed_;
+  std::vector<RangeRead*> in_flight_;  // guarded by mutex_: reads in flight
+  std::size_t cancelling_ = 0;         // guarded by mutex_
   // guarded by mutex_: called when awaited_ has arrived; null: there is no waiter
   transfer::LookupListener* listener_ = nullptr;
   const Slot* awaited_ = nullptr;

@@ -73,13 +73,13 @@ bool OpenShard::is(const store::ByteSource& now) const {
   if (now.offers(store::Offer::kWhole)) return unpacked_bytes != 0;  // packed objects do not change
   // Each answer says whether it is of the version that the index was read from. If the store has no versions, only
   // reading the index again can tell.
-  if (now.offers(store::Offer::kRanges)) return &now == object.get() && !version.empty() && !refuted;
+  if (now.offers(store::Offer::kRanges)) return &now == object.get() && !version.empty() && !stale;
   if (now.offers(store::Offer::kMemory) || in_memory()) {
     return now.memory() == object->memory() && now.size_bytes() == object->size_bytes();
   }
   os::FileIdentity current;
   int error = 0;
-  return was_still && now.file().begin == object->file().begin && os::identify(now.file().fd, current, error) &&
+  return was_settled && now.file().begin == object->file().begin && os::identify(now.file().fd, current, error) &&
          current == identity;
 }
 
@@ -88,7 +88,7 @@ std::optional<transfer::StoredVersion> OpenShard::stored() const noexcept {
     if (version.empty()) return std::nullopt;
     return transfer::StoredVersion{{}, std::hash<std::string_view>()(version) | 1};
   }
-  if (!was_still || !object->offers(store::Offer::kFile)) return std::nullopt;
+  if (!was_settled || !object->offers(store::Offer::kFile)) return std::nullopt;
   return transfer::StoredVersion{identity, 0};
 }
 
@@ -104,8 +104,8 @@ Status OpenShard::check() const {
           .with_key(key)
           .with_errno(error);
     }
-    if (was_still && now == identity) return {};
-    if (!now.same_but_for_links(identity)) return changed(key);
+    if (was_settled && now == identity) return {};
+    if (!now.same_except_changed_ns(identity)) return changed(key);
   }
   // A file that was replaced under its name loses a link but keeps its bytes, so its identity differs without a change.
   // Conversely, a change may not show if the time stamps lie in the future, or if the writer stamped the file just
@@ -163,13 +163,13 @@ namespace {
 
 // Unpacks a packed shard into memory. Limited to 1 GiB, since its expected size is not known yet.
 Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
-  constexpr std::uint64_t kMostUnpackedBytes = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kMaxUnpackedBytes = std::uint64_t{1} << 30;
   struct Unpacked {
     store::ByteSource object;
     std::vector<std::byte> bytes;
   };
   const store::ByteSource& packed = *open.object;
-  if (packed.size_bytes() > kMostUnpackedBytes) {
+  if (packed.size_bytes() > kMaxUnpackedBytes) {
     return Status(Code::kResourceExhausted, Layer::kZarr,
                   "a compressed shard of " + std::to_string(packed.size_bytes()) +
                       " bytes must be unpacked whole, which exceeds " + std::to_string(kMostUnpackedBytes >> 20) +
@@ -177,7 +177,7 @@ Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
   }
   HEADRACE_TRY(open.memory.take(packed.size_bytes(), "a compressed shard"));
   base::Charge unpacking(open.memory.budget());
-  HEADRACE_TRY(unpacking.take(store::Store::most_packed_bytes(packed.size_bytes()), "unpacking a shard"));
+  HEADRACE_TRY(unpacking.take(store::Store::max_packed_bytes(packed.size_bytes()), "unpacking a shard"));
   auto unpacked = std::make_shared<Unpacked>();
   unpacked->bytes.resize(static_cast<std::size_t>(packed.size_bytes()));
   os::PageBuffer scratch;
@@ -199,7 +199,7 @@ Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
 struct SettledObject {
   store::ByteSource object;
   os::FileIdentity identity;
-  bool was_still = false;
+  bool was_settled = false;
 };
 
 // Opens an object so that all bytes read while the identity stays the same are of one version. If the file has just
@@ -217,7 +217,7 @@ Status open_settled(store::Store& store, const std::string& key, SettledObject& 
     const std::int64_t left_ns = os::unsettled_ns(object.file().fd, open.identity);
     const bool whole_file = object.file().begin == 0 && !object.file().lent;
     const bool same_size = !whole_file || object.size_bytes() == open.identity.size_bytes;
-    open.was_still = !os::recently_changed(open.identity);
+    open.was_settled = !os::recently_changed(open.identity);
     // Time stamps that far in the future prove nothing; check() and is() handle them.
     if (same_size && (left_ns == 0 || left_ns > kLongestWaitNs)) return {};
     if (base::now_ns() - start_ns > static_cast<std::uint64_t>(2 * kLongestWaitNs)) {
@@ -284,7 +284,7 @@ Result<std::shared_ptr<const OpenShard>> ShardAccess::open(const std::string& ke
   open->memory = base::Charge(cache.budget());
   open->object = std::make_shared<store::ByteSource>(std::move(opened.object));
   open->identity = opened.identity;
-  open->was_still = opened.was_still;
+  open->was_settled = opened.was_settled;
   open->format = &formats.front();
   std::vector<std::byte> index;
   base::Charge reading(cache.budget());
@@ -324,7 +324,7 @@ Result<std::shared_ptr<const InnerIndex>> ShardAccess::open_inner(const OpenShar
   }
   if (!status.ok()) {
     // Otherwise the next read would trust the shard again and fail the same way.
-    if (status.code() == Code::kAgainExhausted) shard.refute();
+    if (status.code() == Code::kAgainExhausted) shard.mark_stale();
     return std::move(status).with_key(shard.key);
   }
   for (ShardEntry& entry : index->entries) {

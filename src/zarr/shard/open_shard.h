@@ -36,12 +36,12 @@ struct OpenShard final : public transfer::SourceVersion {
   std::size_t unpacked_bytes = 0;  // memory that `object` keeps
   base::Charge memory;             // of the index and `object`
   std::string version;             // of an object that offers ranges; empty: unknown
-  mutable std::atomic<bool> refuted{false};
+  mutable std::atomic<bool> stale{false};
   // Identity of its file from before the index was read.
   os::FileIdentity identity;
   // The file had not changed for a tenth of a second. Any later change then shows in the identity, even if its writer
   // paused for up to that long between stamping the file and writing the bytes.
-  bool was_still = false;
+  bool was_settled = false;
 
   // Memory of this object itself and of its place in a ShardCache.
   std::size_t own_bytes() const noexcept {
@@ -54,7 +54,7 @@ struct OpenShard final : public transfer::SourceVersion {
   std::unique_ptr<const SourceVersion> begin_check() const override;
   Status check_index(std::span<const std::byte> bytes) const;
   std::optional<transfer::StoredVersion> stored() const noexcept override;
-  void refute() const noexcept override { refuted = true; }
+  void mark_stale() const noexcept override { stale = true; }
 };
 
 // The checked index of a shard inside a shard; offsets are from the start of the object.

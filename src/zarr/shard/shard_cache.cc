@@ -15,8 +15,8 @@ Value ShardCache::Lru<Key, Value>::find(const Like& key) {
 }
 
 template <class Key, class Value>
-void ShardCache::Lru<Key, Value>::insert(Key key, Value value, std::size_t bytes, std::size_t most_items,
-                                         std::size_t most_bytes) {
+void ShardCache::Lru<Key, Value>::insert(Key key, Value value, std::size_t bytes, std::size_t max_items,
+                                         std::size_t max_bytes) {
   if (by_key_.count(key) != 0) return;
   items_.push_front({key, std::move(value), bytes, base::now_ns()});
   try {
@@ -26,7 +26,7 @@ void ShardCache::Lru<Key, Value>::insert(Key key, Value value, std::size_t bytes
     throw;
   }
   bytes_ += bytes;
-  while (items_.size() > 1 && (items_.size() > most_items || bytes_ > most_bytes)) {
+  while (items_.size() > 1 && (items_.size() > max_items || bytes_ > max_bytes)) {
     bytes_ -= items_.back().bytes;
     by_key_.erase(items_.back().key);
     items_.pop_back();
@@ -78,7 +78,7 @@ ShardCache::~ShardCache() {
   budget_->remove(*this);
 }
 
-void ShardCache::let_go() noexcept {
+void ShardCache::drop_unused() noexcept {
   std::lock_guard lock(mutex_);
   indexes_.clear();
   shards_.clear();

@@ -29,7 +29,7 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
   ShardCache(const ShardCache&) = delete;
   ShardCache& operator=(const ShardCache&) = delete;
   ~ShardCache();
-  void let_go() noexcept override;
+  void drop_unused() noexcept override;
   const std::shared_ptr<base::MemoryBudget>& budget() const noexcept { return budget_; }
   std::uint64_t oldest_ns() noexcept override;
   bool close_oldest() noexcept override;
@@ -48,7 +48,7 @@ class ShardCache final : public os::DescriptorKeeper, public base::MemoryBudget:
    public:
     template <class Like>
     Value find(const Like& key);
-    void insert(Key key, Value value, std::size_t bytes, std::size_t most_items, std::size_t most_bytes);
+    void insert(Key key, Value value, std::size_t bytes, std::size_t max_items, std::size_t max_bytes);
     void erase(const Key& key);
     void clear() noexcept;
     // The least recently used entry that has no other holder; null: none.

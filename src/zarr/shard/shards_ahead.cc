@@ -16,7 +16,7 @@ ShardsAhead::ShardsAhead(ByteStore& store, const Footprint& footprint, const Sha
     : footprint_(footprint),
       access_(access),
       make_key_(std::move(make_key)),
-      most_bytes_(IndexesAhead::most_bytes(access.cache.budget().get())),
+      max_bytes_(IndexesAhead::max_bytes(access.cache.budget().get())),
       next_object_(footprint.first_object()),
       wanted_object_(next_object_) {
   for (const ShardIndexFormat& format : access.formats) {
@@ -30,14 +30,14 @@ std::optional<ShardsAhead::Shard> ShardsAhead::open(std::uint64_t object, Stats&
   next_object_ = std::max(next_object_, object);
   Found found{{object, 0}, Status::out_of_memory(), Status::out_of_memory()};
   const Taken taken = take(0, found, lookups, listener);
-  if (taken == Taken::kLater) return std::nullopt;
+  if (taken == Taken::kInFlight) return std::nullopt;
   wanted_object_ = footprint_.next_object(object);
   next_object_ = std::max(next_object_, wanted_object_);
   if (taken == Taken::kYes) return std::move(found.shard);
   if (cancelled_) return cancelled();
   make_key_(object, key_);
   Shard alone = access_.open(key_, lookups);
-  if (alone.status().code() == Code::kResourceExhausted && let_go()) alone = access_.open(key_, lookups);
+  if (alone.status().code() == Code::kResourceExhausted && drop_all()) alone = access_.open(key_, lookups);
   return alone;
 }
 
@@ -48,11 +48,11 @@ std::optional<ShardsAhead::Inner> ShardsAhead::open_inner(std::uint64_t object,
   const ShardEntry range{task.offset, task.length};
   Found found{{object, unit_of(task), shard, range}, Status::out_of_memory(), Status::out_of_memory()};
   const Taken taken = take(level, found, lookups, listener);
-  if (taken == Taken::kLater) return std::nullopt;
+  if (taken == Taken::kInFlight) return std::nullopt;
   if (taken == Taken::kYes) return std::move(found.inner);
   if (cancelled_) return cancelled().with_key(shard->key);
   Inner alone = access_.open_inner(*shard, level, range, lookups);
-  if (alone.status().code() == Code::kResourceExhausted && let_go()) {
+  if (alone.status().code() == Code::kResourceExhausted && drop_all()) {
     alone = access_.open_inner(*shard, level, range, lookups);
   }
   return alone;
@@ -63,10 +63,10 @@ void ShardsAhead::cancel() noexcept {
   for (Level& level : levels_) level.reads.cancel();
 }
 
-bool ShardsAhead::let_go() noexcept {
-  bool any = false;
+bool ShardsAhead::drop_all() noexcept {
+  bool dropped = false;
   for (Level& level : levels_) {
-    any = level.reads.let_go() || any || !level.found.empty();
+    dropped = level.reads.drop_all() || dropped || !level.found.empty();
     level.found.clear();
     level.found_bytes = 0;
     level.inside.units = {};
@@ -76,7 +76,7 @@ bool ShardsAhead::let_go() noexcept {
     level.inside_shard.reset();
   }
   next_object_ = wanted_object_;
-  return any;
+  return dropped;
 }
 
 // Replaces `found`, given its name, by what the plan wants next, if that was read ahead.
@@ -84,12 +84,12 @@ ShardsAhead::Taken ShardsAhead::take(std::size_t level, Found& found, Stats& loo
                                      transfer::LookupListener& listener) {
   look_ahead(lookups);
   Level& here = levels_[level];
-  if (here.found.empty() && here.reads.any() && here.reads.next().is(found.name)) {
-    if (!here.reads.came_or_tell(listener)) return Taken::kLater;
+  if (here.found.empty() && here.reads.has_pending() && here.reads.next().is(found.name)) {
+    if (!here.reads.is_ready_or_notify(listener)) return Taken::kInFlight;
     (void)open_next(level, true, lookups);
   }
   if (here.found.empty() || !here.found.front().name.is(found.name)) {
-    if (level > 0) pass_by(levels_[level - 1], found.name);
+    if (level > 0) skip(levels_[level - 1], found.name);
     return Taken::kNotAhead;
   }
   found = std::move(here.found.front());
@@ -99,7 +99,7 @@ ShardsAhead::Taken ShardsAhead::take(std::size_t level, Found& found, Stats& loo
 }
 
 // The plan opens this unit itself, so it must not be requested here afterwards.
-void ShardsAhead::pass_by(Level& above, const WantedIndex& name) noexcept {
+void ShardsAhead::skip(Level& above, const WantedIndex& name) noexcept {
   ShardUnits& inside = above.inside;
   while (inside.left() && inside.tasks[inside.cursor].length == 0) ++inside.cursor;
   if (!inside.left() || above.inside_shard != name.shard || unit_of(inside.tasks[inside.cursor]) != name.unit) return;
@@ -108,26 +108,26 @@ void ShardsAhead::pass_by(Level& above, const WantedIndex& name) noexcept {
 
 // The deepest level first: it may open shards of the level above, which requests that level's indexes.
 void ShardsAhead::look_ahead(Stats& lookups) {
-  for (std::size_t level = levels_.size(); level-- > 0;) ask(level, lookups);
+  for (std::size_t level = levels_.size(); level-- > 0;) enqueue(level, lookups);
 }
 
-void ShardsAhead::ask(std::size_t level, Stats& lookups) {
-  for (std::size_t room = levels_[level].reads.wanted(); room > 0 && ask_next(level, lookups);) --room;
+void ShardsAhead::enqueue(std::size_t level, Stats& lookups) {
+  for (std::size_t room = levels_[level].reads.wanted(); room > 0 && enqueue_next(level, lookups);) --room;
   levels_[level].reads.start();
 }
 
 // Requests the next index of that level. False: its position is not known yet, or there is none.
-bool ShardsAhead::ask_next(std::size_t level, Stats& lookups) {
+bool ShardsAhead::enqueue_next(std::size_t level, Stats& lookups) {
   if (level == 0) {
     if (next_object_ == footprint_.end_object()) return false;
-    ask_object();
+    enqueue_object();
     return true;
   }
   Level& above = levels_[level - 1];
   for (;;) {
     while (above.inside.left()) {
       const transfer::Task& task = above.inside.tasks[above.inside.cursor];
-      if (task.length != 0) ask_inner(level, above, task);
+      if (task.length != 0) enqueue_inner(level, above, task);
       ++above.inside.cursor;
       if (task.length != 0) return true;
     }
@@ -135,26 +135,26 @@ bool ShardsAhead::ask_next(std::size_t level, Stats& lookups) {
   }
 }
 
-void ShardsAhead::ask_object() {
+void ShardsAhead::enqueue_object() {
   make_key_(next_object_, key_);
   WantedIndex index{next_object_, 0};
   if (access_.reads_index_of(key_)) {
-    levels_[0].reads.ask(std::move(index), key_);
+    levels_[0].reads.enqueue(std::move(index), key_);
   } else {
-    levels_[0].reads.pass(std::move(index));
+    levels_[0].reads.enqueue_without_read(std::move(index));
   }
   next_object_ = footprint_.next_object(next_object_);
 }
 
-void ShardsAhead::ask_inner(std::size_t level, const Level& above, const transfer::Task& task) {
+void ShardsAhead::enqueue_inner(std::size_t level, const Level& above, const transfer::Task& task) {
   const ShardEntry range{task.offset, task.length};
   WantedIndex index{above.inside_object, unit_of(task), above.inside_shard, range};
   const Result<std::uint64_t> position = access_.formats[level].position(task.length);
   // A shard too short for an index is reported when it is opened.
   if (position.ok() && access_.cache.find(*above.inside_shard, level, range) == nullptr) {
-    levels_[level].reads.ask(std::move(index), task.offset + *position);
+    levels_[level].reads.enqueue(std::move(index), task.offset + *position);
   } else {
-    levels_[level].reads.pass(std::move(index));
+    levels_[level].reads.enqueue_without_read(std::move(index));
   }
 }
 
@@ -163,9 +163,9 @@ void ShardsAhead::ask_inner(std::size_t level, const Level& above, const transfe
 bool ShardsAhead::open_next(std::size_t level, bool wanted, Stats& lookups) {
   Level& here = levels_[level];
   if (!wanted) {
-    if (here.found.size() >= IndexesAhead::kMost || here.found_bytes >= most_bytes_) return false;
-    ask(level, lookups);
-    if (!here.reads.any() || !here.reads.came()) return false;
+    if (here.found.size() >= IndexesAhead::kMax || here.found_bytes >= max_bytes_) return false;
+    enqueue(level, lookups);
+    if (!here.reads.has_pending() || !here.reads.is_ready()) return false;
   }
   here.inside.tasks.clear();
   here.inside.cursor = 0;
@@ -178,7 +178,7 @@ bool ShardsAhead::open_next(std::size_t level, bool wanted, Stats& lookups) {
     short_of_memory = look_inside(level, found).code() == Code::kResourceExhausted;
   }
   if (short_of_memory) {  // the plan opens it on demand
-    (void)let_go();
+    (void)drop_all();
     return false;
   }
   here.found_bytes += found.bytes;

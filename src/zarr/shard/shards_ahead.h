@@ -49,7 +49,7 @@ class ShardsAhead {
   // Stops all reads; waiting calls return soon.
   void cancel() noexcept;
   // Releases the memory of everything read ahead. False: there was nothing.
-  bool let_go() noexcept;
+  bool drop_all() noexcept;
 
  private:
   // An opened shard that the plan has not reached yet.
@@ -76,21 +76,21 @@ class ShardsAhead {
   };
 
   void look_ahead(Stats& lookups);
-  void ask(std::size_t level, Stats& lookups);
-  bool ask_next(std::size_t level, Stats& lookups);
-  void ask_object();
-  void ask_inner(std::size_t level, const Level& above, const transfer::Task& task);
+  void enqueue(std::size_t level, Stats& lookups);
+  bool enqueue_next(std::size_t level, Stats& lookups);
+  void enqueue_object();
+  void enqueue_inner(std::size_t level, const Level& above, const transfer::Task& task);
   bool open_next(std::size_t level, bool wanted, Stats& lookups);
   Found open_answer(std::size_t level, IndexesAhead::Answer answer, Stats& lookups);
   Status look_inside(std::size_t level, const Found& found);
-  static void pass_by(Level& above, const WantedIndex& name) noexcept;
-  enum class Taken : std::uint8_t { kYes, kNotAhead, kLater };
+  static void skip(Level& above, const WantedIndex& name) noexcept;
+  enum class Taken : std::uint8_t { kYes, kNotAhead, kInFlight };
   Taken take(std::size_t level, Found& found, Stats& lookups, transfer::LookupListener& listener);
 
   const Footprint& footprint_;
   const ShardAccess access_;
   const MakeKey make_key_;
-  const std::uint64_t most_bytes_;
+  const std::uint64_t max_bytes_;
   std::deque<Level> levels_;
   std::string key_;
   std::uint64_t next_object_;    // the first not yet requested

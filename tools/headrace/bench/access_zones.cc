@@ -8,7 +8,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostZones = 256;
+constexpr std::size_t kMaxZones = 256;
 constexpr std::uint64_t kLeftOut = UINT64_MAX;
 
 Status wrong(std::string_view text, const std::string& what) {
@@ -59,7 +59,7 @@ Result<AccessZones> AccessZones::parse(std::string_view text, bool absolute) {
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(':', at), text.size());
     HEADRACE_TRY_ASSIGN(const AccessZone zone, parse_zone(text.substr(at, end - at), absolute));
-    if (out.zones_.size() == kMostZones) return wrong(text, "has more than 256 zones");
+    if (out.zones_.size() == kMaxZones) return wrong(text, "has more than 256 zones");
     shares += zone.share;
     if (absolute && (__builtin_add_overflow(bytes, zone.size, &bytes) || bytes > std::uint64_t{1} << 62)) {
       return wrong(text, "has zones of more than 2^62 bytes");

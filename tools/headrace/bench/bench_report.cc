@@ -87,11 +87,11 @@ cli::ReportTable latency_table(const JobResult& result, const char* direction, c
 }  // namespace
 
 cli::ReportSummary report_summary(const BenchOutcome& outcome) {
-  constexpr std::size_t kMostJobs = 32;  // keeps the page readable with a thousand threads
+  constexpr std::size_t kMaxJobs = 32;  // keeps the page readable with a thousand threads
   cli::ReportSummary summary;
   summary.title = "headrace bench";
-  const auto& results = outcome.results.size() > kMostJobs ? outcome.groups : outcome.results;
-  for (std::size_t i = 0; i < std::min(results.size(), kMostJobs); ++i) {
+  const auto& results = outcome.results.size() > kMaxJobs ? outcome.groups : outcome.results;
+  for (std::size_t i = 0; i < std::min(results.size(), kMaxJobs); ++i) {
     cli::ReportTable table{job_title(results[i]), {}};
     for (const TextRow& row : job_rows(results[i])) table.rows.push_back({row.name, row.text});
     summary.facts.push_back(std::move(table));

@@ -7,7 +7,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostPatternBytes = 512;
+constexpr std::size_t kMaxPatternBytes = 512;
 
 Status wrong(std::string_view text) {
   return {Code::kInvalidArgument, Layer::kApi,
@@ -65,7 +65,7 @@ Result<BlockPattern> parse_pattern(std::string_view text) {
   if (text.empty()) return wrong(whole);
   while (!text.empty()) {
     if (!take_part(text, out)) return wrong(whole);
-    if (out.bytes.size() > kMostPatternBytes) {
+    if (out.bytes.size() > kMaxPatternBytes) {
       return Status(Code::kInvalidArgument, Layer::kApi, "a pattern has at most 512 bytes");
     }
   }

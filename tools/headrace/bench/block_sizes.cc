@@ -8,7 +8,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostParts = 64;
+constexpr std::size_t kMaxParts = 64;
 
 Result<std::uint64_t> parse_block(std::string_view text) {
   HEADRACE_TRY_ASSIGN(const std::uint64_t bytes, parse_size(text));
@@ -50,7 +50,7 @@ Result<BlockSizes> BlockSizes::parse_split(std::string_view text) {
       }
       next.up_to = static_cast<unsigned>(percent);
     }
-    if (parts.size() == kMostParts) return invalid("more than 64 sizes");
+    if (parts.size() == kMaxParts) return invalid("more than 64 sizes");
     parts.push_back(next);
     at = end + 1;
   }

@@ -13,7 +13,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostPasses = 64;
+constexpr std::size_t kMaxPasses = 64;
 constexpr std::uint64_t kSample = 500'000'000;  // nanoseconds, like fio's bwavgtime
 
 FileStats difference(const FileStats& now, const FileStats& then) {
@@ -107,8 +107,8 @@ Status FileJob::set_up() {
   paths_.resize(region_.whole_files ? std::size_t{options_.depth} * options_.list : 0);
   completions_.resize(options_.depth);
   for (std::size_t i = options_.depth; i-- > 0;) free_.push_back(i);
-  pass_ios_.resize(kMostPasses);
-  pass_taken_.resize(kMostPasses);
+  pass_ios_.resize(kMaxPasses);
+  pass_taken_.resize(kMaxPasses);
   if (!options_.write && !options_.verifies()) return {};
   host_.resize(slot_bytes_);
   HEADRACE_TRY(set_up_verify());
@@ -205,7 +205,7 @@ Status FileJob::write_patterns(const Slot& slot, std::size_t index) {
 Status FileJob::submit(std::size_t index) {
   Slot& slot = slots_[index];
   if (slot.write && options_.verifies()) HEADRACE_TRY(write_patterns(slot, index));
-  if (written_) remember_begun(index);
+  if (written_) remember_started(index);
   slot.begun = now_ns();
   const std::size_t first = index * options_.list;
   if (region_.whole_files) {
@@ -222,7 +222,7 @@ Status FileJob::submit(std::size_t index) {
   return {};
 }
 
-void FileJob::submit_what_fits() {
+void FileJob::submit_until_full() {
   const std::size_t batch = options_.batch_submit == 0 ? 1 : std::min(options_.batch_submit, options_.depth);
   std::size_t since_flush = 0;
   wake_ = 0;
@@ -300,7 +300,7 @@ void FileJob::count(const Slot& slot, std::size_t index, std::uint64_t now, JobR
 }
 
 void FileJob::count_pass(const Slot& slot, std::uint64_t now, JobResult& result) {
-  if (slot.pass >= kMostPasses) return;
+  if (slot.pass >= kMaxPasses) return;
   result.passes[slot.pass].bytes += slot.bytes;
   pass_ios_[slot.pass] += slot.count;
   if (pass_ios_[slot.pass] != pass_taken_[slot.pass]) return;
@@ -310,7 +310,7 @@ void FileJob::count_pass(const Slot& slot, std::uint64_t now, JobResult& result)
 
 // All I/Os of the pass have been issued; its last completion may already have been counted.
 void FileJob::end_pass(std::uint64_t now, JobResult& result) {
-  if (pass_ >= kMostPasses || pass_taken_[pass_] != 0) return;
+  if (pass_ >= kMaxPasses || pass_taken_[pass_] != 0) return;
   pass_taken_[pass_] = taken_;
   if (pass_ios_[pass_] != taken_) return;
   result.passes[pass_].seconds = static_cast<double>(now - last_pass_end_) * 1e-9;
@@ -411,7 +411,7 @@ void FileJob::run(JobResult& result, JobMonitor& monitor) {
   monitor_ = &monitor;
   result_ = &result;
   if (options_.create_only) return add_notes(result);
-  result.passes.resize(kMostPasses);
+  result.passes.resize(kMaxPasses);
   wake_ = now_ns() + nanoseconds(options_.start_delay_seconds);
   while (now_ns() < wake_ && !monitor.stopped()) pause();
   clock_.start();
@@ -425,7 +425,7 @@ void FileJob::run(JobResult& result, JobMonitor& monitor) {
       before = queue_->stats();
       sample_.began = now;
     }
-    submit_what_fits();
+    submit_until_full();
     if (in_flight() > 0) {
       take_completions(result);
       if (failure_.code() == Code::kInternal) break;
@@ -443,7 +443,7 @@ void FileJob::run(JobResult& result, JobMonitor& monitor) {
   log_.finish(now_ns());
   result.stats = difference(queue_->stats(), before);
   std::size_t whole = 0;
-  while (whole < kMostPasses && pass_taken_[whole] != 0 && pass_ios_[whole] == pass_taken_[whole]) ++whole;
+  while (whole < kMaxPasses && pass_taken_[whole] != 0 && pass_ios_[whole] == pass_taken_[whole]) ++whole;
   result.passes.resize(whole);
   if (failure_.ok() && options_.write && options_.verifies() && options_.do_verify) {
     written_ ? verify_tracked(result) : verify_written(result);

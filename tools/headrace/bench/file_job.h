@@ -51,7 +51,7 @@ class FileJob : public BenchJob {
   void fill_slot(std::size_t index, const Io* io);
   Status write_patterns(const Slot& slot, std::size_t index);
   Status submit(std::size_t index);
-  void submit_what_fits();
+  void submit_until_full();
   void count_issued(const Slot& slot, std::uint64_t now);
   void think(std::uint64_t blocks, std::uint64_t now);
   void pause();
@@ -65,7 +65,7 @@ class FileJob : public BenchJob {
   void add_notes(JobResult& result) const;
 
   Status set_up_verify();
-  void remember_begun(std::size_t index);
+  void remember_started(std::size_t index);
   void remember_written(std::size_t index);
   Status check_slot(std::size_t index, std::uint64_t sequence, VerifyResult& verify);
   void verify_written(JobResult& result);

@@ -9,7 +9,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostFaults = 16;
+constexpr std::size_t kMaxFaults = 16;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Status FileJob::set_up_verify() {
   return {};
 }
 
-void FileJob::remember_begun(std::size_t index) {
+void FileJob::remember_started(std::size_t index) {
   const Slot& slot = slots_[index];
   const std::uint64_t interval = options_.interval_bytes(), start = region_.files[slot.file].offset_bytes;
   std::size_t at = index * slot_blocks_;
@@ -81,7 +81,7 @@ Status FileJob::check_slot(std::size_t index, std::uint64_t sequence, VerifyResu
       auto fault = checker_.check({bytes, interval}, range.offset_bytes + done, sequence);
       if (!fault) continue;
       ++verify.bad;
-      if (verify.faults.size() < kMostFaults) verify.faults.push_back(std::move(*fault));
+      if (verify.faults.size() < kMaxFaults) verify.faults.push_back(std::move(*fault));
       if (options_.verify_fatal) return Status(Code::kCorrupt, Layer::kApi, "stopped at the first bad block");
     }
   }
@@ -145,7 +145,7 @@ void FileJob::verify_tracked(JobResult& result) {
       slot.write = false;
       FileRange& range = ranges_[index * options_.list];
       range = {of.offset_bytes + run->block * interval, buffer_.data() + index * slot_bytes_, bytes};
-      remember_begun(index);
+      remember_started(index);
       failure_ = queue_->read(*of.file, std::span(&range, 1), index);
       if (failure_.ok() && queue_->wait(std::span(completions_).first(1)) == 1) failure_ = completions_[0].status;
       if (failure_.ok()) failure_ = check_slot(index, 0, result.verify);

@@ -8,7 +8,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostFileNames = std::size_t{1} << 16;
+constexpr std::size_t kMaxFileNames = std::size_t{1} << 16;
 
 // Names are separated by ':'; "\:" is a colon within a name.
 std::vector<std::string> split_names(const std::string& text) {
@@ -41,7 +41,7 @@ Result<std::vector<std::string>> files_of_folder(const std::string& folder) {
   for (; !error && walk != fs::recursive_directory_iterator(); walk.increment(error)) {
     std::error_code ignored;
     if (!walk->is_regular_file(ignored) || walk->file_size(ignored) == 0) continue;
-    if (names.size() == kMostFileNames) {
+    if (names.size() == kMaxFileNames) {
       return Status(Code::kInvalidArgument, Layer::kApi, "opendir: there are more than 65,536 files").with_key(folder);
     }
     names.push_back(walk->path().string());

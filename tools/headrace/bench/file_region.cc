@@ -52,11 +52,11 @@ Status read_list(const JobOptions& options, unsigned thread, FileRegion& region)
 // Bytes of the file's region, given its present or future size; 0 if undetermined.
 std::uint64_t wanted_bytes(const JobOptions& options, std::uint64_t file_bytes, std::size_t files, std::size_t index,
                            unsigned thread) {
-  if (options.least_file_bytes > 0) {
-    const std::uint64_t choices = options.most_file_bytes - options.least_file_bytes + 1;
+  if (options.min_file_bytes > 0) {
+    const std::uint64_t choices = options.max_file_bytes - options.min_file_bytes + 1;
     const std::uint64_t draw = mix64(mix64(options.seed + thread) + index);
-    const std::uint64_t bytes = options.least_file_bytes + (choices == 0 ? 0 : draw % choices);
-    return std::max(bytes / options.smallest_block() * options.smallest_block(), options.least_file_bytes);
+    const std::uint64_t bytes = options.min_file_bytes + (choices == 0 ? 0 : draw % choices);
+    return std::max(bytes / options.smallest_block() * options.smallest_block(), options.min_file_bytes);
   }
   if (options.size_percent > 0) return SizeOrPercent{0, options.size_percent}.of(file_bytes);
   return options.size_bytes / files;
@@ -145,7 +145,7 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   struct stat info {};
   const bool there = ::stat(file.path.c_str(), &info) == 0;
   if (there && S_ISREG(info.st_mode) && info.st_size == 0 && !options.write && options.size_bytes == 0 &&
-      options.least_file_bytes == 0) {
+      options.min_file_bytes == 0) {
     return unfit("the file is empty: give a non-empty file, or write it first", file.path);
   }
   FileOptions open_options;
@@ -166,12 +166,12 @@ Status open_one(const JobOptions& options, unsigned thread, std::size_t files, s
   const std::uint64_t behind = file_bytes > file.offset_bytes ? file_bytes - file.offset_bytes : 0;
   file.bytes = wanted == 0 ? behind : wanted;
   // A file with its own size includes the offset.
-  if (options.least_file_bytes > 0) file.bytes = wanted > file.offset_bytes ? wanted - file.offset_bytes : 0;
+  if (options.min_file_bytes > 0) file.bytes = wanted > file.offset_bytes ? wanted - file.offset_bytes : 0;
   HEADRACE_TRY(check_region(options, file, makes ? file.bytes : behind));
   // Data that is read or overwritten must exist first.
   const std::uint64_t end = file.offset_bytes + file.bytes;
   const bool grows = makes || (options.write && S_ISREG(info.st_mode));
-  file.made = makes;
+  file.created = makes;
   if ((options.read || options.overwrite) && file_bytes < end && grows) {
     HEADRACE_TRY(lay_out(file.path, file_bytes, end, mix64(options.seed + index), options.create_fsync));
     notes += std::string(makes ? "made" : "made longer") + " before the job: " + file.path + " (" +
@@ -195,7 +195,7 @@ std::vector<CacheRange> FileRegion::cache_ranges() const {
 void FileRegion::remove_made() const {
   for (const RegionFile& file : files) {
     std::error_code ignored;
-    if (file.made) std::filesystem::remove(file.path, ignored);
+    if (file.created) std::filesystem::remove(file.path, ignored);
   }
 }
 
@@ -228,7 +228,7 @@ Result<FileRegion> open_region(const JobOptions& options, unsigned thread) {
     all += file.bytes;
   }
   if (options.io_size.given()) region.io_bytes = options.io_size.of(all);
-  if (!options.io_size.given() && options.least_file_bytes > 0) region.io_bytes = std::min(options.size_bytes, all);
+  if (!options.io_size.given() && options.min_file_bytes > 0) region.io_bytes = std::min(options.size_bytes, all);
   return region;
 }
 

@@ -20,7 +20,7 @@ struct RegionFile {
   std::optional<File> file;  // unset for a list of files
   std::uint64_t offset_bytes = 0, bytes = 0;
   std::uint64_t first_sequence = 1;  // next sequence number for verify blocks
-  bool made = false;                 // created for this job
+  bool created = false;              // created for this job
 };
 
 struct FileRegion {

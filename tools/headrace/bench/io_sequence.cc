@@ -43,7 +43,7 @@ IoSequence::IoSequence(const JobOptions& options, const std::vector<std::uint64_
     service_distribution_ = Distribution(options.service_law, region_bytes.size() * kRanksOfFile);
   }
   files_.reserve(region_bytes.size());
-  live_.reserve(region_bytes.size());
+  unfinished_files_.reserve(region_bytes.size());
   for (std::size_t i = 0; i < region_bytes.size(); ++i) {
     const std::uint64_t bytes = whole_ || !unaligned_ ? region_bytes[i] / least_ * least_ : region_bytes[i];
     const std::uint64_t positions = (bytes - least_) / unit_ + 1;
@@ -68,8 +68,8 @@ void IoSequence::begin_pass(std::uint64_t pass) {
   turn_ = 0;
   service_left_ = group_left_ = 0;
   have_ = joins_ = false;
-  live_.resize(files_.size());
-  std::iota(live_.begin(), live_.end(), std::size_t{0});
+  unfinished_files_.resize(files_.size());
+  std::iota(unfinished_files_.begin(), unfinished_files_.end(), std::size_t{0});
   for (FileState& file : files_) {
     file.position = file.done = 0;
     file.cursor[0] = file.cursor[1] = 0;
@@ -85,7 +85,7 @@ bool IoSequence::ended(const FileState& file) const noexcept {
 
 void IoSequence::choose_file(std::uint64_t draw) {
   if (service_ == FileService::kRandom && service_left_ == 0) {
-    turn_ = static_cast<std::size_t>(static_cast<unsigned __int128>(mix64(draw ^ 4)) * live_.size() >> 64);
+    turn_ = static_cast<std::size_t>(static_cast<unsigned __int128>(mix64(draw ^ 4)) * unfinished_files_.size() >> 64);
     service_left_ = service_ios_;
   } else if (service_ == FileService::kDrawn) {
     // The most likely rank belongs to an arbitrary file, the same in every pass; for a normal distribution, to the
@@ -93,10 +93,11 @@ void IoSequence::choose_file(std::uint64_t draw) {
     const std::uint64_t ranks = files_.size() * kRanksOfFile;
     std::uint64_t rank = service_distribution_.pick(mix64(draw ^ 4));
     if (service_law_ != DistributionKind::Law::kNormal) rank = (rank + mix64(seed_ ^ 7) % ranks) % ranks;
-    const auto live = std::lower_bound(live_.begin(), live_.end(), static_cast<std::size_t>(rank / kRanksOfFile));
-    turn_ = live == live_.end() ? 0 : static_cast<std::size_t>(live - live_.begin());
+    const auto live = std::lower_bound(unfinished_files_.begin(), unfinished_files_.end(),
+                                       static_cast<std::size_t>(rank / kRanksOfFile));
+    turn_ = live == unfinished_files_.end() ? 0 : static_cast<std::size_t>(live - unfinished_files_.begin());
   } else if (service_ == FileService::kRoundRobin && service_left_ == 0) {
-    turn_ = taken_ == 0 ? 0 : (turn_ + 1) % live_.size();
+    turn_ = taken_ == 0 ? 0 : (turn_ + 1) % unfinished_files_.size();
     service_left_ = service_ios_;
   }
 }
@@ -115,20 +116,21 @@ std::uint64_t IoSequence::random_offset(FileState& file, bool write, std::uint64
 const Io* IoSequence::peek() {
   if (have_) return &next_;
   joins_ = group_left_ > 0;
-  while (!live_.empty() && (turn_ >= live_.size() || ended(files_[live_[turn_]]))) {
-    if (turn_ < live_.size()) live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(turn_));
+  while (!unfinished_files_.empty() && (turn_ >= unfinished_files_.size() || ended(files_[unfinished_files_[turn_]]))) {
+    if (turn_ < unfinished_files_.size())
+      unfinished_files_.erase(unfinished_files_.begin() + static_cast<std::ptrdiff_t>(turn_));
     // The turn passes to the next file.
-    if (turn_ >= live_.size()) turn_ = 0;
+    if (turn_ >= unfinished_files_.size()) turn_ = 0;
     joins_ = false;
     service_left_ = service_ios_;
   }
-  if (live_.empty()) return nullptr;
+  if (unfinished_files_.empty()) return nullptr;
   const std::uint64_t draw = mix64(key_ + taken_);
   if (!joins_) {
-    const std::size_t before = live_[turn_];
+    const std::size_t before = unfinished_files_[turn_];
     choose_file(draw);
     // The chosen file had already ended.
-    if (live_[turn_] != before && ended(files_[live_[turn_]])) {
+    if (unfinished_files_[turn_] != before && ended(files_[unfinished_files_[turn_]])) {
       group_left_ = 0;
       return peek();
     }
@@ -137,7 +139,7 @@ const Io* IoSequence::peek() {
     next_.write = mixed_ ? !below_percent(mix64(draw ^ 1), read_percent_) : write_;
   }
   --group_left_;
-  next_.file = live_[turn_];
+  next_.file = unfinished_files_[turn_];
   FileState& file = files_[next_.file];
   std::uint64_t& cursor = file.cursor[!random_ && next_.write ? 1 : 0];
   const bool jump = random_ && (file.run == 0 || cursor + least_ > file.bytes) &&

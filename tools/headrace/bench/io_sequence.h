@@ -63,10 +63,10 @@ class IoSequence {
   FileService service_;
   Distribution service_distribution_;  // for kDrawn
   std::vector<FileState> files_;
-  std::vector<std::size_t> live_;  // files with I/Os left in this pass
+  std::vector<std::size_t> unfinished_files_;  // files with I/Os left in this pass
 
   std::uint64_t pass_ = 0, key_ = 0, taken_ = 0;
-  std::size_t turn_ = 0;  // index into live_
+  std::size_t turn_ = 0;  // index into unfinished_files_
   unsigned service_left_ = 0, group_left_ = 0;
   Io next_;
   bool have_ = false, joins_ = false;

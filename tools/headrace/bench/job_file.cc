@@ -9,7 +9,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostJobFileBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxJobFileBytes = std::size_t{1} << 20;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -75,7 +75,7 @@ Status bad_line(const std::string& name, std::size_t number, const std::string& 
 }  // namespace
 
 Result<std::vector<JobOptions>> parse_job_file(std::string_view text, const std::string& name) {
-  if (text.size() > kMostJobFileBytes) return bad_line(name, 1, "the job file is larger than 1 MiB");
+  if (text.size() > kMaxJobFileBytes) return bad_line(name, 1, "the job file is larger than 1 MiB");
   std::vector<JobOptions> jobs;
   JobOptions global;
   JobOptions* current = nullptr;

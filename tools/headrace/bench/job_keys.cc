@@ -208,13 +208,13 @@ Status set_verify(JobOptions& job, std::string_view value) {
 
 Status set_file_size_range(JobOptions& job, std::string_view value) {
   const std::size_t dash = value.find('-');
-  HEADRACE_TRY(assign_size(job.least_file_bytes, value.substr(0, dash)));
-  job.most_file_bytes = job.least_file_bytes;
+  HEADRACE_TRY(assign_size(job.min_file_bytes, value.substr(0, dash)));
+  job.max_file_bytes = job.min_file_bytes;
   if (dash != std::string_view::npos) {
-    HEADRACE_TRY(assign_size(job.most_file_bytes, value.substr(dash + 1)));
+    HEADRACE_TRY(assign_size(job.max_file_bytes, value.substr(dash + 1)));
   }
-  if (job.least_file_bytes == 0) return invalid("a file of 0 bytes is no work");
-  return job.most_file_bytes >= job.least_file_bytes ? Status() : invalid("a range that ends before it begins");
+  if (job.min_file_bytes == 0) return invalid("a file of 0 bytes is no work");
+  return job.max_file_bytes >= job.min_file_bytes ? Status() : invalid("a range that ends before it begins");
 }
 
 Status set_service(JobOptions& job, std::string_view value) {
@@ -256,7 +256,7 @@ Status set_pattern(BlockPattern& target, std::string_view value) {
 
 using J = JobOptions;
 using V = std::string_view;
-constexpr unsigned kMostDepth = 1u << 16, kMostThreads = 1024, kMostList = 1u << 20, kMostFiles = 1u << 16;
+constexpr unsigned kMaxDepth = 1u << 16, kMaxThreads = 1024, kMaxList = 1u << 20, kMaxFiles = 1u << 16;
 
 constexpr const char kWhat[] = "What to read or write";
 constexpr const char kOrder[] = "Order and sizes of blocks";
@@ -279,7 +279,7 @@ constexpr JobKey kKeys[] = {
     {"opendir", "", "DIR", kWhat, "the files of a folder and of those in it",
      [](J& j, V v) { return assign(j.opendir, v); }},
     {"nrfiles", "", "N", kWhat, "files of a job, where none are named; default 1",
-     [](J& j, V v) { return assign_count(j.files, v, kMostFiles); }},
+     [](J& j, V v) { return assign_count(j.files, v, kMaxFiles); }},
     {"filesize", "", "SIZE", kWhat, "bytes of each file, or a range; size is then how much is read or written",
      set_file_size_range},
     {"file_service_type", "", "KIND", kWhat, "roundrobin (the default), random, sequential; :N blocks in a row of each; zipf:T, pareto:H, normal:D",
@@ -383,21 +383,21 @@ constexpr JobKey kKeys[] = {
     {"device", "", "NAME", kHow, "%; auto (the default) is the first GPU, else the host",
      [](J& j, V v) { return assign(j.device, v); }, [] { return cli::device_help(); }},
     {"iodepth", "", "N", kHow, "requests in flight; default 1",
-     [](J& j, V v) { return assign_count(j.depth, v, kMostDepth); }},
+     [](J& j, V v) { return assign_count(j.depth, v, kMaxDepth); }},
     {"iodepth_batch_submit", "iodepth_batch", "N", kHow, "requests handed over together; default: all that fit",
-     [](J& j, V v) { return assign_count(j.batch_submit, v, kMostDepth); }},
+     [](J& j, V v) { return assign_count(j.batch_submit, v, kMaxDepth); }},
     {"iodepth_batch_complete_min", "iodepth_batch_complete", "N", kHow, "completions to wait for; default 1",
-     [](J& j, V v) { return assign_count(j.batch_complete, v, kMostDepth); }},
+     [](J& j, V v) { return assign_count(j.batch_complete, v, kMaxDepth); }},
     {"iodepth_batch_complete_max", "", "N", kHow, "completions to take at a time; default all",
-     [](J& j, V v) { return assign_count(j.batch_complete_max, v, kMostDepth); }},
+     [](J& j, V v) { return assign_count(j.batch_complete_max, v, kMaxDepth); }},
     {"iodepth_low", "", "N", kHow, "once iodepth requests are in flight, wait until only so many are",
-     [](J& j, V v) { return assign_count(j.depth_low, v, kMostDepth); }},
+     [](J& j, V v) { return assign_count(j.depth_low, v, kMaxDepth); }},
     {"serialize_overlap", "", nullptr, kHow, "blocks in flight do not overlap: refused where they might",
      [](J& j, V v) { return assign(j.no_overlap, v); }},
     {"list", "", "N", kHow, "blocks (or files) of one request; default 1",
-     [](J& j, V v) { return assign_count(j.list, v, kMostList); }},
+     [](J& j, V v) { return assign_count(j.list, v, kMaxList); }},
     {"numjobs", "", "N", kHow, "threads that each do this job; default 1",
-     [](J& j, V v) { return assign_count(j.threads, v, kMostThreads); }},
+     [](J& j, V v) { return assign_count(j.threads, v, kMaxThreads); }},
     {"cpus_allowed", "", "LIST", kHow, "CPUs of the job's thread, as 0-3,8",
      [](J& j, V v) -> Status {
        HEADRACE_TRY_ASSIGN(j.cpus, parse_cpu_list(v));

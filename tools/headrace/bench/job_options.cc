@@ -10,7 +10,7 @@
 namespace headrace::bench {
 namespace {
 
-constexpr unsigned kMostBlocks = 1u << 24;
+constexpr unsigned kMaxBlocks = 1u << 24;
 
 // A later value of a key replaces earlier ones.
 void replace_given(JobOptions& job, const char* name, std::string value, bool global) {
@@ -115,7 +115,7 @@ Status check_sources(const JobOptions& job) {
   const bool array = !job.zarr.empty() || !job.decode.empty();
   const bool named = !job.filename.empty() || !job.directory.empty() || !job.opendir.empty();
   const int others = int{!job.paths.empty()} + !job.zarr.empty() + !job.decode.empty();
-  const bool sized = job.size_bytes > 0 || job.least_file_bytes > 0;
+  const bool sized = job.size_bytes > 0 || job.min_file_bytes > 0;
   if (!named && others == 0 && !sized) {
     return invalid("there is nothing to read or write: give filename, directory, paths, zarr or decode, or a size");
   }
@@ -153,8 +153,8 @@ Status check_blocks(const JobOptions& job) {
       memory_bytes > std::uint64_t{1} << 42) {
     return invalid("bs x list x iodepth is more than 4 TiB of device memory");
   }
-  if (std::uint64_t{job.depth} * job.list > kMostBlocks) {
-    return invalid("list x iodepth is more than " + std::to_string(kMostBlocks) + " blocks in flight");
+  if (std::uint64_t{job.depth} * job.list > kMaxBlocks) {
+    return invalid("list x iodepth is more than " + std::to_string(kMaxBlocks) + " blocks in flight");
   }
   if (job.no_overlap && job.write && !job.each_block_once()) {
     return invalid(
@@ -185,7 +185,7 @@ Status check_verify(const JobOptions& job) {
   if (job.verify == VerifySum::kPattern && job.verify_pattern.empty()) {
     return invalid("verify=pattern needs the pattern: give verify_pattern");
   }
-  const std::uint64_t interval = job.interval_bytes(), least = least_verify_bytes(job.verify);
+  const std::uint64_t interval = job.interval_bytes(), least = min_verify_bytes(job.verify);
   const auto divides = [&](std::uint64_t bytes) { return interval > 0 && bytes % interval == 0; };
   const bool whole = (!job.uses_sizes(0) || divides(job.sizes[0].divisor(job.unaligned))) &&
                      (!job.uses_sizes(1) || divides(job.sizes[1].divisor(job.unaligned)));

@@ -94,7 +94,7 @@ struct JobOptions {
   bool file_append = false;
   // Files
   unsigned files = 1;
-  std::uint64_t least_file_bytes = 0, most_file_bytes = 0;  // 0: derived from the size
+  std::uint64_t min_file_bytes = 0, max_file_bytes = 0;  // 0: derived from the size
   FileService service = FileService::kRoundRobin;
   unsigned service_ios = 1;
   DistributionKind service_law;  // for kDrawn

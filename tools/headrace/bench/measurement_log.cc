@@ -16,13 +16,13 @@ void MeasurementLog::start(std::uint64_t now) {
     ::clock_gettime(options_.epoch_clock, &time);
     epoch_ms_ = static_cast<std::uint64_t>(time.tv_sec) * 1000 + static_cast<std::uint64_t>(time.tv_nsec) / 1000000;
   }
-  chunks_.reserve(kMostChunks);
+  chunks_.reserve(kMaxChunks);
   if (options_.any()) chunks_.push_back(std::make_unique<Line[]>(kChunk));
 }
 
 MeasurementLog::Line* MeasurementLog::push(const Line& line) {
   if (lines_ == chunks_.size() * kChunk) {
-    if (chunks_.size() == kMostChunks) {
+    if (chunks_.size() == kMaxChunks) {
       ++dropped_;
       return nullptr;
     }
@@ -41,9 +41,9 @@ void MeasurementLog::Window::add(const Window& other) {
   submit += other.submit;
   complete += other.complete;
   total += other.total;
-  most_submit = std::max(most_submit, other.most_submit);
-  most_complete = std::max(most_complete, other.most_complete);
-  most_total = std::max(most_total, other.most_total);
+  max_submit = std::max(max_submit, other.max_submit);
+  max_complete = std::max(max_complete, other.max_complete);
+  max_total = std::max(max_total, other.max_total);
 }
 
 void MeasurementLog::add(const MeasuredRequest& request) {
@@ -70,9 +70,9 @@ void MeasurementLog::add(const MeasuredRequest& request) {
   one.requests = 1;
   one.blocks = request.blocks;
   one.bytes = request.bytes;
-  one.submit = one.most_submit = request.submit;
-  one.complete = one.most_complete = request.complete;
-  one.total = one.most_total = request.total;
+  one.submit = one.max_submit = request.submit;
+  one.complete = one.max_complete = request.complete;
+  one.total = one.max_total = request.total;
   window.add(one);
 }
 
@@ -82,9 +82,9 @@ MeasurementLog::Line MeasurementLog::line_of(const Window& window, bool write, s
   line.time = epoch_ms_ + (now - start_) / 1000000;
   line.bandwidth = static_cast<std::uint64_t>(static_cast<double>(window.bytes) / 1024 / seconds);
   line.iops = static_cast<std::uint64_t>(static_cast<double>(window.blocks) / seconds);
-  line.submit = options_.maximum ? window.most_submit : window.submit / window.requests;
-  line.complete = options_.maximum ? window.most_complete : window.complete / window.requests;
-  line.total = options_.maximum ? window.most_total : window.total / window.requests;
+  line.submit = options_.maximum ? window.max_submit : window.submit / window.requests;
+  line.complete = options_.maximum ? window.max_complete : window.complete / window.requests;
+  line.total = options_.maximum ? window.max_total : window.total / window.requests;
   line.write = write;
   return line;
 }

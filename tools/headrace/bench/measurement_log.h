@@ -47,7 +47,7 @@ class MeasurementLog {
   };
   struct Window {
     std::uint64_t began = 0, requests = 0, blocks = 0, bytes = 0, submit = 0, complete = 0, total = 0;
-    std::uint64_t most_submit = 0, most_complete = 0, most_total = 0;
+    std::uint64_t max_submit = 0, max_complete = 0, max_total = 0;
     void add(const Window& other);
   };
   // The latest line of a direction, and the window it was made from.
@@ -55,7 +55,7 @@ class MeasurementLog {
     Line* line = nullptr;
     Window window;
   };
-  static constexpr std::size_t kChunk = std::size_t{1} << 15, kMostChunks = 512;
+  static constexpr std::size_t kChunk = std::size_t{1} << 15, kMaxChunks = 512;
 
   // Returns the stored line; nullptr if the log is full.
   Line* push(const Line& line);

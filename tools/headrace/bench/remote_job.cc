@@ -18,10 +18,10 @@
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kMostObjects = std::size_t{1} << 16;
-constexpr std::size_t kMostRemotePasses = 64;
-constexpr std::uint32_t kMostConnections = 1024;
-constexpr int kMostFolders = 12;  // nesting depth
+constexpr std::size_t kMaxObjects = std::size_t{1} << 16;
+constexpr std::size_t kMaxRemotePasses = 64;
+constexpr std::uint32_t kMaxConnections = 1024;
+constexpr int kMaxFolders = 12;  // nesting depth
 
 Status unfit_url(std::string what, const std::string& url) {
   return Status(Code::kInvalidArgument, Layer::kApi, std::move(what)).with_key(cli::shown_path(url));
@@ -47,7 +47,7 @@ class RemoteReads final : private RangeListener {
   void wait(std::vector<Ended>& out, std::chrono::milliseconds most) {
     out.clear();
     std::unique_lock lock(mutex_);
-    came_.wait_for(lock, most, [&] { return !ended_.empty(); });
+    changed_.wait_for(lock, most, [&] { return !ended_.empty(); });
     std::swap(out, ended_);
   }
 
@@ -56,11 +56,11 @@ class RemoteReads final : private RangeListener {
     const std::uint64_t now = now_ns();
     std::lock_guard lock(mutex_);
     for (const RangeRead* read : reads) ended_.push_back({read->user, now});  // capacity was reserved
-    came_.notify_one();
+    changed_.notify_one();
   }
 
   std::mutex mutex_;
-  std::condition_variable came_;
+  std::condition_variable changed_;
   std::vector<Ended> ended_;  // guarded by mutex_
 };
 
@@ -75,11 +75,11 @@ Status add_folder(ByteStore& store, const std::string& folder, int depth, std::v
   std::sort(names.begin(), names.end(), [](const ListedName& a, const ListedName& b) { return a.name < b.name; });
   for (const ListedName& name : names) {
     std::string key = (folder.empty() ? "" : folder + "/") + name.name;
-    if (keys.size() >= kMostObjects)
+    if (keys.size() >= kMaxObjects)
       return Status(Code::kInvalidArgument, Layer::kApi, "there are more than 65,536 objects");
     if (!name.is_directory) {
       keys.push_back(std::move(key));
-    } else if (depth < kMostFolders) {
+    } else if (depth < kMaxFolders) {
       HEADRACE_TRY(add_folder(store, key, depth + 1, keys));
     }
   }
@@ -133,7 +133,7 @@ Status measure_objects(std::vector<JobObject>& objects) {
 
 Result<std::vector<JobObject>> open_objects(const JobOptions& options, const Context& context) {
   // One connection per request in flight and no disk cache, to measure the server itself.
-  const StorageOption storage[] = {{"max_pool_connections", std::to_string(std::min(options.depth, kMostConnections))},
+  const StorageOption storage[] = {{"max_pool_connections", std::to_string(std::min(options.depth, kMaxConnections))},
                                    {"cache_dir", "off"}};
   std::map<std::string, std::shared_ptr<ByteStore>> stores;
   std::vector<JobObject> objects;
@@ -337,7 +337,7 @@ void RemoteJob::run(JobResult& result, JobMonitor& monitor) {
       const std::uint64_t pass = pass_;
       const Io* const io = next_io();
       // A new pass starts only after the previous one has completed.
-      if (pass_ != pass && !options_.time_based && result.passes.size() < kMostRemotePasses) {
+      if (pass_ != pass && !options_.time_based && result.passes.size() < kMaxRemotePasses) {
         const std::uint64_t now = now_ns();
         result.passes.push_back({pass_bytes_, static_cast<double>(now - pass_end_) * 1e-9});
         pass_end_ = now;
@@ -353,14 +353,13 @@ void RemoteJob::run(JobResult& result, JobMonitor& monitor) {
     for (const RemoteReads::Ended& end : ended_) finish(end, result, monitor);
   }
   if (!options_.time_based && pass_bytes_ > 0 && failure_.ok() && !cancelled_ &&
-      result.passes.size() < kMostRemotePasses) {
+      result.passes.size() < kMaxRemotePasses) {
     result.passes.push_back({pass_bytes_, static_cast<double>(now_ns() - pass_end_) * 1e-9});
   }
   clock_.finish(result);
   result.remote = true;
-  if (options_.depth > kMostConnections) {
-    result.notes.push_back("iodepth: at most " + std::to_string(kMostConnections) +
-                           " requests are under way at a time");
+  if (options_.depth > kMaxConnections) {
+    result.notes.push_back("iodepth: at most " + std::to_string(kMaxConnections) + " requests are under way at a time");
   }
   result.status = std::move(failure_);
 }

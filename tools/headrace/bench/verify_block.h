@@ -31,7 +31,7 @@ struct VerifyFormat {
   BlockPattern pattern;  // after the header; empty: bytes derived from seed, offset and sequence
 };
 
-// REQUIRES: at least least_verify_bytes(), fewer than 2^32 bytes. With kPattern the block has no header, only the
+// REQUIRES: at least min_verify_bytes(), fewer than 2^32 bytes. With kPattern the block has no header, only the
 // pattern; a block of another pass, or of another place with the same pattern, cannot be detected then.
 void fill_verify_block(std::span<std::byte> block, std::uint64_t offset, const VerifyFormat& format,
                        std::uint64_t sequence);

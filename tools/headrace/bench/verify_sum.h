@@ -47,7 +47,7 @@ constexpr std::size_t digest_bytes(VerifySum sum) {
 }
 
 // Minimum size of a verify block: its header and some content.
-constexpr std::uint64_t least_verify_bytes(VerifySum sum) {
+constexpr std::uint64_t min_verify_bytes(VerifySum sum) {
   return sum == VerifySum::kPattern ? 1 : digest_bytes(sum) > 8 ? 128 : 64;
 }
 

@@ -55,7 +55,7 @@ class ZarrJob : public BenchJob {
   JobClock clock_;
   ReadOptions read_options_;
   std::vector<Slot> slots_;
-  std::uint64_t begun_ = 0, pass_end_ = 0;
+  std::uint64_t started_ = 0, pass_end_ = 0;
 };
 
 Status ZarrJob::begin(Slot& slot) {
@@ -63,7 +63,7 @@ Status ZarrJob::begin(Slot& slot) {
   slot.begun = now_ns();
   HEADRACE_TRY_ASSIGN(slot.reading, array_.read_async(selection_, tensor_, device_, read_options_));
   slot.submitted = now_ns();
-  ++begun_;
+  ++started_;
   return {};
 }
 
@@ -102,7 +102,7 @@ void ZarrJob::run(JobResult& result, JobMonitor& monitor) {
       monitor.ios.store(result.read.ios, std::memory_order_relaxed);
     }
     const bool more = result.status.ok() && !monitor.stopped() && !clock_.expired(now_ns()) &&
-                      (options_.time_based || begun_ < options_.loops);
+                      (options_.time_based || started_ < options_.loops);
     if (more) {
       result.status = begin(slot);
     } else if (std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.reading.has_value(); }) ||

@@ -11,9 +11,9 @@
 namespace headrace::cli {
 namespace {
 
-constexpr std::size_t kMostRectangles = 8000;  // about 150 bytes of the page each
-constexpr std::size_t kMostThreads = 160, kMostRowsInFlight = 12;
-constexpr std::size_t kMostColumns = 535;
+constexpr std::size_t kMaxRectangles = 8000;  // about 150 bytes of the page each
+constexpr std::size_t kMaxThreads = 160, kMaxRowsInFlight = 12;
+constexpr std::size_t kMaxColumns = 535;
 constexpr double kLabelWidth = 130, kPlotWidth = 1070, kThreadRow = 18, kFlightRow = 8, kAxis = 22, kLaneGap = 6;
 
 struct Row {
@@ -122,14 +122,14 @@ std::string axis(double wall, double bottom) {
 
 }  // namespace
 
-std::vector<std::size_t> rows_of_track(const trace::Trace& trace, std::uint32_t track, std::size_t most_rows) {
+std::vector<std::size_t> rows_of_track(const trace::Trace& trace, std::uint32_t track, std::size_t max_rows) {
   std::vector<std::size_t> rows;
   std::vector<std::uint64_t> free_at;
   for (const trace::SpanRecord& event : trace.events) {
     if (event.track != track) continue;
     std::size_t row = 0;
     while (row < free_at.size() && free_at[row] > event.start_ns) ++row;
-    if (row == free_at.size() && row < most_rows) free_at.push_back(0);
+    if (row == free_at.size() && row < max_rows) free_at.push_back(0);
     if (row == free_at.size()) {
       row = static_cast<std::size_t>(std::min_element(free_at.begin(), free_at.end()) - free_at.begin());
     }
@@ -152,14 +152,14 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
   double bottom = kAxis;
   for (const bool flight : {false, true}) {
     for (std::uint32_t track = 0; track < trace.tracks.size(); ++track) {
-      if ((trace.tracks[track].kind != trace::TrackKind::kThread) != flight || (!flight && threads == kMostThreads))
+      if ((trace.tracks[track].kind != trace::TrackKind::kThread) != flight || (!flight && threads == kMaxThreads))
         continue;
       drawn[track] = true;
       threads += flight ? 0 : 1;
       first_row[track] = rows.size();
       std::size_t count = 1;
       if (flight) {
-        packed[track] = rows_of_track(trace, track, kMostRowsInFlight);
+        packed[track] = rows_of_track(trace, track, kMaxRowsInFlight);
         for (std::size_t row : packed[track]) count = std::max(count, row + 1);
       }
       for (std::size_t i = 0; i < count; ++i) {
@@ -184,14 +184,14 @@ std::string timeline_svg(const trace::Trace& trace, std::uint64_t& resolution_ns
   const double length_ns = std::max(wall * 1e9, 1.0);
   std::vector<Rectangle> rectangles;
   resolution_ns = 0;
-  if (bars.size() <= kMostRectangles) {
+  if (bars.size() <= kMaxRectangles) {
     rectangles = draw_spans(bars, rows, begin_ns);
   } else {
-    for (std::size_t columns = kMostColumns; columns > 8; columns /= 2) {
+    for (std::size_t columns = kMaxColumns; columns > 8; columns /= 2) {
       const double column_ns = length_ns / static_cast<double>(columns);
       resolution_ns = static_cast<std::uint64_t>(column_ns);
       rectangles = draw_columns(bars, rows, begin_ns, column_ns, columns);
-      if (rectangles.size() <= kMostRectangles) break;
+      if (rectangles.size() <= kMaxRectangles) break;
     }
   }
 

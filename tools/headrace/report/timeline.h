@@ -11,8 +11,8 @@
 namespace headrace::cli {
 
 // Assigns overlapping spans to different rows: returns the row of each event of `track`, in the order of Trace::events.
-// When `most_rows` are used up, a span overlaps in the row that becomes free first.
-std::vector<std::size_t> rows_of_track(const trace::Trace& trace, std::uint32_t track, std::size_t most_rows);
+// When `max_rows` are used up, a span overlaps in the row that becomes free first.
+std::vector<std::size_t> rows_of_track(const trace::Trace& trace, std::uint32_t track, std::size_t max_rows);
 
 // An SVG element with a class per stage: s0, s1, ... If there are too many spans to draw, columns of time are drawn
 // instead and `resolution_ns` is set to their width; otherwise to 0.

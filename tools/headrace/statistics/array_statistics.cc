@@ -56,9 +56,9 @@ Result<std::vector<RunningStatistics>> array_statistics(const Array& array, cons
   const unsigned threads = options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   // Accounts for the levels that a sketch allocates.
   const std::uint64_t each = sizeof(RunningStatistics) + (options.quantiles ? QuantileSketch::kLevel * 8 * 12 : 0);
-  if (count > kMostStatisticsBytes / each / threads) {
+  if (count > kMaxStatisticsBytes / each / threads) {
     return Status(Code::kResourceExhausted, Layer::kApi,
-                  std::to_string(count) + " statistics take more than " + human_bytes(kMostStatisticsBytes) +
+                  std::to_string(count) + " statistics take more than " + human_bytes(kMaxStatisticsBytes) +
                       " of memory: choose other dimensions");
   }
   ReadOptions read;

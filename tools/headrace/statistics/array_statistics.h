@@ -24,8 +24,8 @@ struct ArrayStatisticsOptions {
 };
 
 // Returns one statistic per index of `by`, in C order; a single one without.
-// kUnsupported: non-numeric elements. kResourceExhausted: the statistics exceed kMostStatisticsBytes.
-inline constexpr std::uint64_t kMostStatisticsBytes = std::uint64_t{1} << 30;
+// kUnsupported: non-numeric elements. kResourceExhausted: the statistics exceed kMaxStatisticsBytes.
+inline constexpr std::uint64_t kMaxStatisticsBytes = std::uint64_t{1} << 30;
 Result<std::vector<RunningStatistics>> array_statistics(const Array& array, const ArrayStatisticsOptions& options);
 
 }  // namespace headrace::cli

@@ -62,8 +62,8 @@ class ToyDevice final : public Device {
 
  private:
   static Result<std::byte*> aligned(std::size_t bytes) {
-    constexpr std::size_t kPage = 4096, kMost = std::size_t{1} << 40;
-    void* const memory = bytes > kMost ? nullptr : std::aligned_alloc(kPage, (bytes / kPage + 1) * kPage);
+    constexpr std::size_t kPage = 4096, kMax = std::size_t{1} << 40;
+    void* const memory = bytes > kMax ? nullptr : std::aligned_alloc(kPage, (bytes / kPage + 1) * kPage);
     if (memory == nullptr) return Status(Code::kResourceExhausted, Layer::kDevice, "the toy has not so much memory");
     return static_cast<std::byte*>(memory);
   }
