@@ -35,13 +35,13 @@ struct Device {
   std::uint32_t* count = nullptr;
   std::uint64_t* outcomes = nullptr;
   unsigned long long* wrong = nullptr;
-  std::size_t room = 0, most_streams = 0;
+  std::size_t room = 0, max_streams = 0;
   int multiprocessors = 0;
   static constexpr std::size_t kFlush = 256u << 20;
 
   void open(std::size_t bytes, std::size_t distinct, std::size_t streams_most) {
     room = bytes;
-    most_streams = streams_most;
+    max_streams = streams_most;
     check(cudaMalloc(&src, bytes + bytes / 64), "memory");
     check(cudaMalloc(&dst, bytes), "memory");
     check(cudaMalloc(&want, distinct), "memory");

@@ -16,7 +16,7 @@ template <class Inner>
 Inner inner_limits(const device::gpu::Limits& limits, const Layout& layout) noexcept {
   Inner out;
   out.streams = static_cast<std::uint32_t>(std::min<std::uint64_t>(layout.stream_count, UINT32_MAX));
-  out.least_streams = limits.chunks;
+  out.min_streams = limits.chunks;
   out.src_bytes = limits.src_bytes;
   out.dst_bytes = limits.dst_bytes;
   if constexpr (requires { out.largest_src_bytes; }) {

@@ -19,17 +19,17 @@ constexpr std::uint64_t segment_count(std::uint64_t bytes, std::uint64_t segment
 constexpr std::uint64_t kBusyWarps = 16, kManySegments = 8192;
 // The length of segments of `chunks` streams, the longest of which has `bytes`; a power of two.
 constexpr std::uint64_t segment_bytes(std::uint64_t bytes, std::uint64_t chunks, std::uint64_t multiprocessors) {
-  std::uint64_t out = kMostSegmentBytes;
-  while (out > kFewestSegmentBytes && segment_count(bytes, out / 2) <= kManySegments &&
+  std::uint64_t out = kMaxSegmentBytes;
+  while (out > kMinSegmentBytes && segment_count(bytes, out / 2) <= kManySegments &&
          chunks * segment_count(bytes, out) < multiprocessors * kBusyWarps) {
     out /= 2;
   }
   return out;
 }
 // Segments of a stream of at most `bytes`, in batches of any size.
-constexpr std::uint64_t most_segments(std::uint64_t bytes) {
-  const std::uint64_t longest = segment_count(bytes, kMostSegmentBytes),
-                      shortest = segment_count(bytes, kFewestSegmentBytes);
+constexpr std::uint64_t max_segments(std::uint64_t bytes) {
+  const std::uint64_t longest = segment_count(bytes, kMaxSegmentBytes),
+                      shortest = segment_count(bytes, kMinSegmentBytes);
   return longest > kManySegments ? longest : shortest < kManySegments ? shortest : kManySegments;
 }
 
@@ -39,7 +39,7 @@ struct ChecksumJob {
   bool exact = true;
   std::uint64_t capacity_bytes = 0;
   std::uint32_t chunks = 0;
-  std::uint64_t segment_bytes = kMostSegmentBytes;
+  std::uint64_t segment_bytes = kMaxSegmentBytes;
   std::uint32_t segments = 1;  // of the largest stream
   device::gpu::Chunk* list = nullptr;
   std::uint64_t* outcomes = nullptr;

@@ -43,7 +43,7 @@ class ChecksumStage final : public device::gpu::GpuCodec {
   }
 
   std::uint64_t scratch_bytes(const device::gpu::Limits& limits) const noexcept override {
-    return limits.chunks * most_segments(longest(limits)) * sizeof(uint2);
+    return limits.chunks * max_segments(longest(limits)) * sizeof(uint2);
   }
 
   int enqueue(const device::gpu::Batch& batch, device::gpu::NativeStream stream) const noexcept override {

@@ -28,7 +28,7 @@ enum class Checksum : std::uint32_t { kCrc32c, kCrc32, kAdler32, kFletcher32 };
 constexpr unsigned kChecksumThreads = 256, kChecksumWarps = kChecksumThreads / 32;
 constexpr unsigned kChecksumRowBytes = 4 * 32;  // of a warp
 // Most and fewest bytes of a warp's segment. Even, for Fletcher's words.
-constexpr std::uint64_t kMostSegmentBytes = 64 << 10, kFewestSegmentBytes = 8 << 10;
+constexpr std::uint64_t kMaxSegmentBytes = 64 << 10, kMinSegmentBytes = 8 << 10;
 constexpr std::uint64_t kChecksumWordBytes = 4;
 constexpr std::uint32_t kCrc32cPolynomial = 0x82F63B78, kCrc32Polynomial = 0xEDB88320;
 

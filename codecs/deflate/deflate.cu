@@ -108,13 +108,13 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   Job job;
   job.streams = from.streams;
   job.count = from.count;
-  job.most_streams = limits.streams;
+  job.max_streams = limits.streams;
   job.outcomes = from.outcomes;
   job.stage = from.stage;
   job.exact = from.exact;
-  job.most_searched = static_cast<std::uint32_t>(units) * kSearchedStreams;
-  job.least_searched_bytes = kSearchedBytes;
-  job.most_pass_turns = static_cast<std::uint32_t>(
+  job.max_searched = static_cast<std::uint32_t>(units) * kSearchedStreams;
+  job.min_searched_bytes = kSearchedBytes;
+  job.max_pass_turns = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(deflate::kPassTurns + limits.src_bytes / deflate::kBatchBytesPerPassTurn, UINT32_MAX));
   layout.fill_in(job, from.scratch);
   const lz77::Choice choice = lz77::choose(units, layout.tile_layout);
@@ -123,7 +123,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   launch.fill(from.scratch, 0, layout.zeroed_bytes);
   launch.fill(job.starts, 0xFF, layout.segment_count * sizeof(*job.starts));  // kNone
   // One thread per stream, or one warp if streams are few enough to be searched.
-  const auto by_warp = std::min<std::uint64_t>(limits.streams, job.most_searched);
+  const auto by_warp = std::min<std::uint64_t>(limits.streams, job.max_searched);
   launch(deflate_begin,
          std::max(blocks_for(limits.streams, kListThreads, units * 16),
                   blocks_for(by_warp, kListThreads / 32, units * 16)),
@@ -137,7 +137,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
   const auto by_shared = [&](std::uint64_t items, std::size_t bytes) {
     return blocks_for(items, 1, units * ((227 << 10) / (bytes + 1024)));
   };
-  const bool maybe_few = limits.least_streams <= job.most_searched, maybe_many = limits.streams > job.most_searched;
+  const bool maybe_few = limits.min_streams <= job.max_searched, maybe_many = limits.streams > job.max_searched;
   const auto trace = [&]<unsigned kWarps>() {
     launch(deflate_trace<kWarps>, by_shared(layout.segment_count, sizeof(deflate::TraceSpace<kWarps>)), 32 * kWarps, 0,
            job);
@@ -160,7 +160,7 @@ int enqueue_deflate(const DeflateJob& from, device::gpu::NativeStream stream) no
     if (maybe_many) decode.operator()<1>();
     from.marks.queued("deflate literals and sequences");
     lz77::launch_output(launch, deflate::Output{job, round}, choice, job.tiles, &job.round[round].output,
-                        limits.least_streams, limits.streams, units);
+                        limits.min_streams, limits.streams, units);
     from.marks.queued("deflate copies");
   }
   launch(deflate_sums, blocks_for(layout.piece_count, 1, units * kSumsBlocks), kChecksumThreads, 0, job);

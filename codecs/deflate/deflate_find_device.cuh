@@ -22,7 +22,7 @@ inline constexpr unsigned kFindTurnBits = 32 * 32;  // bits whose fixed fields a
 inline constexpr unsigned kPossible = kFindTurnBits / 2 + 32;
 inline constexpr unsigned kCandidates = 64;  // queue of a warp: headers with a complete precode
 // Approximate limit of headers parsed per segment; further candidates are ignored.
-inline constexpr std::uint32_t kMostCandidates = 512;
+inline constexpr std::uint32_t kMaxCandidates = 512;
 
 // A member's last block is searched for only this close to the stream's end, which halves the work. Last blocks of
 // members in the middle of a stream belong to the run before.
@@ -305,7 +305,7 @@ __device__ inline void find_blocks(FindSpace& space, const Input& input, std::ui
       headers.add(found, {window.first + at, segment, stream});
       read += headers.count - before;
       if (headers.count >= 32) headers.read(false);
-      if (read >= kMostCandidates) return;
+      if (read >= kMaxCandidates) return;
     }
     // Moves the rest to the front for the next turn.
     left = end ? 0 : all - x;

@@ -9,7 +9,7 @@ namespace headrace::codec::gpu::deflate {
 
 inline constexpr std::uint32_t kGzipHeaderBytes = 10, kGzipTrailerBytes = 8, kZlibHeaderBytes = 2,
                                kZlibTrailerBytes = 4;
-inline constexpr std::uint32_t kMostHeaderBytes = 1024;  // of a gzip member; longer ones are left to the CPU
+inline constexpr std::uint32_t kMaxHeaderBytes = 1024;  // of a gzip member; longer ones are left to the CPU
 
 struct Header {
   DecodeReason reason = DecodeReason::kNone;
@@ -51,13 +51,13 @@ __device__ inline Header read_gzip_header(const Byte* src, std::uint32_t bytes, 
   for (unsigned flag = kName; flag <= kComment; flag *= 2) {
     if ((flags & flag) == 0) continue;
     while (at < end && src[at] != 0) {
-      if (at - begin >= kMostHeaderBytes) return {DecodeReason::kHostOnly, begin};
+      if (at - begin >= kMaxHeaderBytes) return {DecodeReason::kHostOnly, begin};
       ++at;
     }
     ++at;
     if (at > end) return {DecodeReason::kTruncated, begin};
   }
-  if (at - begin > kMostHeaderBytes) return {DecodeReason::kHostOnly, begin};
+  if (at - begin > kMaxHeaderBytes) return {DecodeReason::kHostOnly, begin};
   if ((flags & kHeaderCrc) != 0) {
     if (end - at < 2) return {DecodeReason::kTruncated, begin};
     const std::uint32_t crc = src[at] | static_cast<std::uint32_t>(src[at + 1]) << 8;
@@ -89,7 +89,7 @@ __device__ inline StreamState begin_stream(const Job& job, const DeflateStream& 
   StreamState state{};
   if (stream.kind == DeflateKind::kNone || !fine(job, stream.chunk)) return state;
   Header header;
-  if (stream.src_bytes > kMostEncodedBytes || stream.dst_bytes > kMostDecodedBytes) {
+  if (stream.src_bytes > kMaxEncodedBytes || stream.dst_bytes > kMaxDecodedBytes) {
     header.reason = DecodeReason::kHostOnly;
   } else {
     header = read_header(stream, 0);
@@ -120,9 +120,9 @@ __device__ inline void begin_body(const Job& job) {
     StreamState state{};
     if (lane == 0) state = begin_stream(job, stream);
     const std::uint32_t segments = __shfl_sync(kAllLanes, state.segments, 0);
-    if (segments != 0 && stream.src_bytes >= job.least_searched_bytes) {
+    if (segments != 0 && stream.src_bytes >= job.min_searched_bytes) {
       const std::uint32_t start = __shfl_sync(kAllLanes, state.start, 0);
-      state.search_from = pass_stored(Input(stream.src, stream.src_bytes), start, job.most_pass_turns, lane);
+      state.search_from = pass_stored(Input(stream.src, stream.src_bytes), start, job.max_pass_turns, lane);
       // The first segment has a known start.
       const std::uint32_t own = start / kSegmentBits + 1, from = state.search_from / kSegmentBits;
       const std::uint32_t skipped = from > own ? from : own;

@@ -86,15 +86,15 @@ struct RunPlace {
 struct Job {
   DeflateStream* streams = nullptr;
   const std::uint32_t* count = nullptr;
-  std::uint32_t most_streams = 0;
+  std::uint32_t max_streams = 0;
   std::uint64_t* outcomes = nullptr;
   unsigned stage = 0;
   bool exact = true;
   Allowance allowance;
   lz77::Rounds rounds;
-  std::uint32_t most_searched = 0;         // with more streams, each is traced from its beginning by one warp
-  std::uint32_t least_searched_bytes = 0;  // shorter streams are traced likewise
-  std::uint32_t most_pass_turns = ~0u;     // per stream: see pass_stored()
+  std::uint32_t max_searched = 0;        // with more streams, each is traced from its beginning by one warp
+  std::uint32_t min_searched_bytes = 0;  // shorter streams are traced likewise
+  std::uint32_t max_pass_turns = ~0u;    // per stream: see pass_stored()
   lz77::TileJob tiles;
   // The following are in scratch.
   Totals* totals = nullptr;                             // zeroed before the launches
@@ -111,8 +111,8 @@ struct Job {
   Sums* sums = nullptr;  // by piece
   Byte* places = nullptr;
 
-  __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
-  __device__ bool any_searched() const { return stream_count() <= most_searched; }
+  __device__ std::uint32_t stream_count() const { return *count < max_streams ? *count : max_streams; }
+  __device__ bool any_searched() const { return stream_count() <= max_searched; }
   __device__ lz77::StreamNeeds needs(std::uint32_t i) const {
     const StreamState& state = states[i];
     return {state.first_piece, state.pieces, state.units, state.units_before};
@@ -143,8 +143,8 @@ __device__ inline unsigned top_bit(unsigned v) { return 31 - static_cast<unsigne
 
 // A sum that saturates at 2^31 - 1. REQUIRES: neither value is larger.
 __device__ inline std::uint32_t sum_capped(std::uint32_t a, std::uint32_t b) {
-  constexpr std::uint32_t kMost = (1u << 31) - 1;
-  return a + b < kMost ? a + b : kMost;
+  constexpr std::uint32_t kMax = (1u << 31) - 1;
+  return a + b < kMax ? a + b : kMax;
 }
 
 // ---- bits ----
@@ -272,8 +272,7 @@ struct Layout {
 
   // `most_bytes`: limits the size, for tests.
   Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
-      : Layout(limits, allowance, most_bytes,
-               lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
+      : Layout(limits, allowance, most_bytes, lz77::TileLayout(limits.min_streams, limits.streams, limits.dst_bytes)) {}
   Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
          const lz77::TileLayout& output_tiles)
       : tile_layout(output_tiles) {

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t kCellWords = kCellBits / 32;
 static_assert(kCellBits % 64 == 32);
 inline constexpr std::uint32_t kMaxPieceBytes = 128 << 10;
 inline constexpr std::uint32_t kMaxSequences = kMaxPieceBytes / 3;
-inline constexpr std::uint32_t kMostEncodedBytes = (1u << 28) - 2 * kSegmentBytes, kMostDecodedBytes = 1u << 30;
+inline constexpr std::uint32_t kMaxEncodedBytes = (1u << 28) - 2 * kSegmentBytes, kMaxDecodedBytes = 1u << 30;
 
 inline constexpr unsigned kLiteralSymbols = 288, kDistanceSymbols = 32, kSymbols = kLiteralSymbols + kDistanceSymbols;
 

@@ -46,13 +46,13 @@ __device__ inline std::uint32_t count_alike(const Input& input, std::uint32_t at
 // batch, so it has no more turns than such parts.
 inline constexpr std::uint32_t kPassTurns = 8, kBytesPerPassTurn = 8192, kBatchBytesPerPassTurn = 256 << 10;
 
-// The bit behind stored blocks that begin at bit `begin`, or behind the first of them, in `most_turns` at most. A
+// The bit behind stored blocks that begin at bit `begin`, or behind the first of them, in `max_turns` at most. A
 // member's last block is the last. By a warp. Whatever it says, blocks are followed as they are
 // (deflate_trace_device.cuh).
-__device__ inline std::uint32_t pass_stored(const Input& input, std::uint32_t begin, std::uint32_t most_turns,
+__device__ inline std::uint32_t pass_stored(const Input& input, std::uint32_t begin, std::uint32_t max_turns,
                                             unsigned lane) {
   std::uint32_t at = begin, before = 0;
-  for (std::uint32_t turn = 0; turn < most_turns && turn < kPassTurns + (at - begin) / 8 / kBytesPerPassTurn; ++turn) {
+  for (std::uint32_t turn = 0; turn < max_turns && turn < kPassTurns + (at - begin) / 8 / kBytesPerPassTurn; ++turn) {
     if (input.bytes * 8 - at < 3) return at;
     const std::uint32_t head = input.bits(at);
     if ((head >> 1 & 3) != 0) return at;

@@ -270,13 +270,13 @@ TEST_F(DeflateStored, FalseStartsInThem) {
 
 // ---- pass_stored ----
 
-std::uint32_t passed(const Bytes& stream, std::size_t lead = 0, std::uint32_t most_turns = ~0u) {
+std::uint32_t passed(const Bytes& stream, std::size_t lead = 0, std::uint32_t max_turns = ~0u) {
   GuardBuffer in(stream.size() + lead, Flush::kRight);
   std::copy(stream.begin(), stream.end(), in.data() + lead);
   std::array<std::uint32_t, 32> out{};
   testing::gpu::launch(1, 32, [&] {
     const deflate::Input input(reinterpret_cast<const unsigned char*>(in.data() + lead), stream.size());
-    out[threadIdx.x] = deflate::pass_stored(input, 0, most_turns, threadIdx.x);
+    out[threadIdx.x] = deflate::pass_stored(input, 0, max_turns, threadIdx.x);
   });
   for (const std::uint32_t each : out) EXPECT_EQ(each, out[0]);
   EXPECT_EQ(out[0] % 8, 0u);

@@ -11,9 +11,9 @@ namespace headrace::codec::gpu::deflate {
 
 inline constexpr unsigned kMaxLength = 15, kLiteralLog = 10, kDistanceLog = 8, kEndOfBlock = 256;
 inline constexpr unsigned kPrecodeSymbols = 19, kPrecodeLog = 7;
-inline constexpr unsigned kMostLiterals = 286, kMostDistances = 30;  // maximum in a description
+inline constexpr unsigned kMaxLiterals = 286, kMaxDistances = 30;  // maximum in a description
 // Maximum bits of a description; 14 are a code word of the precode and its extra bits.
-inline constexpr std::uint32_t kDescriptionBits = 17 + 3 * kPrecodeSymbols + 14 * (kMostLiterals + kMostDistances);
+inline constexpr std::uint32_t kDescriptionBits = 17 + 3 * kPrecodeSymbols + 14 * (kMaxLiterals + kMaxDistances);
 
 // From the lowest bit: bits of the code word plus its extra bits (5), bits of the code word (4), and the literal or the
 // base that the extra bits are added to (16).
@@ -37,7 +37,7 @@ __device__ inline std::uint32_t make_entry(unsigned length, unsigned extra, std:
 __device__ inline std::uint32_t literal_entry(unsigned symbol, unsigned length) {
   if (symbol < kEndOfBlock) return make_entry(length, 0, symbol, 0);
   if (symbol == kEndOfBlock) return make_entry(length, 0, 0, Entry::kEnd);
-  if (symbol >= kMostLiterals) return make_entry(length, 0, 0, Entry::kBad);
+  if (symbol >= kMaxLiterals) return make_entry(length, 0, 0, Entry::kBad);
   const unsigned code = symbol - 257;
   if (code < 8) return make_entry(length, 0, 3 + code, Entry::kMatch);
   if (code == 28) return make_entry(length, 0, 258, Entry::kMatch);
@@ -45,7 +45,7 @@ __device__ inline std::uint32_t literal_entry(unsigned symbol, unsigned length) 
   return make_entry(length, extra, 3 + ((4 + code % 4) << extra), Entry::kMatch);
 }
 __device__ inline std::uint32_t distance_entry(unsigned symbol, unsigned length) {
-  if (symbol >= kMostDistances) return make_entry(length, 0, 0, Entry::kBad);
+  if (symbol >= kMaxDistances) return make_entry(length, 0, 0, Entry::kBad);
   if (symbol < 4) return make_entry(length, 0, 1 + symbol, 0);
   const unsigned extra = symbol / 2 - 1;
   return make_entry(length, extra, 1 + ((2 + symbol % 2) << extra), 0);
@@ -204,7 +204,7 @@ __device__ inline Description read_description(Codes& codes, const BitSpan& wind
   const unsigned literals = (fixed & 31) + 257, distances = (fixed >> 5 & 31) + 1, present = (fixed >> 10 & 15) + 4;
   at += 14;
   // libdeflate accepts more symbols than the format has.
-  if (literals > kMostLiterals || distances > kMostDistances) return {DecodeReason::kHostOnly, at};
+  if (literals > kMaxLiterals || distances > kMaxDistances) return {DecodeReason::kHostOnly, at};
   for (unsigned i = lane; i < kSymbols; i += 32) codes.lengths[i] = 0;
   for (unsigned i = lane; i < 1u << kPrecodeLog; i += 32) codes.precode[i] = 0;
   const unsigned place = precode_place(lane);

@@ -22,10 +22,10 @@ inline constexpr unsigned kWidth = 4;               // warps that share a run or
 inline constexpr unsigned kWalksUntilMapped = 3;
 
 // A code word with its extra bits and the distance after it reaches at most this far into the next cell.
-inline constexpr unsigned kMostEntry = 15 + 5 + 15 + 13 - 1;
+inline constexpr unsigned kMaxEntry = 15 + 5 + 15 + 13 - 1;
 inline constexpr unsigned kMapSlots = 64;
 inline constexpr Byte kNoExit = kMapSlots - 1;  // the block ends, or the code is invalid
-static_assert(kMostEntry < kNoExit && kCellBits % 4 == 0);
+static_assert(kMaxEntry < kNoExit && kCellBits % 4 == 0);
 
 template <unsigned kWarps>
 inline constexpr unsigned kWindowWords = 32 * kWarps* kCellWords + 7;
@@ -164,7 +164,7 @@ __device__ __noinline__ void map_cell(TraceSpace<kWarps>& space, std::uint32_t f
   static_assert(kCellBits % kAtOnce == 0 && kAtOnce - 1 + 15 + 5 < 32);
   const Codes& codes = space.codes;
   Byte* const exits = space.exits + thread;
-  for (unsigned k = 0; k <= kMostEntry; ++k) exits[(kCellBits + k) % kMapSlots * kCells] = static_cast<Byte>(k);
+  for (unsigned k = 0; k <= kMaxEntry; ++k) exits[(kCellBits + k) % kMapSlots * kCells] = static_cast<Byte>(k);
   for (std::uint32_t base = kCellBits; base > 0;) {
     base -= kAtOnce;
     const std::uint32_t bit = first + base;
@@ -259,7 +259,7 @@ __device__ inline WalkResult walk_cells(TraceSpace<kWarps>& space, const BitSpan
         space.ends[x - 1] = at;
         const std::uint32_t into = at - (grid + x * kCellBits);
         ++x;
-        if (into > kMostEntry) break;  // unreachable
+        if (into > kMaxEntry) break;  // unreachable
         const Byte exit = space.exits[into * kCells + x - 1];
         if (exit == kNoExit) break;
         at = grid + x * kCellBits + exit;

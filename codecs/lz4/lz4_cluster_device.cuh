@@ -164,7 +164,7 @@ template <class S>
 __device__ inline void decode_together(ClusterShared<S>& shared, Lz4Stream& stream) {
   Shared<S>& own = shared.own;
   const U32 rank = cluster::rank(), blocks = cluster::blocks();
-  Input in = input_of(stream, own.in, own.lead, S::kMost);
+  Input in = input_of(stream, own.in, own.lead, S::kMax);
   const Known known = discover_together(shared, in, stream.dst_bytes);
   U32 parity = 0;
   for (U32 first = 0; first < known.bytes; first += blocks * S::kOut, parity ^= 1) {

@@ -38,7 +38,7 @@ static_assert(sizeof(Lz4Stream) == 40);
 
 struct Lz4Limits {
   std::uint32_t streams = 0;                   // upper bound
-  std::uint32_t least_streams = 0;             // lower bound that the host knows
+  std::uint32_t min_streams = 0;               // lower bound that the host knows
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // upper bounds, of all streams together
   std::uint64_t largest_src_bytes = 0, largest_dst_bytes = 0;
   std::uint64_t min_dst_bytes = 0;  // lower bound per stream that the host knows

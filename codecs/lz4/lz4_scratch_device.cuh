@@ -16,7 +16,7 @@ inline constexpr std::uint64_t kLz4LeastSlice = std::uint64_t{16}
                                                 << 20;  // decoded bytes; enough for all multiprocessors
 
 inline bool lz4_may_use_tiles(const Lz4Limits& limits) {
-  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.least_streams <= kLz4TilesMostStreams;
+  return limits.largest_dst_bytes >= kLz4TilesSmallest && limits.min_streams <= kLz4TilesMostStreams;
 }
 
 inline std::uint64_t lz4_tiles_scratch_bytes(const Lz4Limits& limits) noexcept {
@@ -28,7 +28,7 @@ inline std::uint64_t lz4_scratch_bytes(const Lz4Limits& limits) noexcept { retur
 
 inline Lz4Limits lz4_limits_of(const device::gpu::Limits& limits) {
   Lz4Limits out;
-  out.streams = out.least_streams = limits.chunks;
+  out.streams = out.min_streams = limits.chunks;
   out.src_bytes = limits.src_bytes;
   out.dst_bytes = limits.dst_bytes;
   out.largest_src_bytes = limits.largest_src_bytes;

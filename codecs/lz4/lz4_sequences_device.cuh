@@ -234,12 +234,12 @@ struct Lz4Sequences {
     const TileStream& s = writer.s;
     using Shared = std::remove_reference_t<decltype(writer.shared)>;
     // Upper bound on the parts whose tokens start in the tile, not counting parts inside a run of literals.
-    constexpr U32 kMost = Shared::kTile / 128 * 129 / Shape::kPartBytes + 128 / Shape::kPartBytes + 8;
+    constexpr U32 kMax = Shared::kTile / 128 * 129 / Shape::kPartBytes + 128 / Shape::kPartBytes + 8;
     const U32 t = threadIdx.x;
     const U32 tile = writer.position / Shared::kTile;
     const U32* const last_part = g.last_part + s.first_tile;
     const U32 first = tile == 0 ? 0 : last_part[tile - 1], last = last_part[tile];
-    const U32 from = last - first <= kMost ? first : last - kMost;
+    const U32 from = last - first <= kMax ? first : last - kMax;
     bool good = true;
     const U32 count = last - from + 2;
     for (U32 i0 = t / 32 * 32; i0 < count; i0 += Shared::kThreads) {

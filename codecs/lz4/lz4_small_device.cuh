@@ -272,7 +272,7 @@ __device__ __forceinline__ void leave_rest(const Shared<S>& shared, const Input&
 template <class S>
 __device__ inline void decode(Shared<S>& shared, Lz4Stream& stream) {
   __syncthreads();  // the previous stream is stored
-  Input in = input_of(stream, shared.in, shared.lead, S::kMost);
+  Input in = input_of(stream, shared.in, shared.lead, S::kMax);
   const Known known = discover(shared, in, stream.dst_bytes);
   for (U32 done = 0; done < known.bytes; done += S::kOut) {
     const Window window{done, known.bytes - done < S::kOut ? known.bytes : done + S::kOut, stream.dst};
@@ -297,8 +297,8 @@ __device__ __forceinline__ bool seems_one_run(const Lz4Stream& stream) {
 template <class S>
 __device__ __forceinline__ bool takes(const Lz4Stream& stream) {
   return stream.kind == Lz4Kind::kBlock && stream.src_bytes != 0 && stream.dst_bytes != 0 &&
-         stream.src_bytes <= S::kMaxSource && stream.dst_bytes <= S::kMost &&
-         (stream.src_bytes <= S::kMost - 4 || !seems_one_run(stream));
+         stream.src_bytes <= S::kMaxSource && stream.dst_bytes <= S::kMax &&
+         (stream.src_bytes <= S::kMax - 4 || !seems_one_run(stream));
 }
 
 // Numbers the streams that blocks of this shape take, as they were when listed: streams that others finish meanwhile
@@ -337,7 +337,7 @@ __device__ __forceinline__ U32 number_longest_first(Shared<S>& shared, const Lz4
     Lz4Stream stream = streams[threadIdx.x];
     stream.kind = Lz4Kind::kBlock;
     takes_it = takes<S>(stream);
-    is_long = stream.dst_bytes > S::kMost / 2;
+    is_long = stream.dst_bytes > S::kMax / 2;
   }
   U32 all;
   const U32 before = sum_before(shared, !takes_it ? 0 : is_long ? 1u << kLongShift : 1u, all);

@@ -25,7 +25,7 @@ class Lz4Small : public ::testing::Test {
   // liblz4 accepts it.
   bool same(std::span<const std::byte> block, std::size_t plain_bytes) {
     taken_ = true;
-    const bool small = plain_bytes <= OneWarp::kMost && block.size() <= OneWarp::kMaxSource;
+    const bool small = plain_bytes <= OneWarp::kMax && block.size() <= OneWarp::kMaxSource;
     for (const Flush flush : {Flush::kLeft, Flush::kRight}) {
       if (small) {
         check<OneWarp>(block, plain_bytes, flush);
@@ -75,7 +75,7 @@ TEST_F(Lz4Small, DecodesLiblz4Output) {
       const Bytes plain = sample(bytes, content);
       for (const bool high : {false, true}) {
         const Bytes block = compress_lz4(plain, high);
-        if (block.size() <= Large::kMost - 4) {
+        if (block.size() <= Large::kMax - 4) {
           taken(block, bytes);
         } else {
           EXPECT_TRUE(same(block, bytes));
@@ -91,21 +91,21 @@ TEST_F(Lz4Small, LargeStreamsAreNotTaken) {
     EXPECT_FALSE(taken_);
   }
   // Literals alone are copied by others; streams that did not shrink but contain more than literals are taken.
-  EXPECT_TRUE(same(TokenWriter().last(Large::kMost)));
+  EXPECT_TRUE(same(TokenWriter().last(Large::kMax)));
   EXPECT_FALSE(taken_);
   TokenWriter block_of_many;
   for (int i = 0; i < 13'796; ++i) block_of_many.sequence(15, 15, 4);
   block_of_many.last(20);
-  EXPECT_EQ(block_of_many.plain(), Large::kMost);
-  EXPECT_GT(block_of_many.bytes().size(), Large::kMost);
+  EXPECT_EQ(block_of_many.plain(), Large::kMax);
+  EXPECT_GT(block_of_many.bytes().size(), Large::kMax);
   taken(block_of_many);
   // More input than LZ4 can make of this output, and exactly as much.
-  EXPECT_FALSE(same(TokenWriter().last(Large::kMaxSource).bytes(), Large::kMost));
+  EXPECT_FALSE(same(TokenWriter().last(Large::kMaxSource).bytes(), Large::kMax));
   EXPECT_FALSE(taken_);
-  Bytes block = TokenWriter().sequence(1, 1, 4).last(Large::kMost - 5).bytes();
+  Bytes block = TokenWriter().sequence(1, 1, 4).last(Large::kMax - 5).bytes();
   while (block.size() < Large::kMaxSource) block.insert(block.begin(), {std::byte{0x00}, std::byte{0}, std::byte{0}});
   block.resize(Large::kMaxSource);
-  EXPECT_FALSE(same(block, Large::kMost));
+  EXPECT_FALSE(same(block, Large::kMax));
 }
 
 // Float fields, byte-shuffled ones and sparse ones have other tokens than text.
@@ -314,9 +314,8 @@ TEST(Lz4SmallBatch, LongerOnesHaveTheFirstNumbers) {
   std::uint32_t taken = 0, longs = 0;
   for (std::uint32_t i = 0; i < kCount; ++i) {
     const bool is_long = i % 7 == 3, counts = i % 5 != 1;
-    streams[i] = {&token, nullptr,
-                  1,      is_long ? OneWarp::kMost : OneWarp::kMost / 2,
-                  i,      counts ? Lz4Kind::kBlock : Lz4Kind::kNone};
+    streams[i] = {
+        &token, nullptr, 1, is_long ? OneWarp::kMax : OneWarp::kMax / 2, i, counts ? Lz4Kind::kBlock : Lz4Kind::kNone};
     if (!counts) streams[i].dst_bytes = 0;
     taken += counts ? 1 : 0;
     longs += counts && is_long ? 1 : 0;
@@ -333,7 +332,7 @@ TEST(Lz4SmallBatch, LongerOnesHaveTheFirstNumbers) {
     EXPECT_EQ(found, taken);
     for (std::uint32_t number = 0; number < taken; ++number) {
       ASSERT_LT(by_number[number], kCount);
-      EXPECT_EQ(streams[by_number[number]].dst_bytes == OneWarp::kMost, number < longs) << number;
+      EXPECT_EQ(streams[by_number[number]].dst_bytes == OneWarp::kMax, number < longs) << number;
       const bool first_of_kind = number == 0 || number == longs;
       EXPECT_TRUE(first_of_kind || by_number[number - 1] < by_number[number]) << number;
     }

@@ -26,14 +26,14 @@ inline constexpr U32 kLiteral = 0xff00, kOutside = 0x10000;
 // Cells of a stripe per thread, so that latencies overlap.
 inline constexpr U32 kEach = 4;
 
-// kMost: maximum output bytes of a stream; kMaxSource: maximum input, the most that LZ4 can make of that output. The
+// kMax: maximum output bytes of a stream; kMaxSource: maximum input, the most that LZ4 can make of that output. The
 // window sizes are bytes of input and of output. Cells of 32 bits may refer outside of their window.
 template <U32 most_bytes, U32 in_window, U32 out_window, U32 threads, class CellType = U16>
 struct Shape {
   using Cell = CellType;
   static constexpr bool kLeadsOutside = sizeof(Cell) == 4;
   static constexpr U32 kStripe = kEach * threads;
-  static constexpr U32 kMost = most_bytes, kIn = in_window, kOut = out_window, kThreads = threads;
+  static constexpr U32 kMax = most_bytes, kIn = in_window, kOut = out_window, kThreads = threads;
   static constexpr U32 kMaxSource = most_bytes + most_bytes / 255 + 16;
   static constexpr U32 kSegments = (kMaxSource + 3 + kSegment - 1) / kSegment;  // 3: to the boundary before it
   static_assert(in_window <= 32768 && in_window % kSegment == 0 && in_window / kSegment <= threads);
@@ -388,7 +388,7 @@ struct Known {
 // An entry of Shared::before for a segment. Sizes beyond any stream are all equivalent.
 template <class S>
 __device__ __forceinline__ U32 before_entry(U32 bytes, U32 entry) {
-  return (bytes > S::kMost ? S::kMost + 1 : bytes) << 6 | entry;
+  return (bytes > S::kMax ? S::kMax + 1 : bytes) << 6 | entry;
 }
 
 // For a stream whose walk fails in one of its first `segments`: the part before that one. By all threads; `before` is

@@ -18,12 +18,12 @@ using Graph = Config::Graph;
 constexpr unsigned kPlanThreads = 1024, kWarpThreads = 256;
 
 __global__ void __launch_bounds__(kPlanThreads)
-    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 most_streams, Lz4TilesChoice choice,
+    plan_kernel(const Lz4Stream* streams, const std::uint32_t* count, U32 max_streams, Lz4TilesChoice choice,
                 TilePlan most, GraphArrays g, U32 blocks, Lz4Stream* rest) {
   wait_for_earlier();
   __shared__ PlanShared shared;
   __shared__ SizeClasses classes;
-  const U32 n = *count < most_streams ? *count : most_streams;
+  const U32 n = *count < max_streams ? *count : max_streams;
   const TileLeast least = choose_streams(classes, streams, n, kLz4TilesSmallest, choice);
   plan_streams<Graph, Config::kTileBytes>(shared, streams, n, least, most, g, blocks, rest);
 }

@@ -34,8 +34,8 @@ TilesLayout lay_out(const Lz4Limits& limits, std::byte* scratch, std::uint64_t s
   const std::uint64_t segments = limits.src_bytes / Graph::kSegment + 2 * streams;
   const std::uint64_t tiles = limits.dst_bytes / Config::kTileBytes + streams;
   // Path and landing numbers have 32 bits.
-  constexpr std::uint64_t kMost = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;
-  if (streams == 0 || segments > kMost || tiles > kMost) return out;
+  constexpr std::uint64_t kMax = (std::uint64_t{1} << 32) / 16 / Graph::kPaths;
+  if (streams == 0 || segments > kMax || tiles > kMax) return out;
   const std::uint64_t slice_tiles =
       std::clamp<std::uint64_t>(slice_bytes / Config::kTileBytes, 1, std::min<std::uint64_t>(tiles, 1 << 15));
   out.most.streams = static_cast<U32>(streams);

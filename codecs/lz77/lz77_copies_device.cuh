@@ -90,8 +90,8 @@ __device__ inline void match_by_warp(Byte* to, std::uint32_t offset, std::uint32
     return;
   }
   // Copies from a larger multiple of the offset before, so that no turn reads bytes that it writes.
-  constexpr std::uint32_t kLeast = kTurnBytes + 2 * kWordBytes;
-  const std::uint32_t distance = offset >= kLeast ? offset : (kLeast + offset - 1) / offset * offset;
+  constexpr std::uint32_t kMin = kTurnBytes + 2 * kWordBytes;
+  const std::uint32_t distance = offset >= kMin ? offset : (kMin + offset - 1) / offset * offset;
   std::uint32_t head = distance - offset + kWordBytes;
   head += (kWordBytes - misaligned(to + head)) % kWordBytes;
   if (head > bytes) head = bytes;

@@ -16,19 +16,19 @@ __device__ inline void copy_content(Byte* to, const OutputRun& piece, std::uint3
 
 // A group's literals, four bytes per lane, if they fit.
 struct FewLiterals {
-  static constexpr std::uint32_t kMost = 128;
+  static constexpr std::uint32_t kMax = 128;
   std::uint32_t first = 0, count = ~std::uint32_t{0}, bytes = 0;
 
   __device__ FewLiterals(const OutputRun& piece, std::uint32_t from, std::uint32_t to, unsigned lane)
       : first(from), count(to - from) {
-    if (count > kMost) return;
+    if (count > kMax) return;
     HEADRACE_LZ77_UNROLL for (unsigned k = 0; k < 4; ++k) {
       if (4 * lane + k < count) {
         bytes |= static_cast<std::uint32_t>(piece.content[piece.one ? 0 : first + 4 * lane + k]) << (8 * k);
       }
     }
   }
-  __device__ bool have() const { return count <= kMost; }
+  __device__ bool have() const { return count <= kMax; }
   // Called by all lanes.
   __device__ std::uint32_t get(std::uint32_t number) const {
     const std::uint32_t i = number - first;

@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kWindowBytes = 16384, kLargeWindowBytes = 32768;
 
 inline Choice choose(std::uint64_t multiprocessors, const TileLayout& tiles) {
   const auto each = [&](std::uint64_t streams) { return static_cast<std::uint32_t>(multiprocessors * streams); };
-  return {std::min(each(1) * 3 / 4, tiles.most_streams()), each(1), each(48)};
+  return {std::min(each(1) * 3 / 4, tiles.max_streams()), each(1), each(48)};
 }
 
 // lz77_device.cuh describes `Source`, there called `Job`; it is copied to the device.

@@ -112,9 +112,9 @@ class TileLayout {
   static constexpr std::uint64_t kAlignment = 256;
 
   // `max_in_slice` tiles of tile_bytes: for tests.
-  TileLayout(std::uint64_t least_streams, std::uint64_t streams, std::uint64_t bytes,
+  TileLayout(std::uint64_t min_streams, std::uint64_t streams, std::uint64_t bytes,
              std::uint32_t tile_bytes = kTileBytes, std::uint32_t max_in_slice = TileOrder::kSliceTiles) {
-    if (least_streams > kMaxStreams) return;
+    if (min_streams > kMaxStreams) return;
     max_streams_ = static_cast<std::uint32_t>(streams < kMaxStreams ? streams : kMaxStreams);
     const std::uint64_t tiles = bytes / tile_bytes + max_streams_;
     // Few tiles are also divided into slices, so that the first can be followed while the last are linked.
@@ -138,7 +138,7 @@ class TileLayout {
     links_ = take(ring * tile_bytes * sizeof(std::uint32_t));
   }
   std::uint64_t bytes() const { return bytes_; }
-  std::uint32_t most_streams() const { return max_streams_; }
+  std::uint32_t max_streams() const { return max_streams_; }
   // REQUIRES: memory is aligned to kAlignment.
   TileJob job(std::byte* memory) const {
     TileJob out;

@@ -19,7 +19,7 @@ namespace headrace::codec::gpu::lz77 {
 
 inline constexpr std::uint32_t kUnitBytes = 16;
 // Maximum number of streams that are divided into shares.
-inline constexpr std::uint32_t kMostSharing = 4096;
+inline constexpr std::uint32_t kMaxSharing = 4096;
 
 // Totals of a batch, written by `scan_rounds`.
 struct RoundTotals {
@@ -44,25 +44,25 @@ struct RoundSizes {
   static constexpr std::uint64_t kMoreBytes = 40 << 20;
 
   // `most_bytes`: limits the size, for tests.
-  RoundSizes(std::uint64_t dst_bytes, std::uint64_t pieces, std::uint32_t most_piece_units,
+  RoundSizes(std::uint64_t dst_bytes, std::uint64_t pieces, std::uint32_t max_piece_units,
              std::uint64_t most_bytes = ~std::uint64_t{0}) {
     // A literal takes one byte per decoded byte; a match, of three bytes or more, takes a slot and its part of a
     // checkpoint.
     const std::uint64_t all = dst_bytes / 64 * 11 + 11 + 4 * pieces;
     units = dst_bytes + kMoreBytes;
     units = (units < most_bytes ? units : most_bytes) / kUnitBytes;
-    if (units < 2 * most_piece_units) units = 2 * most_piece_units;
+    if (units < 2 * max_piece_units) units = 2 * max_piece_units;
     if (units >= all) {
       units = all;
-      per_round = static_cast<std::uint32_t>(all < kMost ? all : kMost);
+      per_round = static_cast<std::uint32_t>(all < kMax ? all : kMax);
     } else {
-      per_round = static_cast<std::uint32_t>(units - most_piece_units < kMost ? units - most_piece_units : kMost);
+      per_round = static_cast<std::uint32_t>(units - max_piece_units < kMax ? units - max_piece_units : kMax);
       count = static_cast<std::uint32_t>(all / per_round + 1);
     }
   }
   std::uint64_t parts_bytes(std::uint64_t streams) const { return streams * (count + 1) * sizeof(std::uint32_t); }
   std::uint64_t shares_bytes(std::uint64_t streams) const {
-    return count == 1 ? 0 : (streams < kMostSharing ? streams : kMostSharing) * count * sizeof(std::uint64_t);
+    return count == 1 ? 0 : (streams < kMaxSharing ? streams : kMaxSharing) * count * sizeof(std::uint64_t);
   }
   Rounds rounds(std::byte* totals, std::byte* parts, std::byte* shares) const {
     return {count, per_round, reinterpret_cast<RoundTotals*>(totals), reinterpret_cast<std::uint32_t*>(parts),
@@ -70,7 +70,7 @@ struct RoundSizes {
   }
 
  private:
-  static constexpr std::uint64_t kMost = 0xF0000000;  // 60 GiB: unit numbers have 32 bits
+  static constexpr std::uint64_t kMax = 0xF0000000;  // 60 GiB: unit numbers have 32 bits
 };
 
 }  // namespace headrace::codec::gpu::lz77

@@ -50,7 +50,7 @@ __device__ inline void scan_rounds(const Job& job, std::uint64_t* shared) {
   // Rounds of equal size: each takes as long as its longest piece, so a short last round would take as long as the
   // others.
   const std::uint64_t used = (all + rounds.per_round - 1) / rounds.per_round;
-  const bool sharing = used > 1 && used <= rounds.count && count <= kMostSharing;
+  const bool sharing = used > 1 && used <= rounds.count && count <= kMaxSharing;
   const std::uint32_t shares = sharing ? static_cast<std::uint32_t>(used) : 1;
   if (threadIdx.x == 0) {
     *rounds.totals = {used <= 1 ? rounds.per_round : static_cast<std::uint32_t>((all + used - 1) / used), shares};

@@ -17,7 +17,7 @@ namespace headrace::codec::gpu::lz77 {
 
 inline StreamLimits limits_of(const device::gpu::Limits& limits) {
   StreamLimits out;
-  out.streams = out.least_streams = limits.chunks;
+  out.streams = out.min_streams = limits.chunks;
   out.src_bytes = limits.src_bytes;
   out.dst_bytes = limits.dst_bytes;
   return out;

@@ -11,7 +11,7 @@ namespace headrace::codec::gpu::lz77 {
 
 struct StreamLimits {
   std::uint32_t streams = 0;                   // upper bound
-  std::uint32_t least_streams = 0;             // lower bound that the host knows
+  std::uint32_t min_streams = 0;               // lower bound that the host knows
   std::uint64_t src_bytes = 0, dst_bytes = 0;  // upper bounds, of all streams together
 };
 

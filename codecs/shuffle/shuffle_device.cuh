@@ -200,8 +200,8 @@ constexpr U64 kFine = ~U64{0};
 
 // DecodeOutcome::pack() on the device.
 __device__ inline U64 outcome_word(unsigned stage, U64 position, device::DecodeReason reason) {
-  constexpr U64 kMost = (U64{1} << 44) - 1;
-  return static_cast<U64>(stage & 15) << 52 | (position < kMost ? position : kMost) << 8 | static_cast<U64>(reason);
+  constexpr U64 kMax = (U64{1} << 44) - 1;
+  return static_cast<U64>(stage & 15) << 52 | (position < kMax ? position : kMax) << 8 | static_cast<U64>(reason);
 }
 // The lowest outcome of a chunk wins, which is its first error.
 __device__ inline void lower_outcome(std::uint64_t* outcomes, unsigned chunk, U64 word) {

@@ -205,7 +205,7 @@ void launch_extract(Launcher& launch, const Job& job, std::uint32_t round, const
 
 }  // namespace
 
-std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept { return zstd::most_index_bytes(dst_bytes); }
+std::uint64_t zstd_index_bytes(std::uint64_t dst_bytes) noexcept { return zstd::max_index_bytes(dst_bytes); }
 
 int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept {
   const lz77::StreamLimits& limits = from.limits;
@@ -215,7 +215,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
   Job job;
   job.streams = from.streams;
   job.count = from.count;
-  job.most_streams = limits.streams;
+  job.max_streams = limits.streams;
   job.outcomes = from.outcomes;
   job.stage = from.stage;
   job.exact = from.exact;
@@ -247,9 +247,9 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
     launch(zstd_list, by_block, kListThreads, 0, job);
   }
   from.marks.queued("zstd headers");
-  const std::uint64_t least = std::max<std::uint64_t>(limits.least_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
+  const std::uint64_t least = std::max<std::uint64_t>(limits.min_streams, limits.dst_bytes / zstd::kMaxBlockBytes);
   const Amount amount{least, layout.block_count, units, least <= units * zstd::kLiteralsWarps,
-                      limits.dst_bytes <= limits.least_streams * kShortStreamBytes};
+                      limits.dst_bytes <= limits.min_streams * kShortStreamBytes};
   for (std::uint32_t round = 0; round < layout.rounds.count; ++round) {
     launch_entropy(launch, job, round, amount, from.marks);
     launch_extract(launch, job, round, amount);
@@ -257,7 +257,7 @@ int enqueue_zstd(const ZstdJob& from, device::gpu::NativeStream stream) noexcept
     launch(zstd_check, blocks_for(layout.block_count, 1, units * 8), kCheckThreads, 0, job, round);
     from.marks.queued("zstd sequences");
     lz77::launch_output(launch, zstd::Output{job, round}, choice, job.tiles, &job.round[round].output,
-                        limits.least_streams, limits.streams, units);
+                        limits.min_streams, limits.streams, units);
     from.marks.queued("zstd copies");
   }
   launch(zstd_checksums, blocks_for(layout.block_count, kListThreads / 32, units * 8), kListThreads, 0, job);

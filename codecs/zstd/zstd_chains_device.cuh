@@ -30,8 +30,8 @@ struct BlockHeader {
 
 // Candidate header positions. Candidates that do not fit are ignored.
 struct ChainSpace {
-  static constexpr std::uint32_t kMost = 4096;
-  std::uint32_t places[kMost];
+  static constexpr std::uint32_t kMax = 4096;
+  std::uint32_t places[kMax];
   std::uint32_t count;
   std::uint32_t first;
 };
@@ -44,7 +44,7 @@ __device__ inline std::uint32_t first_part(const Job& job, std::uint32_t i) {
   if (job.chains == nullptr) return kNone;
   std::uint64_t before = 0;
   for (std::uint32_t k = 0; k < i; ++k) before += parts_of(job, job.streams[k]);
-  return before + parts_of(job, job.streams[i]) <= job.most_parts ? static_cast<std::uint32_t>(before) : kNone;
+  return before + parts_of(job, job.streams[i]) <= job.max_parts ? static_cast<std::uint32_t>(before) : kNone;
 }
 __device__ inline std::uint32_t* links_of(const Job& job, std::uint32_t part) {
   return job.links + std::uint64_t{part} * kMaxLinks;
@@ -81,7 +81,7 @@ __device__ inline void list_places(const ZstdStream& stream, std::uint64_t from,
       const std::uint64_t at = from + 4 * w + k - off;
       if (4 * w + k < off || at >= to) continue;
       const std::uint32_t place = atomicAdd(&space.count, 1u);
-      if (place < ChainSpace::kMost) space.places[place] = static_cast<std::uint32_t>(at);
+      if (place < ChainSpace::kMax) space.places[place] = static_cast<std::uint32_t>(at);
     }
   }
 }
@@ -108,7 +108,7 @@ __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace&
   for (std::uint32_t i = 0; i < count; ++i) {
     const ZstdStream& stream = job.streams[i];
     const std::uint32_t parts = parts_of(job, stream);
-    for (; t - before < parts && t < job.most_parts; t += walkers) {
+    for (; t - before < parts && t < job.max_parts; t += walkers) {
       HeaderChain& chain = job.chains[t];
       const std::uint64_t begin = std::uint64_t{t - before} * job.part_bytes, behind = begin + job.part_bytes;
       const std::uint64_t from = begin > kMagicBytes ? begin : kMagicBytes;
@@ -124,7 +124,7 @@ __device__ inline void chains_body(const Job& job, unsigned walkers, ChainSpace&
       const bool there = from < end && end <= kMaxStreamBytes && stream.kind != ZstdKind::kNone;
       if (there && fine_for_block(job, stream.chunk)) list_places(stream, from, to < end ? to : end, space);
       __syncthreads();
-      const std::uint32_t places = space.count < ChainSpace::kMost ? space.count : ChainSpace::kMost;
+      const std::uint32_t places = space.count < ChainSpace::kMax ? space.count : ChainSpace::kMax;
       for (std::uint32_t k = threadIdx.x; k < places; k += blockDim.x) {
         if (leads_on(stream, space.places[k])) atomicMin(&space.first, space.places[k]);
       }
@@ -164,7 +164,7 @@ __device__ inline void list_links(const Job& job) {
   const std::uint32_t count = job.stream_count();
   std::uint64_t parts = 0;
   for (std::uint32_t i = 0; i < count; ++i) parts += parts_of(job, job.streams[i]);
-  if (parts > job.most_parts) parts = job.most_parts;
+  if (parts > job.max_parts) parts = job.max_parts;
   const unsigned lane = lane_id(), warps = blockDim.x / 32;
   for (std::uint32_t t = threadIdx.x / 32; t < parts; t += warps) {
     const HeaderChain chain = job.chains[t];

@@ -85,7 +85,7 @@ TEST_F(ZstdIndex, CollectedByOneDecodeServesTheNext) {
       EXPECT_TRUE(first.bytes == plain);
       ASSERT_GT(entries_of_last(), 1u) << level << planes;
       ASSERT_EQ(first.word, entries_of_last() * sizeof(IndexEntry));
-      ASSERT_LE(first.word, codec::gpu::zstd::most_index_bytes(plain.size()));
+      ASSERT_LE(first.word, codec::gpu::zstd::max_index_bytes(plain.size()));
       for (int i = 0; i < 3; ++i) {
         const Result second = decode_with(stream, plain.size(), first.index);
         EXPECT_TRUE(second.outcome.ok());
@@ -338,7 +338,7 @@ TEST_F(ZstdIndex, SeveralStreamsAChunk) {
     room[chunk_of[i]] += plain[i].size();
     all += plain[i].size();
   }
-  const std::uint64_t stride = codec::gpu::zstd::most_index_bytes(*std::max_element(room, room + kChunks));
+  const std::uint64_t stride = codec::gpu::zstd::max_index_bytes(*std::max_element(room, room + kChunks));
   std::vector<std::uint64_t> entries(kChunks * stride / 8);
   std::vector<std::uint32_t> given(kChunks, kIndexCollect), made(kChunks);
   gpu_.index = {reinterpret_cast<unsigned char*>(entries.data()), stride, given.data(), made.data(), false};

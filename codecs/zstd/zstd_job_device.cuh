@@ -59,7 +59,7 @@ using lz77::kAllLanes, lz77::lane_id, lz77::sum_upto;
 struct Job {
   ZstdStream* streams = nullptr;
   const std::uint32_t* count = nullptr;
-  std::uint32_t most_streams = 0;
+  std::uint32_t max_streams = 0;
   std::uint64_t* outcomes = nullptr;
   unsigned stage = 0;
   bool exact = true, single_frame = false;
@@ -72,7 +72,7 @@ struct Job {
   StreamState* states = nullptr;
   HeaderChain* chains = nullptr;  // one per part; null: not used
   std::uint32_t* links = nullptr;
-  std::uint32_t most_parts = 0, part_bytes = kPartBytes;
+  std::uint32_t max_parts = 0, part_bytes = kPartBytes;
   RawBlock* raw = nullptr;
   Block* blocks = nullptr;
   std::uint32_t* trees = nullptr;  // blocks by round: see Round
@@ -80,7 +80,7 @@ struct Job {
   Byte* places = nullptr;
   device::gpu::IndexMemory index;
 
-  __device__ std::uint32_t stream_count() const { return *count < most_streams ? *count : most_streams; }
+  __device__ std::uint32_t stream_count() const { return *count < max_streams ? *count : max_streams; }
   __device__ lz77::StreamNeeds needs(std::uint32_t i) const {
     const StreamState& state = states[i];
     return {state.first, state.count, state.units, state.units_before};
@@ -183,8 +183,7 @@ struct Layout {
 
   // `most_bytes`: limits the size, for tests.
   Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes = ~std::uint64_t{0})
-      : Layout(limits, allowance, most_bytes,
-               lz77::TileLayout(limits.least_streams, limits.streams, limits.dst_bytes)) {}
+      : Layout(limits, allowance, most_bytes, lz77::TileLayout(limits.min_streams, limits.streams, limits.dst_bytes)) {}
   Layout(const lz77::StreamLimits& limits, const Allowance& allowance, std::uint64_t most_bytes,
          const lz77::TileLayout& output_tiles)
       : block_count(std::uint64_t{limits.streams} * allowance.base + limits.dst_bytes / allowance.bytes_per_block),
@@ -219,7 +218,7 @@ struct Layout {
     job.states = reinterpret_cast<StreamState*>(scratch + states);
     job.chains = with_chains ? reinterpret_cast<HeaderChain*>(scratch + chains) : nullptr;
     job.links = reinterpret_cast<std::uint32_t*>(scratch + links);
-    job.most_parts = kMaxParts;
+    job.max_parts = kMaxParts;
     job.raw = reinterpret_cast<RawBlock*>(scratch + raw);
     job.blocks = reinterpret_cast<Block*>(scratch + blocks);
     job.trees = reinterpret_cast<std::uint32_t*>(scratch + trees);

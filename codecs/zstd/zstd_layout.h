@@ -43,7 +43,7 @@ __host__ __device__ constexpr std::uint32_t index_entries(std::uint32_t sequence
   return sequences == 0 ? 0 : (sequences - 1) / kIndexEvery;
 }
 // Upper bound on the bytes of all entries of a chunk: a sequence decodes to at least three bytes.
-__host__ __device__ constexpr std::uint64_t most_index_bytes(std::uint64_t decoded_bytes) {
+__host__ __device__ constexpr std::uint64_t max_index_bytes(std::uint64_t decoded_bytes) {
   return (decoded_bytes / (3 * kIndexEvery) * sizeof(IndexEntry) + 15) / 16 * 16;
 }
 

@@ -9,10 +9,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headrace;
-  constexpr std::size_t kMost = 1 << 16;
-  const auto input = test::lz4_fuzz_input(data, size, kMost, kMost - 1);
+  constexpr std::size_t kMax = 1 << 16;
+  const auto input = test::lz4_fuzz_input(data, size, kMax, kMax - 1);
   if (!input) return 0;
-  static test::InorderBeside beside(kMost);
+  static test::InorderBeside beside(kMax);
   FUZZ_CHECK(beside.check(input->block, input->plain_bytes, 4u << (input->choices & 3), input->flush()) == nullptr);
   return 0;
 }

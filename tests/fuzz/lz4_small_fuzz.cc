@@ -9,8 +9,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headrace;
-  constexpr std::size_t kMost = test::OneWarp::kMost;
-  const auto input = test::lz4_fuzz_input(data, size, kMost, kMost);
+  constexpr std::size_t kMax = test::OneWarp::kMax;
+  const auto input = test::lz4_fuzz_input(data, size, kMax, kMax);
   if (!input) return 0;
   static test::SmallBeside beside(1 << 16);
   FUZZ_CHECK(beside.check<test::OneWarp>(input->block, input->plain_bytes, input->flush()) == nullptr);

@@ -121,7 +121,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     device::DecodeOutcome outcome;
     FUZZ_CHECK(decode(gpu, stream, capacity, exact, word, index, outcome) == plain);
     FUZZ_CHECK(outcome.ok() == want.ok());
-    if (!outcome.ok()) index.resize(codec::gpu::zstd::most_index_bytes(capacity));
+    if (!outcome.ok()) index.resize(codec::gpu::zstd::max_index_bytes(capacity));
     const Bytes collected = index;
     for (std::size_t i = 0; i + 3 <= given.size() && !index.empty(); i += 3) {
       const auto place = std::to_integer<std::size_t>(given[i]) | std::to_integer<std::size_t>(given[i + 1]) << 8;
@@ -133,7 +133,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto made = codec::make_zstd_index(stream);
     if (outcome.ok()) FUZZ_CHECK(made.ok() && (word == device::kIndexNothing || *made == collected));
   }
-  index.resize(std::min<std::size_t>(index.size(), codec::gpu::zstd::most_index_bytes(capacity)));
+  index.resize(std::min<std::size_t>(index.size(), codec::gpu::zstd::max_index_bytes(capacity)));
 
   static test::GuardArena in(kMaxStream), out(kMaxCapacity);
   for (const Flush flush : {Flush::kRight, Flush::kLeft}) {

@@ -62,12 +62,12 @@ class DeflateOnCpu {
     deflate::Job job;
     job.streams = streams.data();
     job.count = &count;
-    job.most_streams = limits.streams;
+    job.max_streams = limits.streams;
     job.outcomes = outcomes.data();
     job.stage = stage;
     job.exact = exact;
     job.allowance = allowance;
-    job.most_searched = search ? count : 0;
+    job.max_searched = search ? count : 0;
     std::byte* const scratch = scratch_.take(layout.end);
     if (reinterpret_cast<std::uintptr_t>(scratch) % 16 != 0) std::abort();
     layout.fill_in(job, scratch);

@@ -70,7 +70,7 @@ class ZstdOnCpu {
     zstd::Job job;
     job.streams = streams.data();
     job.count = &count;
-    job.most_streams = limits.streams;
+    job.max_streams = limits.streams;
     job.outcomes = outcomes.data();
     job.stage = stage;
     job.exact = exact;
@@ -88,7 +88,7 @@ class ZstdOnCpu {
     for (std::size_t i = 0; job.chains != nullptr && i < streams.size(); ++i) {
       parts += static_cast<std::uint32_t>((streams[i].src_bytes + job.part_bytes - 1) / job.part_bytes);
     }
-    for (std::uint32_t t = 0; t < std::min(parts, job.most_parts); ++t) {
+    for (std::uint32_t t = 0; t < std::min(parts, job.max_parts); ++t) {
       chains_taken += job.chains[t].raw_at != zstd::kNone ? 1 : 0;
     }
     for (std::uint32_t r = 0; r < job.rounds.count; ++r) {
@@ -112,7 +112,7 @@ class ZstdOnCpu {
     std::uint64_t most = 0;
     bool any = false;
     for (const Item& item : items) {
-      most = std::max(most, codec::gpu::zstd::most_index_bytes(item.dst.size()));
+      most = std::max(most, codec::gpu::zstd::max_index_bytes(item.dst.size()));
       any = any || item.index_word != device::kIndexNone;
     }
     if (!any) return;

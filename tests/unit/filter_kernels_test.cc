@@ -102,7 +102,7 @@ void launch_stage(const device::DecodeStage& stage, std::vector<device::gpu::Chu
     job.tables = job.kind == gpu::Checksum::kCrc32c  ? &kTables[0]
                  : job.kind == gpu::Checksum::kCrc32 ? &kTables[1]
                                                      : nullptr;
-    job.segment_bytes = largest % 2 == 0 ? gpu::kFewestSegmentBytes : gpu::kMostSegmentBytes;
+    job.segment_bytes = largest % 2 == 0 ? gpu::kMinSegmentBytes : gpu::kMaxSegmentBytes;
     job.segments = static_cast<std::uint32_t>(tiles_of(std::min(largest, stage.capacity_bytes), job.segment_bytes));
     std::vector<uint2> partials(chunks.size() * job.segments, make_uint2(0xEEEEEEEE, 0xEEEEEEEE));
     job.partials = partials.data();
@@ -410,8 +410,8 @@ TEST(FilterKernels, ScratchForChecksumsHoldsEveryBatch) {
     for (const std::uint64_t shorter : {bytes, bytes / 2, bytes / 7, std::uint64_t{1}}) {
       for (const std::uint64_t chunks : {1, 2, 7, 100, 5000, 1 << 20}) {
         const std::uint64_t length = gpu::segment_bytes(shorter, chunks, 132);
-        EXPECT_LE(gpu::segment_count(shorter, length), gpu::most_segments(bytes)) << bytes << ' ' << chunks;
-        EXPECT_TRUE(length >= gpu::kFewestSegmentBytes && length <= gpu::kMostSegmentBytes);
+        EXPECT_LE(gpu::segment_count(shorter, length), gpu::max_segments(bytes)) << bytes << ' ' << chunks;
+        EXPECT_TRUE(length >= gpu::kMinSegmentBytes && length <= gpu::kMaxSegmentBytes);
       }
     }
   }

@@ -135,7 +135,7 @@ TEST(Lz77Rounds, EachRoundHasAShareOfEachStream) {
 
 TEST(Lz77Rounds, ManyStreamsAreOneBehindTheOther) {
   PieceList list;
-  for (std::uint32_t i = 0; i <= lz77::kMostSharing; ++i) list.add_stream({3, 5});
+  for (std::uint32_t i = 0; i <= lz77::kMaxSharing; ++i) list.add_stream({3, 5});
   const Placed placed(list, 2);
   EXPECT_EQ(placed.totals.shares, 1u);
   EXPECT_EQ(placed.places[0].round, 0u);
