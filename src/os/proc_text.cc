@@ -10,7 +10,7 @@ namespace headrace::os {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = std::size_t{4} << 20;
-constexpr unsigned kMaxCpus = 1u << 16;
+constexpr unsigned kMaxListedCpus = 1u << 16;
 
 bool blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -109,9 +109,9 @@ std::optional<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
     const std::size_t dash = part.find('-');
     const auto first = parse_number(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_number(part.substr(dash + 1));
-    if (!first || !last || *first > *last || *last >= kMaxCpus) return std::nullopt;
+    if (!first || !last || *first > *last || *last >= kMaxListedCpus) return std::nullopt;
     // Numbers must ascend without overlap, as the kernel writes them, so hostile text cannot produce
-    // more than kMaxCpus.
+    // more than kMaxListedCpus.
     if (!cpus.empty() && *first <= cpus.back()) return std::nullopt;
     for (std::uint64_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(static_cast<unsigned>(cpu));
     if (comma == std::string_view::npos) break;

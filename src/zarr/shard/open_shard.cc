@@ -172,7 +172,7 @@ Status unpack_shard(store::Store& store, OpenShard& open, Stats& lookups) {
   if (packed.size_bytes() > kMaxUnpackedBytes) {
     return Status(Code::kResourceExhausted, Layer::kZarr,
                   "a compressed shard of " + std::to_string(packed.size_bytes()) +
-                      " bytes must be unpacked whole, which exceeds " + std::to_string(kMostUnpackedBytes >> 20) +
+                      " bytes must be unpacked whole, which exceeds " + std::to_string(kMaxUnpackedBytes >> 20) +
                       " MiB; store shards uncompressed");
   }
   HEADRACE_TRY(open.memory.take(packed.size_bytes(), "a compressed shard"));
