@@ -126,7 +126,7 @@ def test_existing_outputs_are_kept(root):
     expect(OK, "gen", "--raw", file, "--size", 10, "--overwrite")
     assert file.stat().st_size == 10
     (root / "new.headrace-partial").mkdir()
-    expect(FAILED, "gen", root / "new", *SMALL, says=f"{root}/new.headrace-partial is there")
+    expect(FAILED, "gen", root / "new", *SMALL, says=f"{root}/new.headrace-partial exists")
     assert not [p for p in root.iterdir() if "partial" in p.name and p.name != "new.headrace-partial"]
 
 

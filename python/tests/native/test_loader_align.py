@@ -165,7 +165,7 @@ def test_states_and_pickles_know_the_alignment(tmp_path):
     for mine, its in zip(batches, copy, strict=True):
         assert mine.samples == its.samples
         assert all(np.array_equal(mine[name].numpy(), its[name].numpy()) for name in ("a", "b", "m"))
-    with pytest.raises(headrace.InvalidArgumentError, match="differs: 'samples of b'"):
+    with pytest.raises(headrace.InvalidArgumentError, match="different: 'samples of b'"):
         loader(align={"time": "position"}).load_state_dict(one.state_dict())
 
 

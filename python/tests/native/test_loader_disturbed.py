@@ -66,7 +66,7 @@ def test_a_state_that_is_refused_changes_nothing(path):
     for batch in loader:
         seen.append(samples_of(batch))
         before = loader.state_dict()
-        with pytest.raises(headrace.InvalidArgumentError, match="differs: 'positions', 'range'"):
+        with pytest.raises(headrace.InvalidArgumentError, match="different: 'positions', 'range'"):
             loader.load_state_dict(other.state_dict())
         for broken in ({"headrace": "{"}, {"headrace": before["headrace"][:-2]}, {}, None, {"headrace": 3}):
             with pytest.raises(headrace.InvalidArgumentError if broken is None or not isinstance(broken.get("headrace"), str) else headrace.CorruptError):

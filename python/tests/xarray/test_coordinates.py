@@ -45,7 +45,7 @@ def test_zones_and_fractions():
     ([1, 2], {"units": "months since 2000-01-01"}, "months"), ([1], {"units": "days since 2000-13-01"}, "2000-13-01"), ([1], {"units": "days since"}, "days since"),
     ([1], {"units": "days since 2000-01-01", "calendar": "mayan"}, "mayan"), ([1], {"units": "days since 2001-02-29", "calendar": "noleap"}, "noleap"),
     (np.array([np.datetime64("NaT", "ns")]), {}, "index 0"), (np.array([1e30]), {"units": "seconds since 2000-01-01"}, "64 bits"), (np.array([1 << 63], "<u8"), {"units": "ns since 2000-01-01"}, "64 bits"),
-    (np.array([np.inf]), {"units": "seconds since 2000-01-01"}, "64 bits"), ([[1]], {}, "2 dimensions"), (np.array([1j]), {}, "complex128"), ([None, "a"], {}, "neither"),
+    (np.array([np.inf]), {"units": "seconds since 2000-01-01"}, "64 bits"), ([[1]], {}, "2 dimensions"), (np.array([1j]), {}, "complex128"), ([None, "a"], {}, "other than numbers"),
 ])
 def test_what_cannot_be_told_is_refused(values, about, says):
     with pytest.raises(headrace.InvalidArgumentError, match=f"coordinate 'time' of 'x'.*{says}"):

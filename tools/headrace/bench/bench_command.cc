@@ -75,7 +75,7 @@ int report_unknown(const std::string& argument) {
 
 // Advice for a failed job; empty if the default advice fits.
 const char* advice_for(const Status& status) {
-  if (status.system_error() == ENOSPC) return "free space or write elsewhere; the failed request is not counted";
+  if (status.system_error() == ENOSPC) return "free space or write elsewhere (the failed request is not counted)";
   if (status.system_error() == EMFILE) return "lower nrfiles or numjobs, or raise the limit of open files (ulimit -n)";
   switch (status.code()) {
     case Code::kInvalidArgument:
