@@ -175,7 +175,7 @@ TEST(AwsCredentials, OfContainers) {
   EXPECT_EQ(world.id(), "EKS");
   EXPECT_EQ(world.header(0, "Authorization"), "geheim-eks");
   world.files["/eks"] = "geheim\r\nX: y";
-  EXPECT_TRUE(says(world.id(), "contain invalid characters"));
+  EXPECT_TRUE(says(world.id(), "contains invalid characters"));
   world.files.erase("/eks");
   EXPECT_TRUE(says(world.id(), "cannot be read"));
   world.variables.erase("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
