@@ -216,7 +216,7 @@ class CudaDecoder final : public ChunkDecoder {
     index.given = reinterpret_cast<const std::uint32_t*>(there);
     index.made = reinterpret_cast<std::uint32_t*>(there + indices.made_at());
     if (collects) {
-      // The whole area is copied back, including gaps that no chunk writes.
+      // What is copied back includes gaps that no chunk writes.
       HEADRACE_TRY(health_.check(cudaMemsetAsync(index.entries, 0, count * index_stride_, stream.stream),
                                  "clearing decode indices"));
     }

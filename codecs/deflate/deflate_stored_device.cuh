@@ -1,24 +1,24 @@
-// Stored blocks of the DEFLATE decoder (RFC 1951, 3.2.4): read one by one, and, where encoders write many of the same
-// length, 32 at a time. Device code without a CUDA header.
+// Stored blocks of the DEFLATE decoder (RFC 1951, 3.2.4), read one by one or, if an encoder wrote many of one length,
+// 32 at a time. Device code without a CUDA header.
 #pragma once
 
 #include "deflate_job_device.cuh"
 
 namespace headrace::codec::gpu::deflate {
 
-// Of a block that begins with a byte: its type, LEN and NLEN.
+// Header of a block that begins at a byte boundary: type, LEN and NLEN.
 inline constexpr std::uint32_t kStoredHeadBytes = 5;
-// Where two of one length follow one another, others are expected behind them, unless they are shorter than that. A
-// guess that fails costs as much as a block.
+// After two consecutive blocks of one length, at least this long, more of that length are expected. A failed guess
+// costs as much as a block.
 inline constexpr std::uint32_t kAlikeBytes = 1024;
 
 struct StoredBlock {
   DecodeReason reason = DecodeReason::kNone;
-  std::uint32_t at = 0;  // its first byte; or where it is wrong
+  std::uint32_t at = 0;  // its first byte of content; on failure, the position of the error
   std::uint32_t bytes = 0;
 };
 
-// The one whose first three bits are at bit `begin`.
+// Reads the block whose first three bits are at bit `begin`.
 __device__ inline StoredBlock read_stored(const Input& input, std::uint32_t begin) {
   const std::uint32_t at = (begin + 3 + 7) / 8;
   if (at > input.bytes || input.bytes - at < 4) return {DecodeReason::kTruncated, at};
@@ -28,8 +28,8 @@ __device__ inline StoredBlock read_stored(const Input& input, std::uint32_t begi
   return {DecodeReason::kNone, at + 4, length};
 }
 
-// How many stored blocks of `length` bytes follow one another from byte `at` on, none of them a member's last: 32 at
-// most. By a warp.
+// Number of consecutive stored blocks of `length` bytes from byte `at` on, none of them a member's last; at most 32. By
+// a warp.
 __device__ inline std::uint32_t count_alike(const Input& input, std::uint32_t at, std::uint32_t length, unsigned lane) {
   const std::uint32_t each = kStoredHeadBytes + length, own = at + lane * each;
   bool alike = own + each <= input.bytes;
@@ -41,13 +41,13 @@ __device__ inline std::uint32_t count_alike(const Input& input, std::uint32_t at
   return others == 0 ? 32 : lowest_bit(others);
 }
 
-// Stored blocks are passed in turns: so many, and one more for each so many bytes. Bytes that are searched instead cost
-// less than turns that pass fewer. And a turn takes as long as all thread blocks take to search so many bytes of the
-// batch, so it has no more turns than such parts.
+// Stored blocks are skipped in turns: kPassTurns, plus one for each kBytesPerPassTurn skipped; searching costs less
+// than turns that skip fewer bytes. A turn takes as long as all thread blocks take to search kBatchBytesPerPassTurn, so
+// the limit (Job::max_pass_turns) is kPassTurns plus one for each of those in the batch.
 inline constexpr std::uint32_t kPassTurns = 8, kBytesPerPassTurn = 8192, kBatchBytesPerPassTurn = 256 << 10;
 
-// The bit behind stored blocks that begin at bit `begin`, or behind the first of them, in `max_turns` at most. A
-// member's last block is the last. By a warp. Whatever it says, blocks are followed as they are
+// Skips stored blocks from bit `begin` on, in at most `max_turns` turns and up to a member's last block. Returns the
+// bit after the last one skipped. By a warp. The result is a hint: runs follow the blocks as they are
 // (deflate_trace_device.cuh).
 __device__ inline std::uint32_t pass_stored(const Input& input, std::uint32_t begin, std::uint32_t max_turns,
                                             unsigned lane) {

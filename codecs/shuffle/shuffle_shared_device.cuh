@@ -45,7 +45,7 @@ __device__ inline uint4 transpose_bytes(unsigned a, unsigned b, unsigned c, unsi
 
 // Planes of one tile in shared memory, as words. The pitch is odd, so bytes of one element lie in different banks. When
 // bits are transposed, one thread writes eight neighbouring words; each row of 32 words is then permuted by XOR with
-// the row's number, which keeps threads in different banks.
+// the row's number modulo 8, which keeps threads in different banks.
 template <bool kSwizzled>
 struct Tile {
   unsigned* words;

@@ -173,7 +173,8 @@ struct Walker {
       last_bits = l.z + o.z + m.z;
     }
   }
-  // Walks by narrow entries. Many warps share a multiprocessor, so the instruction count is what matters.
+  // Walks by narrow entries. A multiprocessor has room for only a few warps that do this, so a step must have few
+  // instructions.
   template <unsigned kWords = kRingWords>
   __device__ void walk(std::uint32_t count, const std::uint32_t* entries, const std::uint32_t* ring) {
     const Walker before = *this;

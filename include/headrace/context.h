@@ -22,9 +22,10 @@ struct ContextOptions {
   std::size_t host_budget_bytes = std::size_t{768} << 20;  // per read: pinned slabs and decode buffers
   std::size_t device_budget_bytes = std::size_t{2} << 30;  // per read: device slabs, without tensors
   std::size_t wave_bytes = std::size_t{32} << 20;          // target for the decoded bytes of a wave
-  // Waves in flight. 0 = automatic: 4, or 8 if the device decodes. Exceptions when the device decodes: zstd and deflate
-  // use 4 waves of twice the bytes, or 8 of twice the bytes if little of each chunk is selected; any other read above
-  // half a gigabyte uses 4 waves of two to three times the bytes.
+  // Waves in flight. 0 = automatic: 4, or 8 if the device decodes. Exceptions when the device decodes: reads above half
+  // a gigabyte use 4 waves of two to three times the bytes; shorter reads of zstd and deflate, in chunks of 256 KiB or
+  // more, use 4 of twice the bytes; reads that select little of each such chunk, with other codecs, use 8 of twice the
+  // bytes. Reads from remote stores use up to 16 waves, or 24 if the device decodes.
   unsigned waves = 0;
   bool allow_direct = true;             // use O_DIRECT for cold ranges
   bool cache_reread = true;             // read ranges that are read again through the page cache, if it has room

@@ -48,8 +48,8 @@ class InvalidArgumentError(HeadraceError, ValueError):
     """An invalid argument: a wrong shape, type or option."""
 
 
-# FileNotFoundError and MemoryError have their own __new__: a class that lists one of them after another base cannot be
-# recreated through its __new__, which some picklers use.
+# The order of bases matters, since FileNotFoundError and MemoryError have their own __new__: FileNotFoundError must
+# precede KeyError, and MemoryError must be first. Otherwise __new__ of the class fails, which some picklers use.
 
 
 class NotFoundError(HeadraceError, FileNotFoundError, KeyError):

@@ -85,8 +85,8 @@ class Device {
   virtual Result<std::byte*> allocate_pinned(std::size_t bytes) = 0;
   virtual void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept = 0;
 
-  // Allows copy_to_device() to read from a read-only shared mapping of files, page aligned, which the CPU must
-  // not access. The pages stay in memory until unregistered, even if a file is truncated meanwhile. kUnsupported
+  // Allows copy_to_device() to read from a read-only shared mapping of files, page aligned, without the CPU
+  // touching it. The pages stay in memory until unregistered, even if a file is truncated meanwhile. kUnsupported
   // if the device cannot do this; kResourceExhausted or kIo if this range cannot be registered (limits, pages
   // that no longer exist).
   virtual Status register_mapping(const std::byte* mapping, std::size_t bytes);

@@ -310,7 +310,7 @@ class Chain {
     return fresh(parse_json_keys(answer->body), who);
   }
 
-  // `meant`: a profile explicitly selects the instance's credentials.
+  // `is_explicit`: a profile explicitly selects the instance's credentials.
   Result<Credentials> of_instance(bool is_explicit) const {
     const std::string who = "the instance's metadata service";
     if (is_yes(surroundings_.secure_getenv("AWS_EC2_METADATA_DISABLED"))) {

@@ -15,7 +15,7 @@ Result<Credentials> of_token(const std::string& token, const char* source) {
   return found;
 }
 
-// `meant`: an option explicitly selects the machine's credentials.
+// `is_explicit`: an option explicitly selects the machine's credentials.
 Result<Credentials> use_machine_identity(bool is_explicit, const Surroundings& surroundings, const Fetch& fetch,
                                          std::int64_t now) {
   std::string host = surroundings.first_of({"GCE_METADATA_HOST", "GCE_METADATA_IP"});

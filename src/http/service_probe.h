@@ -38,7 +38,7 @@ class ServiceProbe {
   virtual ~ServiceProbe() = default;
 
   // Requests bytes of an object and keeps at most the first `keep` of them. `key`: relative to the URL; "": the URL
-  // itself. `asked.etag` is sent in If-Match unchanged.
+  // itself. `requested.etag` is sent in If-Match unchanged.
   virtual ServiceAnswer probe_range(std::string_view key, const RequestedRange& requested, std::size_t keep) = 0;
   // Requests the first page of the names directly below `prefix`, relative to the URL. kUnsupported for web servers.
   virtual ServiceAnswer probe_names(std::string_view prefix, ObjectPage& page) = 0;

@@ -77,7 +77,8 @@ class Loader::Impl {
   Status read_again(Reading& reading);
   std::uint64_t batches_from(const Split& split, std::uint64_t batch) const noexcept;
   void plan() noexcept;
-  // `reading` has slots for the batches from `first` on. A failure is kept in reading.begun. `reads`: see begin_all().
+  // `reading` has slots for the batches from `first` on. A failure is kept in reading.start_status. `reads`: see
+  // begin_all().
   void begin(const EpochOrder& order, const Split& split, std::uint64_t epoch, std::uint64_t first, Reading& reading,
              loader::BatchReads& reads) noexcept;
   // `reads` is scratch memory that is reused by the next call.

@@ -1,5 +1,5 @@
-// Files of decode indexes: any bytes are either refused, or every index lies within them; writing parsed records gives
-// the same bytes. If bit 0 of byte 0 is set, a valid file is first written from the input's records and parsed.
+// Files of decode indexes: any bytes are either refused, or every index lies within them. If bit 0 of byte 0 is set, a
+// valid file is first written from the input's records: it must parse to as many records and bytes.
 #include <algorithm>
 #include <vector>
 

@@ -112,7 +112,7 @@ TEST_F(DiskCacheTest, ReopeningAChangedArrayReadsItAgain) {
   const Store store = Store::open(context_, toy.store).value();
   EXPECT_EQ(read(Array::open(store).value(), content).stats.missing_chunks, 1u);
   toy.flush();
-  // Another writer adds a chunk: not seen before the array is opened again and its document revalidated.
+  // Another writer adds a chunk: it is seen once the array is opened again.
   ASSERT_TRUE(toy.origin->put(content.key(3), content.encoded(3)).ok());
   const Array array = Array::open(store).value();
   const auto again = read(array, content);

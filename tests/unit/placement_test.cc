@@ -227,9 +227,9 @@ TEST(Placement, AbandonedWavesAreNotMeasured) {
   EXPECT_EQ(policy.rate(WaveKind::kGpu), 0);
 }
 
-// Two processors side by side, each with a queue. The threads take one of the CPU's waves only when the previous one is
-// finished, so at most two are planned ahead. While the CPU decodes, the device's waves take 1.5 times as long. A probe
-// has the bytes of a wave for half of the threads: large chunks.
+// Two processors side by side, each with a queue. The CPU's threads take a wave only when the previous one is
+// finished, so at most four are planned at a time. While the CPU decodes, the device's waves take 1.5 times as long. A
+// probe has the bytes of a wave for half of the threads: large chunks.
 struct Machine {
   double gpu_ms = 1, cpu_ms = 4;
   double loose = 2;         // how much faster a probe's threads are than all threads together

@@ -170,7 +170,7 @@ TEST_F(VariableRead, StreamsThatDecodeToManyTimesTheirSize) {
   for (const Json& codec : {kZstd, kGzip, kBlosc}) {
     expect_elements(write(context, v3_strings({64}, {64}, chain({codec, codec})), elements), elements, {64});
   }
-  // A zstd frame without a content size, after one that has it.
+  // A single gzip stream.
   expect_elements(write(context, v3_strings({64}, {64}, chain({kGzip})), elements), elements, {64});
 }
 

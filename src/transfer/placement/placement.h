@@ -11,9 +11,9 @@
 // the rate of one thread times the number of threads bounds the CPU's rate. If that bound is below the device's rate,
 // the CPU gets no turn; and a CPU turn ends as soon as its waves show the same.
 //
-// Ends may be noticed late and many at once, so a turn's rate is capped at the waves in flight divided by the latency
-// of each. A kind's rate is that of the best of its last few turns: a turn can be slow for transient reasons, such as
-// memory being registered, and a kind that looks slow is not tried again soon.
+// Ends may be noticed late and many at once, so a turn's rate is capped at the bytes of all waves in flight divided by
+// the mean latency of a wave. A kind's rate is that of the best of its last few turns: a turn can be slow for transient
+// reasons, such as memory being registered, and a kind that looks slow is not tried again soon.
 //
 // What was learnt belongs to one array's reads of one kind and is kept for later ones. A new array starts with the
 // rates of its kind (PlacementPrior), and trusts the rate of one processor as long as the other is as fast as recorded.

@@ -417,8 +417,8 @@ class ShardPlan final : public ArrayPlan {
     return true;
   }
 
-  // How many pending chunks to fetch together at most, so that each connection gets a request if all shards of the read
-  // have as many chunks.
+  // How many pending chunks form a group's share: as many as leave each connection a request if all shards of the read
+  // have as many chunks. Beyond it only small gaps are bridged, see joins().
   std::size_t share_of(const base::ReadShape& shape) const {
     const std::uint64_t requests = shape.steady ? 0 : shape.requests / std::max<std::uint64_t>(shards_, 1);
     return requests < 2 ? pending_.size() : static_cast<std::size_t>(base::ceil_div(pending_.size(), requests));

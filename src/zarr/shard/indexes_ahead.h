@@ -61,16 +61,17 @@ class IndexesAhead final : private RangeListener {
   void start();
 
   bool has_pending() const noexcept { return pending_ > 0; }
-  // The oldest index that was queued and not taken. REQUIRES: any().
+  // The oldest index that was queued and not taken. REQUIRES: has_pending().
   const WantedIndex& next() const noexcept { return slots_[first_].index; }
   bool is_ready();  // whether take() would return at once
   // The same. If false, calls `listener` (which must outlive this object) once take() would return at once.
   bool is_ready_or_notify(transfer::LookupListener& listener);
   struct Answer {
     WantedIndex index;
-    RangeRead* read;  // null: queued by pass(). Valid until the next ask() or pass()
+    // Null: queued by enqueue_without_read(). Valid until something else is queued.
+    RangeRead* read;
   };
-  Answer take();  // REQUIRES: any()
+  Answer take();  // REQUIRES: has_pending()
 
   // Cancels the reads; present and future waits end soon.
   void cancel() noexcept;

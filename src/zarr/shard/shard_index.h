@@ -1,4 +1,4 @@
-// ShardIndex: the positions of one shard's inner chunks. ("v3/codecs/sharding-indexed" 1.0)
+// ShardIndexFormat: parses the index of a shard, the positions of its inner chunks. ("v3/codecs/sharding-indexed" 1.0)
 //
 // Threads: immutable once parsed.
 #pragma once

@@ -1,6 +1,6 @@
 // Interrupts a bench: jobs start no more I/O, and the results measured so far are printed.
 //
-// Threads: interrupted() and request_stop() from any thread.
+// Threads: interrupted() from any thread.
 #pragma once
 
 namespace headrace::bench {
