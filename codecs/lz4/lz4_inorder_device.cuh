@@ -3,7 +3,7 @@
 // With 32 lanes per stream, it decodes by steps: lz4_steps_device.cuh. With fewer, a group of lanes walks one stream,
 // token by token; the groups of a warp run in lockstep. All lanes of a group parse the same token from a ring of input
 // bytes in shared memory, which is filled one unit ahead, and copy short literals and matches, one byte per lane.
-// Longer copies (above kShort bytes) are done by the whole warp, one after the other. docs/design/gpu_lz4.md gives the
+// Longer copies are done by the whole warp, one after the other. docs/design/gpu_lz4.md gives the
 // reasons.
 #pragma once
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void fill(const Input& in, std::uint32_t at, Byte* ri
   using S = Shape<kLanes>;
   const unsigned unit_at = group_lane * 4 * S::kLaneWords;
   HEADRACE_UNROLL(1)
-  while (filled < at + kLookahead && filled < in.end) {
+  while (filled < at + S::kLookahead && filled < in.end) {
     auto* const slot = reinterpret_cast<std::uint32_t*>(ring + ((filled + unit_at) & (S::kRingBytes - 1)));
     for (unsigned k = 0; k < S::kLaneWords; ++k) slot[k] = ahead.w[k];
     if ((filled & (S::kRingBytes - 1)) == 0) {
@@ -69,14 +69,15 @@ __device__ __forceinline__ void load_held(const Byte* from, std::uint32_t bytes,
 template <unsigned kLanes>
 __device__ __forceinline__ bool plain_token(Walk& walk, const Byte* ring, unsigned group_lane,
                                             std::uint32_t& held_bytes, Byte (&held)[32 / kLanes]) {
-  const Byte* const view = ring + (walk.at & (Shape<kLanes>::kRingBytes - 1));
+  using S = Shape<kLanes>;
+  const Byte* const view = ring + (walk.at & (S::kRingBytes - 1));
   const std::uint32_t token = view[0], extended = view[1];
   std::uint32_t literals = token >> 4, first = 1;
   if (literals == 15) {
     literals += extended;
     first = 2;
   }
-  std::uint32_t next = first + (literals <= kShort ? literals : 0);
+  std::uint32_t next = first + (literals <= S::kShortLiterals ? literals : 0);
   const std::uint32_t offset = view[next] | static_cast<std::uint32_t>(view[next + 1]) << 8;
   const std::uint32_t more = view[next + 2];
   std::uint32_t match = (token & 15) + 4;
@@ -86,8 +87,8 @@ __device__ __forceinline__ bool plain_token(Walk& walk, const Byte* ring, unsign
     next += 1;
   }
   const std::uint32_t written = walk.done + literals;
-  const bool plain = walk.pending == kNoToken && walk.in.end - walk.at >= kLookahead && literals <= kShort &&
-                     match <= kShort && offset >= match && offset <= written &&
+  const bool plain = walk.pending == kNoToken && walk.in.end - walk.at >= S::kLookahead &&
+                     literals <= S::kShortLiterals && match <= kShort && offset >= match && offset <= written &&
                      written + match + kLastOutput <= walk.end;
   if (!__all_sync(kAllLanes, plain)) return false;
   Byte* const to = walk.dst + walk.done;
@@ -151,7 +152,7 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
     if (walk.live()) {
       const Byte* const view = ring + (walk.at & (S::kRingBytes - 1));
       std::uint32_t first = 0, literals = 0, token = walk.pending;
-      bool fast = walk.in.end - walk.at >= kLookahead;
+      bool fast = walk.in.end - walk.at >= S::kLookahead;
       if (fast) {
         if (token == kNoToken) {
           token = view[0];
@@ -162,7 +163,7 @@ __device__ inline void decode_streams(const Lz4Stream* streams, std::uint32_t in
             first = 2;
           }
         }
-        fast = literals <= kShort;
+        fast = literals <= S::kShortLiterals;
       }
       std::uint32_t next = first + literals;
       if (fast) {

@@ -49,7 +49,7 @@ __device__ __forceinline__ const Byte* step_source(const StepSpace& space, const
 // end.
 __device__ inline bool take_step(Walk& walk, StepSpace& space, unsigned lane) {
   constexpr unsigned kRingWords = Shape<32>::kRingBytes / 4;
-  if (walk.in.end - walk.at < kLookahead) return false;
+  if (walk.in.end - walk.at < Shape<32>::kLookahead) return false;
   const std::uint32_t position = walk.at + lane;
   const std::uint32_t bytes = __funnelshift_r(space.ring[position / 4 % kRingWords],
                                               space.ring[(position / 4 + 1) % kRingWords], 8 * (position & 3));
@@ -176,7 +176,7 @@ __device__ inline void decode_by_steps(const Lz4Stream& stream, StepSpace& space
   std::uint32_t filled = walk.live() ? walk.at & ~(S::kUnitBytes - 1) : 0;
   std::uint32_t ahead = walk.live() ? load_unit<1>(walk.in, filled + 4 * lane).w[0] : 0;
   while (walk.live()) {
-    while (filled < walk.at + kLookahead && filled < walk.in.end) {
+    while (filled < walk.at + S::kLookahead && filled < walk.in.end) {
       space.ring[(filled / 4 + lane) % (S::kRingBytes / 4)] = ahead;
       filled += S::kUnitBytes;
       ahead = load_unit<1>(walk.in, filled + 4 * lane).w[0];

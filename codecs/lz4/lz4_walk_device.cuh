@@ -33,11 +33,8 @@ namespace inorder {
 
 using Byte = unsigned char;
 
-// Literals and matches up to this many bytes are copied by the stream's own lanes.
+// Matches up to this many bytes are copied by the stream's own lanes; literals by Shape::kShortLiterals.
 inline constexpr std::uint32_t kShort = 32;
-// A token with short literals takes at most 37 bytes, including its length bytes and offset. The ring always holds this
-// many bytes of input, or all that remain.
-inline constexpr std::uint32_t kLookahead = 48;
 // slow_step() writes the last bytes of the output, so no other code has to check the format's rules for them.
 inline constexpr std::uint32_t kLastOutput = 12;
 
@@ -45,7 +42,12 @@ template <unsigned kLanes>
 struct Shape {
   static_assert(kLanes == 4 || kLanes == 8 || kLanes == 16 || kLanes == 32);
   static constexpr unsigned kGroups = 32 / kLanes;
-  static constexpr unsigned kUnitBytes = kLanes == 32 ? 128 : 64;
+  // 16 lanes are for streams of mostly literals: a sixth of their runs is longer than 32 bytes, 3 % than 96.
+  static constexpr std::uint32_t kShortLiterals = kLanes == 16 ? 96 : 32;
+  // A token with short literals has at most 5 other bytes: its length bytes and offset. The ring always holds this many
+  // bytes of input, or all that remain.
+  static constexpr std::uint32_t kLookahead = kShortLiterals + 16;
+  static constexpr unsigned kUnitBytes = kLanes >= 16 ? 128 : 64;
   static constexpr unsigned kLaneWords = kUnitBytes / kLanes / 4;
   static constexpr unsigned kRingBytes = 2 * kUnitBytes;
   static_assert(kRingBytes >= kUnitBytes + kLookahead);
