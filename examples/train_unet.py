@@ -34,7 +34,7 @@ def make_loader(args, device):
         input_dims={"time": 2}, input_overlap={"time": 1}, outputs={"x": {"time": 0}, "y": {"time": 1}},
         crops={"latitude": args.crop, "longitude": args.crop} if args.crop else None, crops_per_frame=args.crops_per_frame,
         crop_wrap=["longitude"] if args.crop else (), normalise=args.statistics,
-        shuffle={"none": False, "full": True, "block": "block"}[args.shuffle], block_groups=args.block_groups, seed=args.seed,
+        shuffle={"none": False, "full": True, "block": "block"}[args.shuffle], block_groups=args.block_groups, partitions=args.partitions, seed=args.seed,
         batch_size=args.batch_size, cache_bytes=int(args.cache_gb * 1e9), cache=args.cache, dtype="float32", device=device)
 
 
@@ -197,6 +197,7 @@ def main():
     parser.add_argument("--crops-per-frame", type=int, default=1)
     parser.add_argument("--shuffle", choices=("none", "full", "block"), default="full")
     parser.add_argument("--block-groups", type=int, default=16, help="chunks whose samples are mixed by --shuffle block")
+    parser.add_argument("--partitions", type=int, default=1, help="parts of the chunks; with one a rank, each caches only its own (--shuffle block)")
     parser.add_argument("--cache-gb", type=float, default=0, help="device memory for chunks, which later epochs do not read again")
     parser.add_argument("--cache", choices=("decoded", "encoded"), default="decoded", help="how they are kept there: encoded, more of them fit")
     parser.add_argument("--seed", type=int, default=0)

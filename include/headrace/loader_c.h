@@ -140,6 +140,11 @@ HR_API hr_code hr_order_full_shuffle(uint64_t samples, hr_order** out, hr_error*
  * samples of groups_in_buffer (0: 16) such groups are shuffled together. */
 HR_API hr_code hr_order_block_shuffle(const hr_windows* windows, const hr_array* array, uint64_t groups_in_buffer,
                                       hr_order** out, hr_error** error);
+/* The same with the groups divided into `partitions` that stay the same in every epoch, of which `partition_run`
+ * positions each take turns: with as many reader groups, and batches of that size, each reads its own chunks only. */
+HR_API hr_code hr_order_partitioned_block_shuffle(const hr_windows* windows, const hr_array* array,
+                                                  uint64_t groups_in_buffer, uint64_t partitions,
+                                                  uint64_t partition_run, hr_order** out, hr_error** error);
 /* The given samples only, with repetitions allowed: in this order or, if shuffle is not 0, shuffled. */
 HR_API hr_code hr_order_list(const uint64_t* ids, size_t count, uint64_t samples, int shuffle, hr_order** out,
                              hr_error** error);

@@ -26,11 +26,19 @@ namespace headrace {
 // the next one ahead) reads each chunk once. Larger buffers mix better; docs/design/loader.md has figures. In a
 // one-dimensional grid groups are exact. In others, if the samples along a dimension are not a multiple of the group,
 // groups keep their size but some contain samples of two neighbouring groups.
+//
+// With `partitions`, the groups are first divided into that many parts, which depend on the seed but not on the epoch,
+// and each part is shuffled on its own. Positions take turns: `partition_run` of the first part, as many of the second,
+// and so on, as long as every part has so many left; the rest follows, part by part. So if there are as many reader
+// groups as partitions, and runs are as long as batches, each reader group reads the same groups in every epoch, and
+// the caches of all of them together hold each chunk once. Any other number of ranks can still resume the order.
 struct BlockShuffle {
   std::vector<std::uint64_t> grid;   // Windows::sample_grid() or Crops::sample_grid(); slowest first, at most 33
   std::vector<std::uint64_t> group;  // samples along each dimension that share chunks: Windows::samples_per_chunk(),
                                      // with per_frame appended for Crops
   std::uint64_t groups_in_buffer = 16;
+  std::uint64_t partitions = 1;     // at most the number of groups
+  std::uint64_t partition_run = 1;  // positions: SplitOptions::batch_size
 };
 
 struct WeightOptions {
@@ -56,8 +64,9 @@ class HEADRACE_API Order {
 
   std::uint64_t positions() const noexcept;  // in an epoch
   std::uint64_t samples() const noexcept;    // sample numbers are below this
-  // Positions of one buffer of a block shuffle. The samples of a buffer share chunks with each other and hardly with
-  // others. The last buffer, and one with a smaller group, has fewer positions. 1 for other orders.
+  // Positions of one buffer of a block shuffle, times the partitions. The samples of a buffer share chunks with each
+  // other and hardly with others. The last buffer, and one with a smaller group, has fewer positions. 1 for other
+  // orders.
   std::uint64_t buffer_positions() const noexcept;
   EpochOrder epoch(std::uint64_t seed, std::uint64_t epoch) const noexcept;
   LoaderSchema schema() const;
@@ -82,8 +91,9 @@ class HEADRACE_API EpochOrder {
   EpochOrder(std::shared_ptr<const Order::Impl> impl, std::uint64_t seed, std::uint64_t epoch) noexcept;
   std::shared_ptr<const Order::Impl> impl_;
   std::array<std::uint64_t, 8> keys_, buffer_keys_;
+  std::array<std::uint64_t, 8> partition_keys_{};
   std::uint64_t draw_key_ = 0;
-  std::uint64_t short_rank_ = 0;  // rank of the group that has fewer samples
+  std::uint64_t short_rank_ = 0, short_partition_ = 0;  // of the group that has fewer samples
 };
 
 }  // namespace headrace

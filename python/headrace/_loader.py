@@ -51,6 +51,9 @@ class Loader:
     crops, crops_per_frame, crop_wrap, crop_flip: samples are boxes of this size at random places of the windows.
     shuffle: False; True (full shuffle); or "block": samples that share chunks stay near each other, in buffers of `block_groups`
         chunks, which are read once.
+    partitions: divides the chunks of shuffle="block" into so many parts that stay the same in every epoch. With one for each rank (or
+        reader group), each rank reads only chunks of its own part, so that the caches of all ranks together hold each chunk once. The
+        few samples that are left when the smallest part has no full batch any more are divided among all ranks.
     samples: use only these sample numbers (counted after missing="drop"). weights: draw `draws` samples with these weights.
     rank, world: default: those of torch.distributed if it is initialised, else 0 and 1. reader_group: ranks that get the same samples.
     tail: what happens to samples that do not fill a batch: "drop", "pad" or "wrap".
@@ -87,7 +90,7 @@ class Loader:
                  boundary: str | Mapping[str, str] = "drop", outputs: Mapping[str, Mapping[str, Any]] | None = None,
                  crops: Mapping[str, int] | None = None, crops_per_frame: int = 1, crop_wrap: Sequence[str] = (),
                  crop_flip: Sequence[str] = (), batch_size: int = 1, shuffle: bool | str = False, block_groups: int = 16,
-                 seed: int = 0, samples: Sequence[int] | None = None, weights: Sequence[float] | None = None, draws: int = 0,
+                 partitions: int = 1, seed: int = 0, samples: Sequence[int] | None = None, weights: Sequence[float] | None = None, draws: int = 0,
                  rank: int | None = None, world: int | None = None, reader_group: int = 1, tail: str = "drop",
                  dtype: Any = None, scale: Any = 1.0, offset: Any = 0.0, fill_as_nan: Any = False, fill: Any = None,
                  mean: Any = None, std: Any = None,
@@ -161,7 +164,7 @@ class Loader:
                 "positions": [(axis, table.astype(np.int64).tobytes()) for axis, table in self._tables[-1].items()],
                 "scale_by_dims": by.get("dims", []), "scales": by.get("scales", []), "offsets": by.get("offsets", []),
             })
-        self._order = args.order(shuffle, block_groups, samples, weights, draws)
+        self._order = args.order(shuffle, block_groups, partitions, batch_size, samples, weights, draws)
         rank, world = args.rank(rank, world)
         self._options: dict[str, Any] = {
             "rank": args.count("rank", rank, 0), "world": args.count("world", world), "reader_group": args.count("reader_group", reader_group),

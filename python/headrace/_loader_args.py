@@ -193,14 +193,16 @@ def output(name: str, of: Mapping[str, Any]) -> tuple[str, str, int, int, int]:
     return name, str(dim), places[0], len(places), step
 
 
-def order(shuffle: bool | str, block_groups: int, samples: Sequence[int] | None, weights: Sequence[float] | None,
-           draws: int) -> tuple[Any, ...]:
+def order(shuffle: bool | str, block_groups: int, partitions: int, batch_size: int, samples: Sequence[int] | None, weights: Sequence[float] | None,
+          draws: int) -> tuple[Any, ...]:
     if samples is not None and weights is not None:
         raise InvalidArgumentError("samples and weights are two ways to choose: give one of them")
     if shuffle not in (False, True, "full", "block"):
         raise InvalidArgumentError(f"shuffle = {shuffle!r}; choose False, True or 'block'")
     if (samples is not None or weights is not None) and shuffle == "block":
         raise InvalidArgumentError("shuffle='block' works on all samples; it cannot be combined with samples or weights")
+    if shuffle != "block" and partitions != 1:
+        raise InvalidArgumentError(f"partitions = {partitions!r}, which only shuffle='block' has: give that as well, or leave partitions out")
     if samples is not None and not len(samples):
         raise InvalidArgumentError("samples: there are none")
     if samples is not None:
@@ -208,7 +210,7 @@ def order(shuffle: bool | str, block_groups: int, samples: Sequence[int] | None,
     if weights is not None:
         return "weighted", [number("weights", weight) for weight in weights], count("draws", draws, 0)
     if shuffle == "block":
-        return "block", count("block_groups", block_groups)
+        return "block", count("block_groups", block_groups), count("partitions", partitions), count("batch_size", batch_size)
     return ("full",) if shuffle else ("sequential",)
 
 

@@ -246,8 +246,9 @@ LoaderArray to_array(const nb::dict& from) {
   return array;
 }
 
-// `how`: ("sequential",), ("full",), ("block", groups in a buffer), ("list", numbers, shuffled), ("weighted", weights,
-// draws).
+// `how`: ("sequential",), ("full",), ("block", groups in a buffer, partitions, batch size), ("list", numbers,
+// shuffled),
+// ("weighted", weights, draws).
 Order to_order(const nb::tuple& how, const LoaderArray& first) {
   const auto kind = nb::cast<std::string>(how[0]);
   const std::uint64_t samples = std::visit([](const auto& some) { return some.sample_count(); }, first.samples);
@@ -270,6 +271,8 @@ Order to_order(const nb::tuple& how, const LoaderArray& first) {
     const std::vector<std::uint64_t> chunk = first.array.info().chunk_shape;
     BlockShuffle block;
     block.groups_in_buffer = nb::cast<std::uint64_t>(how[1]);
+    block.partitions = nb::cast<std::uint64_t>(how[2]);
+    block.partition_run = nb::cast<std::uint64_t>(how[3]);
     if (const auto* const windows = std::get_if<Windows>(&first.samples)) {
       block.grid = windows->sample_grid();
       block.group = take(windows->samples_per_chunk(chunk));

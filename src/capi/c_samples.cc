@@ -256,6 +256,12 @@ hr_code hr_order_full_shuffle(uint64_t samples, hr_order** out, hr_error** error
 
 hr_code hr_order_block_shuffle(const hr_windows* windows, const hr_array* array, uint64_t groups_in_buffer,
                                hr_order** out, hr_error** error) {
+  return hr_order_partitioned_block_shuffle(windows, array, groups_in_buffer, 1, 1, out, error);
+}
+
+hr_code hr_order_partitioned_block_shuffle(const hr_windows* windows, const hr_array* array, uint64_t groups_in_buffer,
+                                           uint64_t partitions, uint64_t partition_run, hr_order** out,
+                                           hr_error** error) {
   return make_order(out, error, [&]() -> Result<Order> {
     HEADRACE_TRY(require(windows, "windows"));
     HEADRACE_TRY(require(array, "array"));
@@ -269,6 +275,8 @@ hr_code hr_order_block_shuffle(const hr_windows* windows, const hr_array* array,
       block.grid = frames.sample_grid();
     }
     if (groups_in_buffer != 0) block.groups_in_buffer = groups_in_buffer;
+    block.partitions = partitions;
+    block.partition_run = partition_run;
     return Order::block_shuffle(block);
   });
 }

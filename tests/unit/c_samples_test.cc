@@ -352,6 +352,10 @@ TEST_P(COrders, AreThoseOfCpp) {
                       return hr_order_block_shuffle(crops.get(), c_array_.get(), 2, out, error);
                     }),
                     Order::block_shuffle({{23, 3}, {4, 3}, 2}).value());
+  expect_same_order(order([&](hr_order** out, hr_error** error) {
+                      return hr_order_partitioned_block_shuffle(crops.get(), c_array_.get(), 2, 3, 5, out, error);
+                    }),
+                    Order::block_shuffle({{23, 3}, {4, 3}, 2, 3, 5}).value());
 }
 
 TEST_P(COrders, InvalidOrdersAreRefused) {
@@ -379,6 +383,9 @@ TEST_P(COrders, InvalidOrdersAreRefused) {
        of([&](auto o, auto e) { return hr_order_weighted(fine, 2, 0, 1, o, e); })},
       {HR_INVALID_ARGUMENT, "'windows' is null",
        of([&](auto o, auto e) { return hr_order_block_shuffle(nullptr, c_array_.get(), 0, o, e); })},
+      {HR_INVALID_ARGUMENT, "partitions: 0", of([&](auto o, auto e) {
+         return hr_order_partitioned_block_shuffle(windows_.get(), c_array_.get(), 0, 0, 1, o, e);
+       })},
       {HR_INVALID_ARGUMENT, "'array' is null",
        of([&](auto o, auto e) { return hr_order_block_shuffle(windows_.get(), nullptr, 0, o, e); })},
       {HR_INVALID_ARGUMENT, "dimensions",

@@ -31,23 +31,69 @@ Result<BlockGrid> BlockGrid::create(const BlockShuffle& options) {
   grid.samples_ = *samples;
   grid.groups_ = base::ceil_div(grid.samples_, grid.group_size_);
   grid.groups_in_buffer_ = std::min(options.groups_in_buffer, grid.groups_);
+  if (options.partitions == 0) return refuse("partitions: 0");
+  if (options.partitions > grid.groups_) {
+    return refuse("partitions: " + std::to_string(options.partitions) + ", but the samples have only " +
+                  std::to_string(grid.groups_) + " groups that share chunks");
+  }
+  if (options.partition_run == 0) return refuse("partition_run: 0");
+  grid.partitions_ = options.partitions;
+  grid.partition_run_ = options.partition_run;
   return grid;
 }
 
-BlockGrid::Place BlockGrid::shuffled_place(std::uint64_t position, std::uint64_t short_rank,
+BlockGrid::Partition BlockGrid::partition(std::uint64_t number) const noexcept {
+  const auto begin = [&](std::uint64_t which) {
+    return static_cast<std::uint64_t>(static_cast<U128>(groups_) * which / partitions_);
+  };
+  return {begin(number), begin(number + 1) - begin(number)};
+}
+
+std::uint64_t BlockGrid::partition_of(std::uint64_t place) const noexcept {
+  // The largest number whose partition begins at or before `place`.
+  return static_cast<std::uint64_t>(((static_cast<U128>(place) + 1) * partitions_ - 1) / groups_);
+}
+
+BlockGrid::PartitionPlace BlockGrid::partition_place(std::uint64_t position,
+                                                     std::uint64_t short_partition) const noexcept {
+  // Partitions have `fewest` groups, or one more.
+  const std::uint64_t fewest = groups_ / partitions_;
+  const std::uint64_t smallest =
+      std::min(fewest * group_size_, partition(short_partition).groups * group_size_ - lacking());
+  const std::uint64_t in_turns = smallest / partition_run_ * partition_run_;  // of each partition
+  if (position < in_turns * partitions_) {
+    const std::uint64_t run = position / partition_run_;
+    return {run % partitions_, run / partitions_ * partition_run_ + position % partition_run_};
+  }
+  position -= in_turns * partitions_;
+  const auto begin_of = [&](std::uint64_t number) {
+    return partition(number).first * group_size_ - (number > short_partition ? lacking() : 0) - number * in_turns;
+  };
+  std::uint64_t low = 0, high = partitions_;
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (begin_of(middle) <= position ? low : high) = middle;
+  }
+  return {low, in_turns + position - begin_of(low)};
+}
+
+BlockGrid::Place BlockGrid::shuffled_place(std::uint64_t position, const Ranks& ranks,
                                            const RoundKeys& buffer_keys) const noexcept {
   // Ranks after the short group begin earlier by the samples that it lacks.
-  const std::uint64_t lacking = groups_ * group_size_ - samples_;
-  const auto begin_of = [&](std::uint64_t rank) { return rank * group_size_ - (rank > short_rank ? lacking : 0); };
+  const auto begin_of = [&](std::uint64_t rank) {
+    return rank * group_size_ - (rank > ranks.short_rank ? lacking() : 0);
+  };
   std::uint64_t buffer = position / (group_size_ * groups_in_buffer_);
   // Behind the short group, the next buffer may begin earlier than that.
-  if ((buffer + 1) * groups_in_buffer_ < groups_ && position >= begin_of((buffer + 1) * groups_in_buffer_)) ++buffer;
+  if ((buffer + 1) * groups_in_buffer_ < ranks.groups && position >= begin_of((buffer + 1) * groups_in_buffer_)) {
+    ++buffer;
+  }
   const std::uint64_t first_rank = buffer * groups_in_buffer_;
-  const std::uint64_t end_rank = std::min(groups_, first_rank + groups_in_buffer_);
+  const std::uint64_t end_rank = std::min(ranks.groups, first_rank + groups_in_buffer_);
   const std::uint64_t begin = begin_of(first_rank), end = begin_of(end_rank);
   const std::uint64_t at = begin + Permutation(end - begin, keys_of(buffer_keys, buffer))(position - begin);
   std::uint64_t rank = at / group_size_;
-  if (rank + 1 < groups_ && at >= begin_of(rank + 1)) ++rank;
+  if (rank + 1 < ranks.groups && at >= begin_of(rank + 1)) ++rank;
   return {rank, at - begin_of(rank)};
 }
 
@@ -80,6 +126,7 @@ std::uint64_t BlockGrid::from_line(std::uint64_t at) const noexcept {
 void BlockGrid::add_to(Digest& digest) const noexcept {
   for (const Axis& axis : axes_) digest.add(axis.samples).add(axis.group);
   digest.add(groups_in_buffer_);
+  if (partitions_ > 1) digest.add(partitions_).add(partition_run_);
 }
 
 }  // namespace headrace::loader

@@ -31,7 +31,7 @@ constexpr std::array<std::uint64_t, 2> random_at(std::uint64_t key, std::uint64_
 
 // The purpose of a key. Draws for different purposes are independent. LoaderState depends on these values, so they must
 // never change.
-enum class Purpose : std::uint64_t { kOrder = 1, kBuffers = 2, kWeights = 3, kCrops = 4 };
+enum class Purpose : std::uint64_t { kOrder = 1, kBuffers = 2, kWeights = 3, kCrops = 4, kPartitions = 5 };
 
 constexpr std::uint64_t derive_key(std::uint64_t seed, Purpose purpose, std::uint64_t epoch) {
   return random_at(seed, epoch, static_cast<std::uint64_t>(purpose))[0];

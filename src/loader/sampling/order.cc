@@ -101,7 +101,9 @@ std::uint64_t Order::positions() const noexcept { return impl_->positions; }
 std::uint64_t Order::samples() const noexcept { return impl_->samples; }
 std::uint64_t Order::buffer_positions() const noexcept {
   if (impl_->kind != Impl::Kind::kBlock) return 1;
-  return std::min(impl_->grid.group_size() * impl_->grid.groups_in_buffer(), impl_->positions);
+  const loader::BlockGrid& grid = impl_->grid;
+  const std::uint64_t groups = std::min(grid.groups(), grid.groups_in_buffer() * grid.partitions());
+  return std::min(grid.group_size() * groups, impl_->positions);
 }
 
 EpochOrder Order::epoch(std::uint64_t seed, std::uint64_t epoch) const noexcept {
@@ -124,10 +126,18 @@ EpochOrder::EpochOrder(std::shared_ptr<const Order::Impl> impl, std::uint64_t se
       keys_(loader::round_keys(loader::derive_key(seed, loader::Purpose::kOrder, epoch))),
       buffer_keys_(loader::round_keys(loader::derive_key(seed, loader::Purpose::kBuffers, epoch))),
       draw_key_(loader::derive_key(seed, loader::Purpose::kWeights, epoch)) {
-  if (impl_->kind == Order::Impl::Kind::kBlock) {
-    const std::uint64_t groups = impl_->grid.groups();
-    short_rank_ = Permutation(groups, keys_).inverse(groups - 1);
+  if (impl_->kind != Order::Impl::Kind::kBlock) return;
+  const loader::BlockGrid& grid = impl_->grid;
+  const std::uint64_t last = grid.groups() - 1;
+  if (grid.partitions() == 1) {
+    short_rank_ = Permutation(grid.groups(), keys_).inverse(last);
+    return;
   }
+  partition_keys_ = loader::round_keys(loader::derive_key(seed, loader::Purpose::kPartitions, 0));
+  const std::uint64_t place = Permutation(grid.groups(), partition_keys_).inverse(last);
+  short_partition_ = grid.partition_of(place);
+  const auto [first, groups] = grid.partition(short_partition_);
+  short_rank_ = Permutation(groups, loader::keys_of(keys_, short_partition_)).inverse(place - first);
 }
 
 std::uint64_t EpochOrder::positions() const noexcept { return impl_->positions; }
@@ -141,8 +151,17 @@ std::uint64_t EpochOrder::sample(std::uint64_t position) const noexcept {
     case Kind::kFull:
       return Permutation(order.positions, keys_)(position);
     case Kind::kBlock: {
-      const auto [rank, place] = order.grid.shuffled_place(position, short_rank_, buffer_keys_);
-      return order.grid.sample(Permutation(order.grid.groups(), keys_)(rank), place);
+      const loader::BlockGrid& grid = order.grid;
+      if (grid.partitions() == 1) {
+        const auto [rank, place] = grid.shuffled_place(position, {grid.groups(), short_rank_}, buffer_keys_);
+        return grid.sample(Permutation(grid.groups(), keys_)(rank), place);
+      }
+      const auto [number, within] = grid.partition_place(position, short_partition_);
+      const auto [first, groups] = grid.partition(number);
+      const auto [rank, place] = grid.shuffled_place(
+          within, {groups, number == short_partition_ ? short_rank_ : groups}, loader::keys_of(buffer_keys_, number));
+      const std::uint64_t in_partition = Permutation(groups, loader::keys_of(keys_, number))(rank);
+      return grid.sample(Permutation(grid.groups(), partition_keys_)(first + in_partition), place);
     }
     case Kind::kList:
       return order.ids[position];

@@ -175,9 +175,18 @@ TEST(BlockShuffle, IsAPermutationOfEveryGrid) {
       options.group.push_back(up_to(15));
     }
     options.groups_in_buffer = up_to(9);
+    if (i % 2 == 1) {
+      std::uint64_t samples = 1, group = 1;
+      for (std::size_t k = 0; k < options.grid.size(); ++k) {
+        samples *= options.grid[k];
+        group *= std::min(options.grid[k], options.group[k]);
+      }
+      options.partitions = up_to((samples + group - 1) / group);
+      options.partition_run = up_to(40);
+    }
     ASSERT_TRUE(is_permutation_of_all(all_of(Order::block_shuffle(options).value(), random(), random())))
-        << ::testing::PrintToString(options.grid) << ::testing::PrintToString(options.group)
-        << options.groups_in_buffer;
+        << ::testing::PrintToString(options.grid) << ::testing::PrintToString(options.group) << options.groups_in_buffer
+        << " " << options.partitions << " " << options.partition_run;
   }
 }
 
@@ -212,6 +221,55 @@ TEST(BlockShuffle, ABufferHasTheSamplesOfItsGroups) {
     EXPECT_EQ(at, kSamples);
   }
   EXPECT_GT(places_of_last.size(), 7u) << "the last group has a place of its own";
+}
+
+// Each reader group takes the same groups of samples in every epoch, and all of them together take each once.
+TEST(BlockShuffle, PartitionsStayTheSameInEveryEpoch) {
+  constexpr std::uint64_t kSamples = 1003, kGroup = 10, kPartitions = 4, kRun = 8;
+  BlockShuffle options{{kSamples}, {kGroup}, 3};
+  options.partitions = kPartitions;
+  options.partition_run = kRun;
+  const Order order = Order::block_shuffle(options).value();
+  std::vector<std::uint64_t> first_epoch;
+  std::array<std::set<std::uint64_t>, kPartitions> groups;
+  std::uint64_t strangers = 0;
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    const auto samples = all_of(order, 7, epoch);
+    ASSERT_TRUE(is_permutation_of_all(samples));
+    EXPECT_NE(samples, first_epoch);
+    if (epoch == 0) first_epoch = samples;
+    // 25 or 26 groups in each part, one of which has only 3 samples: 30 runs of each part take turns.
+    for (std::uint64_t i = 0; i < 30 * kRun * kPartitions; ++i) {
+      std::set<std::uint64_t>& own = groups[i / kRun % kPartitions];
+      if (epoch < 10) {
+        own.insert(samples[i] / kGroup);
+      } else if (own.count(samples[i] / kGroup) == 0) {
+        ++strangers;
+      }
+    }
+  }
+  EXPECT_EQ(strangers, 0u);
+  std::size_t all = 0;
+  for (const auto& own : groups) all += own.size();
+  EXPECT_EQ(all, 101u) << "a group is in two partitions, or in none";
+  // Another seed divides differently.
+  const auto other = all_of(order, 8, 0);
+  EXPECT_FALSE(std::all_of(other.begin(), other.begin() + kRun,
+                           [&](std::uint64_t sample) { return groups[0].count(sample / kGroup) != 0; }));
+}
+
+TEST(BlockShuffle, ABufferOfAPartitionHasTheSamplesOfItsGroups) {
+  BlockShuffle options{{1000}, {10}, 5};
+  options.partitions = 2;
+  options.partition_run = 10;
+  const Order order = Order::block_shuffle(options).value();
+  EXPECT_EQ(order.buffer_positions(), 100u);
+  const auto samples = all_of(order);
+  for (std::uint64_t buffer = 0; buffer < 10; ++buffer) {
+    std::array<std::map<std::uint64_t, int>, 2> taken;
+    for (std::uint64_t i = buffer * 100; i < buffer * 100 + 100; ++i) ++taken[i / 10 % 2][samples[i] / 10];
+    for (const auto& groups : taken) EXPECT_EQ(groups.size(), 5u);
+  }
 }
 
 // With whole boxes, each group is one box of the grid.
@@ -309,6 +367,11 @@ TEST(Order, MisuseNamesTheParameter) {
   EXPECT_EQ(refusal(Order::block_shuffle({{0}, {1}, 1})), "grid: no samples along dimension 0");
   EXPECT_EQ(refusal(Order::block_shuffle({{1}, {0}, 1})), "group: 0 along dimension 0");
   EXPECT_EQ(refusal(Order::block_shuffle({{1}, {1}, 0})), "groups_in_buffer: 0");
+  EXPECT_EQ(refusal(Order::block_shuffle({{9}, {2}, 1, 0, 1})), "partitions: 0");
+  EXPECT_EQ(refusal(Order::block_shuffle({{9}, {2}, 1, 6, 1})),
+            "partitions: 6, but the samples have only 5 groups that share chunks");
+  EXPECT_EQ(refusal(Order::block_shuffle({{9}, {2}, 1, 5, 0})), "partition_run: 0");
+  EXPECT_EQ(refusal(Order::block_shuffle({{9}, {2}, 1, 5, ~0ull})), "accepted");
   EXPECT_EQ(refusal(Order::block_shuffle({{~0ull, ~0ull}, {1, 1}, 1})), "grid: more than 2^63 samples");
   EXPECT_EQ(refusal(Order::block_shuffle({std::vector<std::uint64_t>(34, 1), std::vector<std::uint64_t>(34, 1), 1})),
             "grid: 34 dimensions, at most 33");
@@ -331,6 +394,7 @@ TEST(Order, SchemasDifferInWhatDiffers) {
   EXPECT_EQ(differs(Order::block_shuffle({{100}, {10}, 2})), Names{});
   EXPECT_EQ(differs(Order::block_shuffle({{100}, {10}, 3})), Names{"order"});
   EXPECT_EQ(differs(Order::block_shuffle({{100}, {5}, 2})), Names{"order"});
+  EXPECT_EQ(differs(Order::block_shuffle({{100}, {10}, 2, 2, 8})), Names{"order"});
   EXPECT_EQ(differs(Order::full_shuffle(100)), Names{"order"});
   EXPECT_EQ(differs(Order::full_shuffle(101)), (Names{"order", "positions", "samples"}));
   const LoaderSchema list = Order::list({1, 2}, 5, true).value().schema();
@@ -350,6 +414,7 @@ TEST(Order, IsTheSameInEveryVersionAndOnEveryMachine) {
   };
   EXPECT_EQ(first(Order::full_shuffle(1'000'000).value()), "15827 796215 990047 461954 303086 826629 ");
   EXPECT_EQ(first(Order::block_shuffle({{1000, 30}, {10, 30}, 4}).value()), "2078 2094 28798 25824 2097 6454 ");
+  EXPECT_EQ(first(Order::block_shuffle({{1000, 30}, {10, 30}, 4, 3, 2}).value()), "5905 5894 24281 9725 9077 9233 ");
   EXPECT_EQ(first(Order::weighted({1, 2, 3, 4, 5}, {6}).value()), "4 2 4 3 4 4 ");
 }
 
