@@ -15,6 +15,7 @@ import argparse
 import itertools
 import json
 import os
+import statistics
 import time
 
 import torch
@@ -140,20 +141,24 @@ def three_bars(args, training, loader):
         for _ in loader:  # one epoch to fill the cache
             pass
     fixed = tuple(tensor.clone() for tensor in pair_of(next(iter(loader))))
-    seconds = {"synthetic": seconds_per_step(training, itertools.repeat(fixed), steps, warmup),
-               "real": seconds_per_step(training, endless(loader), steps, warmup),
-               "loader": seconds_per_step(training, endless(loader), steps, warmup, train=False)}
+    bars = {"synthetic": lambda: seconds_per_step(training, itertools.repeat(fixed), steps, warmup),
+            "real": lambda: seconds_per_step(training, endless(loader), steps, warmup),
+            "loader": lambda: seconds_per_step(training, endless(loader), steps, warmup, train=False)}
+    # In turns, because a GPU's clock changes with its temperature.
+    rounds = [{name: bar() for name, bar in bars.items()} for _ in range(args.rounds)]
+    seconds = {name: statistics.median(each[name] for each in rounds) for name in bars}
+    ratio = statistics.median(each["synthetic"] / each["real"] for each in rounds)
     say(f"{'':10} {'ms a step':>10} {'samples/s':>10}   ({training.world} ranks, {steps} steps)")
     for name, each in seconds.items():
         rate = args.batch_size * training.world / each
         say(f"{name:10} {each * 1e3:10.2f} {rate:10.1f}   {'#' * round(40 * min(1, min(seconds.values()) / each))}")
-    say(f"real / synthetic: {seconds['synthetic'] / seconds['real']:.3f}")
+    say(f"real / synthetic: {ratio:.3f}")
     say(json.dumps({"ranks": training.world, "device": loader_device(training), "crop": args.crop, "batch_size": args.batch_size,
-                    "shuffle": args.shuffle, "crops_per_frame": args.crops_per_frame, "block_groups": args.block_groups, "cache_gb": args.cache_gb, "cache": args.cache,
-                    "parallel": args.parallel, "steps": steps, **{f"{name}_ms": round(each * 1e3, 3) for name, each in seconds.items()},
+                    "shuffle": args.shuffle, "crops_per_frame": args.crops_per_frame, "block_groups": args.block_groups, "cache_gb": args.cache_gb, "cache": args.cache, "partitions": args.partitions,
+                    "parallel": args.parallel, "steps": steps, "rounds": args.rounds, **{f"{name}_ms": round(each * 1e3, 3) for name, each in seconds.items()},
                     "kept_chunks": loader.stats["reads"].kept_chunks, "kept_encoded_chunks": loader.stats["reads"].kept_encoded_chunks,
                     "bus_bytes": loader.stats["reads"].bus_bytes, "read_bytes": loader.stats["reads"].read_bytes, "chunks": loader.stats["reads"].chunks,
-                    "real_to_synthetic": round(seconds["synthetic"] / seconds["real"], 4)}))
+                    "real_to_synthetic": round(ratio, 4)}))
 
 
 def loader_device(training):
@@ -207,6 +212,7 @@ def main():
     parser.add_argument("--checkpoint", metavar="FILE")
     parser.add_argument("--stop-at", type=int, default=0, metavar="STEP", help="stop behind this step, as if interrupted")
     parser.add_argument("--bars", type=int, default=0, metavar="STEPS", help="compare real, synthetic and loading alone instead")
+    parser.add_argument("--rounds", type=int, default=1, help="of --bars, in turns; the medians are printed")
     parser.add_argument("--warmup", type=int, default=8, help="steps before --bars measures")
     parser.add_argument("--plot", metavar="FILE", help="the learning curve as a picture")
     args = parser.parse_args()
