@@ -1,11 +1,11 @@
 // Reads random crops of an array, many per call as in training, alternating between partial and whole decoding of
 // chunks.
 //
-//   crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS]     prints a line of JSON for each mode
+//   crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS [aligned]]     prints a line of JSON for each mode
 //
 // ARRAY: three dimensions, time first. Each call reads CROPS boxes of STEPS x ROWS x COLUMNS (64 of 4 x 128 x 128) at
-// random places into separate memory. Calls of both modes use the same places. plan_us to wait_us are times of Stats
-// per call, summed over threads; queue: work of the device, wait: waiting for it.
+// random places (aligned: at multiples of the box) into separate memory. Calls of both modes use the same places.
+// plan_us to wait_us are times of Stats per call, summed over threads; queue: work of the device, wait: waiting for it.
 #include <headrace/array.h>
 
 #include <algorithm>
@@ -41,14 +41,15 @@ double percentile(std::vector<double> values, double share) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 && argc != 8) {
-    std::fprintf(stderr, "usage: crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS]\n");
+  const bool aligned = argc == 9 && std::string(argv[8]) == "aligned";
+  if (argc != 4 && argc != 8 && !aligned) {
+    std::fprintf(stderr, "usage: crops_bench ARRAY DEVICE SECONDS [CROPS STEPS ROWS COLUMNS [aligned]]\n");
     return 2;
   }
   const std::string path = argv[1];
   const double seconds = std::atof(argv[3]);
   std::uint64_t crops = 64, count[3] = {4, 128, 128};
-  if (argc == 8) {
+  if (argc >= 8) {
     crops = std::strtoull(argv[4], nullptr, 10);
     for (int i = 0; i < 3; ++i) count[i] = std::strtoull(argv[5 + i], nullptr, 10);
   }
@@ -77,7 +78,9 @@ int main(int argc, char** argv) {
       for (const Buffer& buffer : buffers) {
         Selection selection;
         for (std::size_t axis = 0; axis < 3; ++axis) {
-          const auto at = static_cast<std::int64_t>(way.random() % (info.shape[axis] - count[axis] + 1));
+          const std::uint64_t unit = aligned ? count[axis] : 1;
+          const auto at =
+              static_cast<std::int64_t>(way.random() % ((info.shape[axis] - count[axis]) / unit + 1) * unit);
           selection.push_back({.start = at, .stop = at + static_cast<std::int64_t>(count[axis])});
         }
         parts.push_back({selection, {buffer, info.dtype, {count[0], count[1], count[2]}}});
