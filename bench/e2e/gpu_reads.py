@@ -4,7 +4,7 @@
   gpu_reads.py SCRATCH --build BUILD [--rounds 3] [--seconds 2] [--only REGEX] [--commit ID] [--json FILE]
 
 BUILD is a build folder of preset `cuda`: crops_bench, device_read_bench and first_read_bench in its bench/, headrace in its bin/. Arrays are
-written by `headrace gen` to SCRATCH (use tmpfs), 4 GB in all. A row's figure is the median of its rounds; rows take turns. Rows named "part"
+written by `headrace gen` to SCRATCH (use tmpfs), 11 GB in all. A row's figure is the median of its rounds; rows take turns. Rows named "part"
 decode what is selected, "whole" whole chunks. `reads` are milliseconds of the first sixteen reads of a process, medians by place; the first
 includes nothing of opening the GPU. bus_gb_s is what `headrace doctor` measures from pinned memory.
 """
@@ -20,8 +20,8 @@ import time
 
 FRAME = "1,721,1440"
 STORES = {  # name: codec, format, chunk, decoded bytes
-    "lz4": ("blosc-lz4", "v2", FRAME, 2_100_000_000), "zstd": ("zstd:3", "v3", FRAME, 800_000_000), "blosc-zstd": ("blosc-zstd", "v2", FRAME, 800_000_000),
-    "raw": ("none", "v3", FRAME, 800_000_000), "gzip": ("gzip", "v2", FRAME, 800_000_000), "shards": ("none", "sharded", "1,128,128", 800_000_000),
+    "lz4": ("blosc-lz4", "v2", FRAME, 6_400_000_000), "zstd": ("zstd:3", "v3", FRAME, 6_400_000_000), "blosc-zstd": ("blosc-zstd", "v2", FRAME, 800_000_000),
+    "lz4-64": ("blosc-lz4", "v2", FRAME, 800_000_000), "zstd-64": ("zstd:3", "v3", FRAME, 800_000_000), "raw": ("none", "v3", FRAME, 800_000_000), "gzip": ("gzip", "v2", FRAME, 800_000_000), "shards": ("none", "sharded", "1,128,128", 800_000_000),
     "shards-zstd": ("zstd:3", "sharded", "1,128,128", 800_000_000), "files": ("none", "v2", "1,128,128", 710_000_000),
 }
 CALLS = {  # row: store, boxes of a call
@@ -29,8 +29,8 @@ CALLS = {  # row: store, boxes of a call
     "one frame": ("lz4", "1 1 721 1440"), "16 frames": ("lz4", "16 1 721 1440"), "one frame, zstd": ("zstd", "1 1 721 1440"),
     "one chunk of 64 KiB of a shard": ("shards", "1 1 128 128 aligned"), "one chunk of 64 KiB of a shard, zstd": ("shards-zstd", "1 1 128 128 aligned"),
 }
-WHOLE = ("raw", "lz4", "blosc-zstd", "zstd", "gzip", "shards-zstd", "files")  # "files": chunk files of 64 KiB
-FIRST = ("raw", "blosc-zstd", "zstd", "gzip")
+WHOLE = ("raw", "lz4-64", "lz4", "blosc-zstd", "zstd-64", "zstd", "gzip", "shards-zstd", "files")  # "files": chunk files of 64 KiB
+FIRST = ("raw", "lz4-64", "blosc-zstd", "zstd-64", "gzip")
 
 
 def run(*words):

@@ -32,8 +32,9 @@ constexpr std::uint64_t kRetryNs = 1'000 * kMs;
 constexpr std::uint64_t kLargestWindow = std::uint64_t{64} << 20;
 constexpr std::uint64_t kAmpleBytes = std::uint64_t{4} << 30, kAmpleNs = 10 * kMs;  // machine_has_room()
 constexpr auto kPause = std::chrono::microseconds(100);
-// While others copy and there are enough CPUs to read at the bus's speed without mappings, registering can wait.
-constexpr auto kLongPause = std::chrono::milliseconds(8);
+// While others copy and there are enough CPUs to read at the bus's speed without mappings, registering can wait. Less
+// after small files: mapping them, without the driver's lock, takes as long as registering them.
+constexpr auto kLongPause = std::chrono::milliseconds(8), kSmallFilesPause = std::chrono::milliseconds(1);
 constexpr unsigned kManyCpus = 8;
 // Small files arrive in great numbers; they are mapped when the rush is over.
 constexpr auto kRush = std::chrono::milliseconds(2);
@@ -299,7 +300,7 @@ void MappedCache::run() {
 }
 
 // Lets copies at the driver. A waiting thread needs its window soon, too.
-void MappedCache::pause(bool urgent) {
+void MappedCache::pause(bool urgent, std::chrono::milliseconds others_copy) {
   const std::uint64_t traffic = traffic_.load(std::memory_order_relaxed);
   const bool others = traffic != seen_traffic_;
   seen_traffic_ = traffic;
@@ -308,7 +309,7 @@ void MappedCache::pause(bool urgent) {
     return;
   }
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kLongPause, [&] { return stopping_ || waiters_.load(std::memory_order_relaxed) != 0; });
+  changed_.wait_for(lock, others_copy, [&] { return stopping_ || waiters_.load(std::memory_order_relaxed) != 0; });
 }
 
 // A served request has no file any more.
@@ -320,7 +321,7 @@ void MappedCache::serve(std::vector<WindowRequest>& requests) {
     const bool urgent = it->urgent;
     serve_large(*it);
     announce();
-    pause(urgent);
+    pause(urgent, kLongPause);
   }
   for (auto it = requests.begin(); it != small_end;) {
     std::uint64_t bytes = 0;
@@ -330,7 +331,7 @@ void MappedCache::serve(std::vector<WindowRequest>& requests) {
     }
     serve_small({it, end});
     announce();
-    pause(false);
+    pause(false, kSmallFilesPause);
     it = end;
   }
 }

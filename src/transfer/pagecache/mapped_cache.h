@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -167,7 +168,8 @@ class MappedCache {
   std::uint64_t small_limit() const noexcept;
   void run();
   void announce();
-  void pause(bool urgent);
+  // others_copy: how long, while others send copies to devices.
+  void pause(bool urgent, std::chrono::milliseconds others_copy);
   void serve(std::vector<WindowRequest>& requests);
   void serve_large(WindowRequest& request);
   void serve_small(std::span<WindowRequest> requests);
