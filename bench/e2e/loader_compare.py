@@ -40,7 +40,6 @@ import multiprocessing
 import os
 import pathlib
 import platform
-import shlex
 import statistics
 import sys
 import time
@@ -340,9 +339,10 @@ def main() -> int:
     if least < float("inf"):
         print(f"headrace is at least {least:.2f} times as fast as the loaders over zarr")
     if args.json:
+        given = " ".join(sys.argv[2:]).replace(str(args.json), "FILE").replace(f" --what {args.what}", "")
         about = {
             **({"what": args.what} if args.what else {}),
-            "command": "loader_compare.py SCRATCHDIR " + shlex.join(sys.argv[2:]).replace(str(args.json), "FILE"),
+            "command": f"loader_compare.py SCRATCHDIR {given}",
             "cpus": workers(), "machine": platform.machine(), "load_average": os.getloadavg(),
             "python": platform.python_version(), "array": [args.frames, ROWS, COLUMNS], "stored_bytes": stored,
             "device": device_name(args.device),

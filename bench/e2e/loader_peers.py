@@ -55,13 +55,14 @@ class DaliSource:
             raise StopIteration
         boxes = order[batch.iteration]
         array = opened(self.path)
-        out = [np.empty(box[:, 1] - box[:, 0], "f4") for box in boxes]
         frames: dict[int, Any] = {}
-        for place, ((first, end), (top, bottom), (left, right)) in enumerate(boxes.tolist()):
+        out = []
+        for (first, end), (top, bottom), (left, right) in boxes.tolist():
             for number in range(first, end):
                 if number not in frames:
                     frames[number] = array[number]
-                out[place][number - first] = frames[number][top:bottom, left:right]
+            parts = [frames[number][top:bottom, left:right] for number in range(first, end)]
+            out.append(parts[0][None] if len(parts) == 1 else np.stack(parts))  # DALI copies them to shared memory
         return out
 
 
