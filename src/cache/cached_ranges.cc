@@ -1,9 +1,6 @@
 #include "cache/cached_ranges.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -11,130 +8,18 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/document_name.h"
 #include "base/fork.h"
-#include "cache/disk_cache.h"
-#include "cache/object_versions.h"
+#include "cache/cached_reads.h"
 
 namespace headrace::cache {
 namespace {
 
 constexpr std::uint64_t kFromEnd = ~std::uint64_t{0};  // stands for a range from the end; not a valid offset
 
-Status say(Code code, const char* what) noexcept {
-  try {
-    return Status(code, Layer::kStore, what);
-  } catch (const std::bad_alloc&) {
-    return Status::out_of_memory();
-  }
-}
-
-// Whether a successful response is plausible enough to be cached.
-bool is_consistent(const RangeRead& asked, const RangeRead& answer) noexcept {
-  if (!answer.status.ok() || answer.bytes > asked.out.size() || answer.object_bytes == RangeRead::kUnknown ||
-      answer.found_version.empty() || (!asked.version.empty() && answer.found_version != asked.version)) {
-    return false;
-  }
-  const std::uint64_t from = asked.from_end ? 0 : std::min(asked.offset, answer.object_bytes);
-  return answer.bytes == std::min<std::uint64_t>(answer.object_bytes - from, asked.out.size());
-}
-
-class CachedRanges final : private RangeListener {
- public:
-  CachedRanges(std::shared_ptr<ByteStore> wrapped, std::shared_ptr<DiskCache> disk, std::string_view identity,
-               const CacheOptions& options, std::shared_ptr<base::MemoryBudget> memory)
-      : wrapped_(std::move(wrapped)),
-        disk_(std::move(disk)),
-        store_(disk_->hash().of(identity)),
-        trust_(options.trust),
-        versions_(std::move(memory), options.max_age_ns),
-        not_found_(Code::kNotFound, Layer::kStore, "no such object") {}
-  CachedRanges(const CachedRanges&) = delete;
-  CachedRanges& operator=(const CachedRanges&) = delete;
-  // A cache thread may still be returning from the last read's start_wrapped().
-  ~CachedRanges() {
-    std::unique_lock lock(mutex_);
-    returned_.wait(lock, [&] { return calls_ == 0; });
-  }
-
-  Status start(std::span<RangeRead* const> reads);
-  void cancel(std::span<RangeRead* const> reads) noexcept;
-  bool find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
-                  LocalRange& out) noexcept;
-  bool keeps_range(std::string_view key, std::uint64_t offset, std::uint64_t length) const noexcept {
-    if (base::is_zarr_document(key)) return false;
-    return disk_->takes(length) || disk_->find(disk_->hash().of(disk_->hash().of(store_, key), offset, length));
-  }
-  void forget(std::string_view key) noexcept {
-    const CacheKey object = disk_->hash().of(store_, key);
-    std::lock_guard lock(mutex_);
-    versions_.forget(object);
-  }
-
- private:
-  enum class Next : std::uint8_t {
-    kDocument,  // read from the underlying store, and do not cache
-    kOrigin,    // read from the underlying store
-    kVersion,   // ask the underlying store for the current version; the disk has one
-    kDisk,      // read from the disk
-    kAbsent,    // the underlying store has said that the object does not exist
-  };
-
-  // A read from start() to done(). In `active_` all that time.
-  struct Job final : CacheTask {
-    explicit Job(CachedRanges& its_owner) noexcept : owner(its_owner) {}
-    void run() noexcept override { owner.run(*this); }
-
-    CachedRanges& owner;
-    RangeRead inner;  // the request to the underlying store; its `user` is this job
-    RangeRead* outer = nullptr;
-    Next next = Next::kOrigin;
-    CacheKey object, id;
-    RecordPlace place;
-    std::string version;  // the version that the record must have; empty: any
-    std::uint64_t object_bytes = 0;
-    std::byte first{};
-    // Guarded by mutex_:
-    std::size_t active_at = 0;
-    std::uint64_t serial = 0;  // identifies this use of the job
-    bool cancelled = false, forwarded = false;
-  };
-
-  void done(std::span<RangeRead* const> reads) noexcept override;
-  void run(Job& job) noexcept;
-  Job* take_job();
-  void choose(Job& job, std::uint64_t now);
-  void ask(Job& job) noexcept;
-  Status read_wrapped(std::span<RangeRead* const> reads) noexcept;
-  void start_wrapped(Job& job) noexcept;
-  void note_document(const Job& job);
-  void told_version(Job& job) noexcept;
-  void answered(Job& job) noexcept;
-  bool read_disk(Job& job) noexcept;
-  void finish(Job& job) noexcept;
-  void recycle(Job& job) noexcept;  // REQUIRES: mutex_ is held
-  void cancel_wrapped(std::span<RangeRead* const> reads) noexcept;
-
-  const std::shared_ptr<ByteStore> wrapped_;
-  const std::shared_ptr<DiskCache> disk_;
-  const CacheKey store_;
-  const CacheTrust trust_;
-  std::mutex mutex_;
-  std::condition_variable returned_;
-  // Guarded by mutex_:
-  ObjectVersions versions_;
-  bool has_answered_ = false;  // the underlying store, since this object was created
-  std::vector<std::unique_ptr<Job>> jobs_;
-  std::vector<Job*> active_, free_;
-  std::vector<Job*> resting_;  // ended while cancel() may still name them to the underlying store: not reused yet
-  std::uint64_t serials_ = 0;
-  std::size_t calls_ = 0, cancels_ = 0;
-
-  const Status not_found_;
-};
+}  // namespace
 
 // Reserves room in every list, so that no list grows where failure is not allowed.
-CachedRanges::Job* CachedRanges::take_job() {
+CachedReads::Job* CachedReads::take_job() {
   if (free_.empty()) {
     const std::size_t count = 2 * jobs_.size() + 16;
     if (jobs_.size() == jobs_.capacity()) jobs_.reserve(count);
@@ -148,12 +33,12 @@ CachedRanges::Job* CachedRanges::take_job() {
   free_.pop_back();
   job->active_at = active_.size();
   job->serial = ++serials_;
-  job->cancelled = job->forwarded = false;
+  job->cancelled = job->forwarded = job->leads = job->alone = job->asked_version = job->off_disk = false;
   active_.push_back(job);
   return job;
 }
 
-void CachedRanges::recycle(Job& job) noexcept {
+void CachedReads::recycle(Job& job) noexcept {
   active_.back()->active_at = job.active_at;
   active_[job.active_at] = active_.back();
   active_.pop_back();
@@ -161,8 +46,9 @@ void CachedRanges::recycle(Job& job) noexcept {
   (cancels_ != 0 ? resting_ : free_).push_back(&job);
 }
 
-void CachedRanges::finish(Job& job) noexcept {
+void CachedReads::finish(Job& job) noexcept {
   RangeRead* const read = job.outer;
+  job.fetched.reset();
   {
     std::lock_guard lock(mutex_);
     recycle(job);
@@ -170,38 +56,91 @@ void CachedRanges::finish(Job& job) noexcept {
   read->listener->done({&read, 1});
 }
 
-// REQUIRES: mutex_ is held.
-void CachedRanges::choose(Job& job, std::uint64_t now) {
+// What the read does next. `may_wait`: whether it may be put to wait for another one; kWaits then means that this has
+// happened, and the job may be resumed at any time. REQUIRES: mutex_ is held.
+CachedReads::Next CachedReads::choose(Job& job, std::uint64_t now, bool may_wait) {
   const RangeRead& read = *job.outer;
-  job.version.clear();
-  if (base::is_zarr_document(read.key) || read.out.empty()) {
-    job.next = Next::kDocument;
-    return;
-  }
-  job.next = Next::kOrigin;
+  job.expected.clear();
+  job.fetched.reset();
+  job.vouched = false;
+  if (base::is_zarr_document(read.key) || read.out.empty()) return Next::kDocument;
   const ObjectVersion* const told = versions_.find(job.object, now);
-  if (told != nullptr && told->text.empty()) {
-    if (read.version.empty()) job.next = Next::kAbsent;
-    return;
-  }
+  if (told != nullptr && told->text.empty()) return read.version.empty() ? Next::kAbsent : Next::kOrigin;
   // A reader of another version than the current one gets its error from the underlying store.
-  if (told != nullptr && !read.version.empty() && read.version != told->text) return;
-  const auto place = disk_->find(job.id);
-  if (!place) return;
-  job.place = *place;
-  if (told != nullptr) {
-    if (place->tag != version_tag(told->text, told->object_bytes)) return disk_->forget(job.id, *place);
-    job.version = told->text;
-    job.object_bytes = told->object_bytes;
-    job.next = Next::kDisk;
-  } else {
-    job.next = trust_ == CacheTrust::kStore && has_answered_ ? Next::kDisk : Next::kVersion;
+  if (told != nullptr && !read.version.empty() && read.version != told->text) return Next::kOrigin;
+  const bool trusts = told != nullptr || (trust_ == CacheTrust::kStore && has_answered_);
+  const auto find = [&] {
+    job.place = job.off_disk ? std::nullopt : disk_->find(job.id);
+    if (!job.place || told == nullptr || job.place->tag == version_tag(told->text, told->object_bytes)) return;
+    disk_->forget(job.id, *job.place);
+    job.place.reset();
+  };
+  Next next = Next::kDisk;
+  find();
+  if (!job.place) {
+    next = take_turn(job, job.id, trusts, now, may_wait);
+    if (next == Next::kWaits) return next;  // the job is its leader's
+    // The previous fetch may have ended, with a record on the disk, after find().
+    if (job.leads) find();
+    if (job.leads && job.place) {
+      job.leads = false;
+      resume(disk_->fetches().end(job.id), false);
+      next = Next::kDisk;
+    }
   }
+  if (next == Next::kVersion || (!trusts && (next == Next::kDisk || next == Next::kMemory))) {
+    return choose_asking(job, now, may_wait);
+  }
+  if (told != nullptr && (next == Next::kDisk || next == Next::kMemory)) {
+    job.expected = told->text;
+    job.object_bytes = told->object_bytes;
+  }
+  return next;
+}
+
+// The bytes are at hand, or another store's read is fetching them, but which version this store may read is unknown.
+// REQUIRES: mutex_ is held.
+CachedReads::Next CachedReads::choose_asking(Job& job, std::uint64_t now, bool may_wait) {
+  job.fetched.reset();
+  if (job.asked_version) return Next::kOrigin;
+  const KeyedHash& hash = disk_->hash();
+  const CacheKey question = hash.of(hash.of(job.object, kFromEnd, 0), reinterpret_cast<std::uintptr_t>(this), 0);
+  const Next next = take_turn(job, question, false, now, may_wait);
+  return next == Next::kChoose || next == Next::kWaits ? next : Next::kVersion;
+}
+
+// kOrigin: the read makes the request, and leads the fetch if job.leads. kVersion: another store's read does; ask for
+// the version. REQUIRES: mutex_ is held.
+CachedReads::Next CachedReads::take_turn(Job& job, const CacheKey& id, bool trusts, std::uint64_t now,
+                                         bool may_wait) noexcept {
+  if (job.alone || !has_versions_) return Next::kOrigin;
+  FetchTable& fetches = disk_->fetches();
+  const std::uint64_t since = max_age_ns_ != 0 && now > max_age_ns_ ? now - max_age_ns_ : 0;
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    switch (fetches.begin(id, job, trusts, now, since, job.fetched)) {
+      case FetchTable::Turn::kLeads:
+        job.leads = true;
+        job.led = id;
+        return Next::kOrigin;
+      case FetchTable::Turn::kFetched:
+        return Next::kMemory;
+      case FetchTable::Turn::kUnknown:
+        return Next::kVersion;
+      case FetchTable::Turn::kAlone:
+        return Next::kOrigin;
+      case FetchTable::Turn::kBusy:
+        if (!may_wait) return Next::kChoose;
+        if (fetches.wait(id, job, trusts, since)) return Next::kWaits;
+        break;  // it has just ended
+    }
+  }
+  return Next::kOrigin;
 }
 
 // As choose(), for the case that leads to Next::kDisk with a known version.
-bool CachedRanges::find_local(std::string_view key, std::string_view version, std::uint64_t offset,
-                              std::uint64_t length, LocalRange& out) noexcept {
+bool CachedReads::find_local(std::string_view key, std::string_view version, std::uint64_t offset, std::uint64_t length,
+                             LocalRange& out) noexcept {
   if (base::is_zarr_document(key)) return false;
   const CacheKey object = disk_->hash().of(store_, key);
   const CacheKey id = disk_->hash().of(object, offset, length);
@@ -213,7 +152,7 @@ bool CachedRanges::find_local(std::string_view key, std::string_view version, st
 }
 
 // Fills in the request to the underlying store.
-void CachedRanges::ask(Job& job) noexcept {
+void CachedReads::ask(Job& job) noexcept {
   const RangeRead& read = *job.outer;
   RangeRead& inner = job.inner;
   const bool version_only = job.next == Next::kVersion;
@@ -230,7 +169,7 @@ void CachedRanges::ask(Job& job) noexcept {
   inner.found_version.clear();
 }
 
-Status CachedRanges::start(std::span<RangeRead* const> reads) {
+Status CachedReads::start(std::span<RangeRead* const> reads) {
   std::vector<Job*> jobs;
   std::vector<RangeRead*> forwarded;
   Status status;
@@ -244,16 +183,18 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
       Job* const job = take_job();
       jobs.push_back(job);
       job->outer = read;
+      job->store = store_;
       job->object = disk_->hash().of(store_, read->key);
+      job->version = read->version;
       job->id = disk_->hash().of(job->object, read->from_end ? kFromEnd : read->offset, read->out.size());
-      choose(*job, now);
-      if (job->next == Next::kDisk || job->next == Next::kAbsent) continue;
+      job->next = choose(*job, now, false);
+      if (job->next != Next::kDocument && job->next != Next::kOrigin && job->next != Next::kVersion) continue;
       ask(*job);
       job->forwarded = true;
       forwarded.push_back(&job->inner);
     }
-    // Jobs for the disk come first in `jobs`. Once the underlying store is called, its listener may end the others at
-    // any time.
+    // Jobs for the cache's threads come first in `jobs`. Once the underlying store is called, its listener may end the
+    // others at any time.
     own = static_cast<std::size_t>(
         std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->forwarded; }) - jobs.begin());
   } catch (const std::bad_alloc&) {
@@ -261,6 +202,7 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
   }
   if (status.ok() && !forwarded.empty()) status = read_wrapped(forwarded);
   if (!status.ok()) {
+    for (Job* const job : jobs) pass_on(*job);
     std::lock_guard lock(mutex_);
     for (Job* const job : jobs) recycle(*job);
     return status;
@@ -269,8 +211,9 @@ Status CachedRanges::start(std::span<RangeRead* const> reads) {
   return {};
 }
 
-void CachedRanges::cancel(std::span<RangeRead* const> reads) noexcept {
+void CachedReads::cancel(std::span<RangeRead* const> reads) noexcept {
   std::vector<RangeRead*> forwarded;
+  FetchTable::Reader* left = nullptr;
   {
     std::lock_guard lock(mutex_);
     bool noted = true;
@@ -283,15 +226,22 @@ void CachedRanges::cancel(std::span<RangeRead* const> reads) noexcept {
       if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
       job->cancelled = true;
       if (noted && job->forwarded) forwarded.push_back(&job->inner);
+      if (!disk_->fetches().leave(*job)) continue;
+      job->next_reader = left;
+      left = job;
     }
-    if (forwarded.empty()) return;
-    ++cancels_;
+    if (!forwarded.empty()) ++cancels_;
   }
-  cancel_wrapped(forwarded);
+  while (left != nullptr) {
+    Job& job = static_cast<Job&>(*left);
+    left = left->next_reader;
+    end_cancelled(job);
+  }
+  if (!forwarded.empty()) cancel_wrapped(forwarded);
 }
 
 // REQUIRES: the caller has incremented cancels_, so that none of the jobs is reused meanwhile.
-void CachedRanges::cancel_wrapped(std::span<RangeRead* const> reads) noexcept {
+void CachedReads::cancel_wrapped(std::span<RangeRead* const> reads) noexcept {
   wrapped_->cancel(reads);
   std::lock_guard lock(mutex_);
   if (--cancels_ != 0) return;
@@ -299,186 +249,7 @@ void CachedRanges::cancel_wrapped(std::span<RangeRead* const> reads) noexcept {
   resting_.clear();
 }
 
-// On a thread of the cache.
-void CachedRanges::run(Job& job) noexcept {
-  bool cancelled = false;
-  {
-    std::lock_guard lock(mutex_);
-    cancelled = job.cancelled;
-  }
-  RangeRead& read = *job.outer;
-  if (cancelled) {
-    read.status = say(Code::kCancelled, "the read was cancelled");
-    return finish(job);
-  }
-  if (job.next == Next::kAbsent) {
-    read.status = not_found_;
-    read.cache = RangeCache::kHit;
-    return finish(job);
-  }
-  if (job.next == Next::kDisk && read_disk(job)) return finish(job);
-  job.next = Next::kOrigin;
-  start_wrapped(job);
-}
-
-bool CachedRanges::read_disk(Job& job) noexcept {
-  RangeRead& read = *job.outer;
-  RecordHead head;
-  if (!disk_->read(job.id, job.place, job.version, job.object_bytes, read.out, head)) return false;
-  try {
-    if (job.version.empty()) {
-      // An older version that CacheTrust accepts. It becomes the object's version from here on, so that versions are
-      // never mixed.
-      if (!read.version.empty() && read.version != head.version_text()) return false;
-      const std::uint64_t now = base::now_ns();
-      std::lock_guard lock(mutex_);
-      const ObjectVersion* const told = versions_.find(job.object, now);
-      if (told == nullptr) {
-        versions_.note(job.object, head.version_text(), head.object_bytes, now);
-      } else if (told->text != head.version_text() || told->object_bytes != head.object_bytes) {
-        return false;
-      }
-    }
-    read.found_version.assign(head.version_text());
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  read.status = {};
-  read.bytes = head.data_bytes;
-  read.object_bytes = head.object_bytes;
-  read.cache = RangeCache::kHit;
-  return true;
-}
-
-Status CachedRanges::read_wrapped(std::span<RangeRead* const> reads) noexcept {
-  try {
-    return wrapped_->start(reads);
-  } catch (...) {
-    return say(Code::kIo, "the store threw an exception");
-  }
-}
-
-void CachedRanges::start_wrapped(Job& job) noexcept {
-  std::uint64_t serial = 0;
-  {
-    std::lock_guard lock(mutex_);
-    ask(job);
-    job.forwarded = true;
-    serial = job.serial;
-    ++calls_;
-  }
-  RangeRead* const one[] = {&job.inner};
-  Status status = read_wrapped(one);
-  if (!status.ok()) {
-    job.outer->status = std::move(status);
-    finish(job);
-  } else {
-    // Cancelled before the underlying store had the request.
-    bool again = false;
-    {
-      std::lock_guard lock(mutex_);
-      again = job.serial == serial && job.outer != nullptr && job.cancelled;
-      if (again) ++cancels_;
-    }
-    if (again) cancel_wrapped(one);
-  }
-  std::lock_guard lock(mutex_);
-  if (--calls_ == 0) returned_.notify_all();
-}
-
-void CachedRanges::done(std::span<RangeRead* const> reads) noexcept {
-  for (RangeRead* const read : reads) {
-    Job& job = *reinterpret_cast<Job*>(read->user);  // NOLINT(performance-no-int-to-ptr): stored by ask()
-    if (job.next == Next::kVersion) {
-      told_version(job);
-    } else {
-      answered(job);
-    }
-  }
-}
-
-// The underlying store has returned the first byte, and with it the version.
-void CachedRanges::told_version(Job& job) noexcept {
-  const RangeRead& inner = job.inner;
-  RangeRead& read = *job.outer;
-  const bool absent = inner.status.code() == Code::kNotFound;
-  if (!inner.status.ok() && !absent) {
-    read.status = inner.status;
-    return finish(job);
-  }
-  {
-    std::lock_guard lock(mutex_);
-    has_answered_ = true;
-    job.forwarded = false;
-    job.next = Next::kOrigin;
-    try {
-      if (!absent && !inner.found_version.empty() && inner.object_bytes != RangeRead::kUnknown) {
-        versions_.note(job.object, inner.found_version, inner.object_bytes, base::now_ns());
-        const bool other = job.place.tag != version_tag(inner.found_version, inner.object_bytes);
-        if (other) {
-          disk_->forget(job.id, job.place);
-        } else if (read.version.empty() || read.version == inner.found_version) {
-          job.version = inner.found_version;
-          job.object_bytes = inner.object_bytes;
-          job.next = Next::kDisk;
-        }
-      } else {
-        versions_.forget(job.object);
-      }
-    } catch (const std::bad_alloc&) {
-      job.next = Next::kOrigin;
-    }
-  }
-  disk_->submit(job);
-}
-
-// A changed array, such as one that has grown, has other chunks: everything known about objects is discarded. REQUIRES:
-// mutex_ is held.
-void CachedRanges::note_document(const Job& job) {
-  const ObjectVersion* const told = versions_.find(job.object, 0);
-  const std::string& version = job.inner.found_version;
-  if (version.empty() || (told != nullptr && told->text != version)) versions_.clear();
-  if (!version.empty()) versions_.note(job.object, version, job.inner.object_bytes, base::now_ns());
-}
-
-void CachedRanges::answered(Job& job) noexcept {
-  RangeRead& inner = job.inner;
-  RangeRead& read = *job.outer;
-  const bool kept = job.next == Next::kOrigin, good = is_consistent(read, inner);
-  {
-    std::lock_guard lock(mutex_);
-    if (inner.status.ok() || inner.status.code() == Code::kNotFound) has_answered_ = true;
-    try {
-      if (!kept && inner.status.ok() && base::is_zarr_document(read.key)) note_document(job);
-    } catch (const std::bad_alloc&) {
-      versions_.clear();
-    }
-    if (kept) {
-      try {
-        if (good) {
-          versions_.note(job.object, inner.found_version, inner.object_bytes, base::now_ns());
-        } else if (inner.status.code() == Code::kNotFound && read.version.empty()) {
-          versions_.note(job.object, {}, 0, base::now_ns());
-        } else if (inner.status.ok() || inner.status.code() == Code::kAgainExhausted) {
-          versions_.forget(job.object);
-        }
-      } catch (const std::bad_alloc&) {
-        versions_.forget(job.object);
-      }
-    }
-  }
-  if (kept) {
-    disk_->count_miss();
-    // Before done(), after which the reader may reuse the memory.
-    if (good) disk_->offer(job.id, inner.found_version, inner.object_bytes, read.out.first(inner.bytes));
-  }
-  read.cache = kept ? RangeCache::kMiss : RangeCache::kNone;
-  read.bytes = inner.bytes;
-  read.object_bytes = inner.object_bytes;
-  read.found_version.swap(inner.found_version);
-  read.status = std::move(inner.status);
-  finish(job);
-}
+namespace {
 
 class CachedStore final : public ByteStore, public LocalRanges {
  public:
@@ -510,7 +281,7 @@ class CachedStore final : public ByteStore, public LocalRanges {
 
  private:
   const std::shared_ptr<ByteStore> wrapped_;
-  base::ProcessOwn<CachedRanges> ranges_;
+  base::ProcessOwn<CachedReads> ranges_;
 };
 
 }  // namespace

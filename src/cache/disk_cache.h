@@ -24,21 +24,12 @@
 
 #include "cache/cache_directory.h"
 #include "cache/cache_options.h"
+#include "cache/cache_task.h"
+#include "cache/fetch_table.h"
 #include "cache/local_range.h"
 #include "cache/segment_table.h"
 
 namespace headrace::cache {
-
-// Work that may block on a disk or a network; runs on a thread of the cache.
-class CacheTask {
- public:
-  virtual void run() noexcept = 0;
-
-  CacheTask* next_task = nullptr;  // used by the DiskCache
-
- protected:
-  ~CacheTask() = default;
-};
 
 class DiskCache {
  public:
@@ -64,12 +55,19 @@ class DiskCache {
   // The record's version no longer exists.
   void forget(const CacheKey& id, const RecordPlace& place) noexcept { segments_.forget(id, place); }
   void count_miss() noexcept;
+  void count_hit(std::uint64_t bytes) noexcept;
 
+  // The ranges that this process's stores are fetching.
+  FetchTable& fetches() noexcept { return fetches_; }
   // Whether a record of this size would be kept, as far as is known: it fits, or room can be made.
   bool takes(std::uint64_t data_bytes) const noexcept;
-  // Copies `data` for a later append, or drops it.
-  void offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
-             std::span<const std::byte> data) noexcept;
+  struct Offered {
+    std::shared_ptr<const FetchedRange> copy;  // null: none was made
+    FetchTable::Reader* waiting = nullptr;     // reads that waited for the range
+  };
+  // Copies `data` for a later append, or drops it. `leads`: the caller leads the fetch of the range, which ends.
+  Offered offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
+                std::span<const std::byte> data, bool leads = false) noexcept;
   // Runs `task` on one of the cache's threads. It must stay in place until it has run.
   void submit(CacheTask& task) noexcept;
   // Waits until everything offered so far is written or dropped. For tests.
@@ -78,13 +76,7 @@ class DiskCache {
   static constexpr std::uint64_t kMaxCopiedBytes = std::uint64_t{64} << 20;  // limit for copies waiting to be written
 
  private:
-  struct Copy {
-    CacheKey id;
-    std::uint64_t object_bytes = 0;
-    std::string version;
-    std::unique_ptr<std::byte[]> memory;  // holds the record's head, the data, and the padding
-    std::size_t capacity = 0, data_bytes = 0;
-  };
+  using Copy = std::shared_ptr<FetchedRange>;
   struct Active {
     os::OwnedDescriptor file;
     std::string name;
@@ -101,7 +93,7 @@ class DiskCache {
   void serve() noexcept;
   void write_all() noexcept;
   void write_batch(std::vector<Copy>& batch) noexcept;
-  bool append(Copy& copy);
+  bool append(FetchedRange& copy);
   bool activate();
   bool adopt();
   void seal() noexcept;
@@ -113,12 +105,14 @@ class DiskCache {
   std::uint64_t overhead_bytes() const noexcept;
   void note_problem(const std::string& what, int error) noexcept;
   std::uint64_t hash_of(std::string_view version, std::uint64_t object_bytes) const noexcept;
-  void count_hit(std::uint64_t bytes) noexcept;
+  Copy copy_of(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
+               std::span<const std::byte> data);
   void drop(std::size_t count) noexcept { dropped_.fetch_add(count, std::memory_order_relaxed); }
 
   const CacheDirectory directory_;
   const KeyedHash hash_;
   SegmentTable segments_;
+  FetchTable fetches_;
   std::atomic<std::uint64_t> most_bytes_;
   std::atomic<CachePolicy> policy_;
   std::atomic<std::uint64_t> room_{~std::uint64_t{0}};  // bytes left for records, as last seen

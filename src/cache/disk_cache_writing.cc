@@ -41,53 +41,79 @@ bool DiskCache::is_disk_full() const noexcept {
 
 bool DiskCache::takes(std::uint64_t data_bytes) const noexcept { return has_room(data_bytes) && !is_disk_full(); }
 
-void DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
-                      std::span<const std::byte> data) noexcept {
-  if (version.empty() || version.size() > kMaxVersionBytes || !has_room(data.size())) return drop(1);
-  if (const auto there = find(id); there && there->tag == version_tag(version, object_bytes)) return;
-  if (is_disk_full()) return drop(1);
+// Null: the copies take too much memory already.
+DiskCache::Copy DiskCache::copy_of(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
+                                   std::span<const std::byte> data) {
   const std::uint64_t whole = record_bytes(data.size());
   Copy copy;
-  try {
-    {
-      std::lock_guard lock(write_mutex_);
-      if (stopping_ || (copied_ != 0 && copied_ + whole > kMaxCopiedBytes)) return drop(1);
-      const auto fitting = std::find_if(spare_.begin(), spare_.end(), [&](const Copy& one) {
-        return one.capacity >= whole && one.capacity / 4 <= whole + kSegmentUnit;
-      });
-      if (fitting != spare_.end()) {
-        copy = std::move(*fitting);
-        *fitting = std::move(spare_.back());
-        spare_.pop_back();
-        spare_bytes_ -= copy.capacity;
-      } else if (spare_bytes_ + copied_ + whole > kMaxCopiedBytes) {
+  {
+    std::lock_guard lock(write_mutex_);
+    if (stopping_ || (copied_ != 0 && copied_ + whole > kMaxCopiedBytes)) return nullptr;
+    const auto fitting = std::find_if(spare_.begin(), spare_.end(), [&](const Copy& one) {
+      return one->capacity >= whole && one->capacity / 4 <= whole + kSegmentUnit;
+    });
+    if (fitting != spare_.end()) {
+      copy = std::move(*fitting);
+      *fitting = std::move(spare_.back());
+      spare_.pop_back();
+      spare_bytes_ -= copy->capacity;
+    } else {
+      if (spare_bytes_ + copied_ + whole > kMaxCopiedBytes) {
         spare_.clear();
         spare_bytes_ = 0;
       }
-      if (copy.memory == nullptr) {
-        copy.capacity = static_cast<std::size_t>(base::align_up(whole, std::uint64_t{4096}));
-        copy.memory.reset(new std::byte[copy.capacity]);
-      }
-      copied_ += copy.capacity;
+      copy = std::make_shared<FetchedRange>();
+      copy->capacity = static_cast<std::size_t>(base::align_up(whole, std::uint64_t{4096}));
+      copy->memory.reset(new std::byte[copy->capacity]);
     }
-    copy.id = id;
-    copy.object_bytes = object_bytes;
-    copy.data_bytes = data.size();
-    if (!data.empty()) std::memcpy(copy.memory.get() + sizeof(RecordHead), data.data(), data.size());
-    const std::size_t capacity = copy.capacity;
-    try {
-      copy.version.assign(version);
-      std::lock_guard lock(write_mutex_);
-      waiting_.push_back(std::move(copy));
-    } catch (const std::bad_alloc&) {
-      std::lock_guard lock(write_mutex_);
-      copied_ -= capacity;
-      throw;
-    }
-    to_write_.notify_one();
-  } catch (const std::bad_alloc&) {
-    drop(1);
+    copied_ += copy->capacity;
   }
+  copy->id = id;
+  copy->object_bytes = object_bytes;
+  copy->data_bytes = data.size();
+  copy->in_table = false;
+  if (!data.empty()) std::memcpy(copy->memory.get() + sizeof(RecordHead), data.data(), data.size());
+  try {
+    copy->version.assign(version);
+  } catch (const std::bad_alloc&) {
+    std::lock_guard lock(write_mutex_);
+    copied_ -= copy->capacity;
+    throw;
+  }
+  return copy;
+}
+
+DiskCache::Offered DiskCache::offer(const CacheKey& id, std::string_view version, std::uint64_t object_bytes,
+                                    std::span<const std::byte> data, bool leads) noexcept {
+  const auto end = [&] { return Offered{nullptr, leads ? fetches_.end(id) : nullptr}; };
+  const auto dropped = [&] {
+    drop(1);
+    return end();
+  };
+  if (version.empty() || version.size() > kMaxVersionBytes || !has_room(data.size())) return dropped();
+  if (const auto there = find(id); there && there->tag == version_tag(version, object_bytes)) return end();
+  if (is_disk_full()) return dropped();
+  Copy copy;
+  Offered out;
+  try {
+    copy = copy_of(id, version, object_bytes, data);
+    if (copy == nullptr) return dropped();
+    copy->in_table = leads;
+    out.copy = copy;
+    // Before the writing thread knows of the copy, because that thread takes it out of the table again.
+    if (leads) out.waiting = fetches_.fetched(id, copy);
+    std::lock_guard lock(write_mutex_);
+    waiting_.push_back(copy);
+  } catch (const std::bad_alloc&) {
+    if (copy == nullptr) return dropped();
+    drop(1);
+    if (leads) fetches_.landed(id);
+    std::lock_guard lock(write_mutex_);
+    copied_ -= copy->capacity;
+    return out;
+  }
+  to_write_.notify_one();
+  return out;
 }
 
 void DiskCache::count_miss() noexcept {
@@ -124,13 +150,15 @@ void DiskCache::write_all() noexcept {
     write_batch(batch);
     lock.lock();
     for (Copy& copy : batch) {
-      copied_ -= copy.capacity;
-      if (spare_bytes_ + copy.capacity > kMaxCopiedBytes / 2) continue;
-      spare_bytes_ += copy.capacity;
+      copied_ -= copy->capacity;
+      // Memory that a reader may still copy from is not reused.
+      if (copy->in_table && fetches_.landed(copy->id)) continue;
+      if (spare_bytes_ + copy->capacity > kMaxCopiedBytes / 2) continue;
+      spare_bytes_ += copy->capacity;
       try {
-        spare_.push_back(std::move(copy));
+        spare_.push_back(copy);
       } catch (const std::bad_alloc&) {
-        spare_bytes_ -= copy.capacity;
+        spare_bytes_ -= copy->capacity;
       }
     }
     batch.clear();
@@ -178,7 +206,7 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
     }
     update_listing();
     for (Copy& copy : batch) {
-      if (!append(copy)) drop(1);
+      if (!append(*copy)) drop(1);
       ++done;
     }
   } catch (const std::bad_alloc&) {
@@ -189,8 +217,8 @@ void DiskCache::write_batch(std::vector<Copy>& batch) noexcept {
 // Room needed besides the record: the list that seals the full segment, and the next segment's head.
 std::uint64_t DiskCache::overhead_bytes() const noexcept { return seal_bytes(active_.list.size() + 1) + kSegmentUnit; }
 
-bool DiskCache::append(Copy& copy) {
-  const std::span<const std::byte> data(copy.memory.get() + sizeof(RecordHead), copy.data_bytes);
+bool DiskCache::append(FetchedRange& copy) {
+  const std::span<const std::byte> data = copy.data();
   const std::uint32_t tag = version_tag(copy.version, copy.object_bytes);
   if (const auto there = find(copy.id); there && there->tag == tag) return true;
   if (no_writes_until_ns_ != 0 && base::now_ns() < no_writes_until_ns_) return false;
