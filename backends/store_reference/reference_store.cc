@@ -23,6 +23,7 @@
 #include "os/file_handle.h"
 #include "os/file_read.h"
 #include "reference_file.h"
+#include "remote_references.h"
 #include "store/beneath.h"
 #include "store/file_offers.h"
 #include "store/open_file.h"
@@ -262,9 +263,12 @@ Result<std::shared_ptr<Store>> open_references(std::string_view text, const Refe
   }
 }
 
-// `location`: the reference file, optionally followed by a folder inside it, then "?root=" and a directory.
+// `location`: the reference file, optionally followed by a folder inside it, then "?root=" and a directory; or the URL
+// of a remote one.
 Result<std::shared_ptr<Store>> open_reference_store(std::string_view location, const StoreOptions& given) {
   try {
+    if (is_url(location)) return open_remote_references(location, given);
+    HEADRACE_TRY(refuse_storage_options("reference", given));
     constexpr std::string_view kRoot = "?root=";
     ReferenceStoreOptions options;
     options.memory = given.memory;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
+#include "support/http_server.h"
 #include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 
@@ -23,8 +25,10 @@ inline std::string reference_text(const std::string& text) {
   return out + '"';
 }
 
-// Alternates between ranges of two files, whole files and inline values.
-inline std::string fill_reference(const std::string& dir, const Objects& objects) {
+// Alternates between ranges of two files, whole files and inline values. `base`: the URL of the folder with the files.
+// Returns the reference file and the files by name.
+inline Objects reference_objects(const std::string& base, const Objects& objects) {
+  Objects files;
   store::Bytes data[2];
   std::string refs;
   int number = 0;
@@ -36,7 +40,7 @@ inline std::string fill_reference(const std::string& dir, const Objects& objects
     if (text && number % 2 == 0) {
       refs += reference_text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     } else if (number % 5 == 1) {
-      if (!support::write_file(dir + "/" + whole, bytes)) return {};
+      files[whole] = bytes;
       refs += "[\"" + whole + "\"]";
     } else {
       store::Bytes& file = data[number % 2];
@@ -47,15 +51,31 @@ inline std::string fill_reference(const std::string& dir, const Objects& objects
     }
     ++number;
   }
-  const std::string json =
-      "{\"version\":1,\"templates\":{\"d\":" + reference_text("file://" + dir) + "},\"refs\":{" + refs + "}}";
-  const std::string path = dir + "/refs.json";
-  if (!support::write_file(dir + "/data0", data[0]) || !support::write_file(dir + "/data1", data[1])) return {};
-  return support::write_file(path, std::as_bytes(std::span(json))) ? "reference://" + path : "";
+  const std::string json = "{\"version\":1,\"templates\":{\"d\":" + reference_text(base) + "},\"refs\":{" + refs + "}}";
+  files["data0"] = std::move(data[0]);
+  files["data1"] = std::move(data[1]);
+  const auto text = std::as_bytes(std::span(json));
+  files["refs.json"].assign(text.begin(), text.end());
+  return files;
+}
+inline std::string fill_reference(const std::string& dir, const Objects& objects) {
+  for (const auto& [name, bytes] : reference_objects("file://" + dir, objects)) {
+    if (!support::write_file(dir + "/" + name, bytes)) return {};
+  }
+  return "reference://" + dir + "/refs.json";
+}
+inline std::string fill_reference_s3(const std::string&, const Objects& objects) {
+  Objects below;
+  for (auto& [name, bytes] : reference_objects("s3://bucket/a/b", objects)) below["a/b/" + name] = std::move(bytes);
+  ::setenv("AWS_ENDPOINT_URL", serve_objects("reference_s3", below, ObjectStyle::kS3).c_str(), 1);
+  ::setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1);
+  ::setenv("AWS_SECRET_ACCESS_KEY", "of-a-test", 1);
+  return "reference://s3://bucket/a/b/refs.json";
 }
 
 inline std::span<const StoreUnderTest> reference_store_under_test() {
-  static constexpr StoreUnderTest kStores[] = {{"reference", false, false, &fill_reference}};
+  static constexpr StoreUnderTest kStores[] = {{"reference", false, false, &fill_reference},
+                                               {"reference_s3", false, false, &fill_reference_s3, true}};
   return kStores;
 }
 

@@ -6,15 +6,13 @@
 #include <optional>
 #include <span>
 
-#include "os/file_read.h"
-
 namespace headrace::store {
 namespace {
 
 constexpr std::uint32_t kHeaderMark = 0x04034b50, kEntryMark = 0x02014b50, kEndMark = 0x06054b50;
 constexpr std::uint32_t kEnd64Mark = 0x06064b50, kLocatorMark = 0x07064b50;
 constexpr std::uint64_t kHeaderBytes = 30, kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
-constexpr std::uint64_t kMaxComment = 65'535;
+static_assert(kZipTailBytes == kEndBytes + 65'535);
 constexpr std::uint32_t kFull32 = 0xffffffffu;  // means that the value is in the ZIP64 field
 constexpr std::uint16_t kFull16 = 0xffffu;
 constexpr std::uint16_t kZip64Field = 1;
@@ -35,24 +33,24 @@ std::uint64_t u64(const std::byte* at) { return number(at, 8); }
 // Reads a range of the file from front to back through a window.
 class Reader {
  public:
-  static constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
-  Reader(int fd, std::uint64_t begin, std::uint64_t end) : fd_(fd), at_(begin), end_(end) {}
+  Reader(const ZipInput& input, std::uint64_t begin, std::uint64_t end) : input_(input), at_(begin), end_(end) {}
   std::uint64_t left() const { return end_ - at_; }
   std::uint64_t position() const { return at_; }
   void skip(std::uint64_t bytes) { at_ += bytes; }
   // The next `bytes` bytes, valid until the next call. REQUIRES: bytes <= left().
   Status peek(std::size_t bytes, const std::byte*& data) {
     if (at_ < window_at_ || at_ + bytes > window_at_ + window_.size()) {
-      window_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left(), std::max(bytes, kWindowBytes))));
+      const std::uint64_t most = std::max<std::uint64_t>(bytes, input_.window_bytes());
+      window_.resize(static_cast<std::size_t>(std::min(left(), most)));
       window_at_ = at_;
-      HEADRACE_TRY(os::read_exactly(fd_, at_, window_));
+      HEADRACE_TRY(input_.read(at_, window_));
     }
     data = window_.data() + (at_ - window_at_);
     return {};
   }
 
  private:
-  int fd_;
+  const ZipInput& input_;
   std::uint64_t at_, end_, window_at_ = 0;
   std::vector<std::byte> window_;
 };
@@ -62,11 +60,11 @@ struct End {
 };
 
 // Reads the end record (section 4.3.16), and the ZIP64 records before it, if any (4.3.14, 4.3.15).
-Status find_end(int fd, std::uint64_t file_bytes, End& end) {
+Status find_end(const ZipInput& input, std::uint64_t file_bytes, End& end) {
   if (file_bytes < kEndBytes) return corrupt("the file is too short");
-  const std::uint64_t tail_bytes = std::min(file_bytes, kEndBytes + kMaxComment);
+  const std::uint64_t tail_bytes = std::min(file_bytes, kZipTailBytes);
   std::vector<std::byte> tail(static_cast<std::size_t>(tail_bytes));
-  HEADRACE_TRY(os::read_exactly(fd, file_bytes - tail_bytes, tail));
+  HEADRACE_TRY(input.read(file_bytes - tail_bytes, tail));
   // The last record whose comment ends with the file.
   const std::byte* record = nullptr;
   for (std::uint64_t at = tail_bytes - kEndBytes + 1; at-- > 0 && record == nullptr;) {
@@ -86,7 +84,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
   std::byte locator[kLocatorBytes];
   bool zip64 = false;
   if (record_at >= kLocatorBytes) {
-    HEADRACE_TRY(os::read_exactly(fd, record_at - kLocatorBytes, locator));
+    HEADRACE_TRY(input.read(record_at - kLocatorBytes, locator));
     zip64 = u32(locator) == kLocatorMark;
   }
   const auto split = [] {
@@ -101,7 +99,7 @@ Status find_end(int fd, std::uint64_t file_bytes, End& end) {
       return corrupt("the ZIP64 end record is not before its locator");
     }
     std::byte end64[kEnd64Bytes];
-    HEADRACE_TRY(os::read_exactly(fd, end64_at, end64));
+    HEADRACE_TRY(input.read(end64_at, end64));
     if (u32(end64) != kEnd64Mark) return corrupt("no ZIP64 end record where its locator points");
     if (u64(end64 + 4) != locator_at - end64_at - 12) return corrupt("the ZIP64 end record's size does not fit");
     if (u32(end64 + 16) != 0 || u32(end64 + 20) != 0 || u64(end64 + 24) != u64(end64 + 32)) return split();
@@ -220,12 +218,13 @@ Status check_overlaps(std::vector<Range>& ranges) {
 
 // Charges the memory of the whole directory: names, entries, and a word that the store keeps for each; and, while
 // reading, ranges.
-Status take_memory(const End& end, base::Charge& kept, base::Charge& reading, ZipDirectory& out) {
+Status take_memory(const End& end, std::uint64_t window_bytes, base::Charge& kept, base::Charge& reading,
+                   ZipDirectory& out) {
   const std::uint64_t names = end.directory_bytes - end.entries * kEntryBytes;
   constexpr std::uint64_t kKept = sizeof(ZipEntry) + sizeof(std::uint64_t);
   const std::string what = "the directory of a ZIP file with " + std::to_string(end.entries) + " entries";
   HEADRACE_TRY(kept.take(NameIndex::bytes_of(end.entries, names) + end.entries * kKept, what));
-  HEADRACE_TRY(reading.take(end.entries * sizeof(Range) + Reader::kWindowBytes, what));
+  HEADRACE_TRY(reading.take(end.entries * sizeof(Range) + std::min(window_bytes, end.directory_bytes), what));
   if (kept.budget() == nullptr) return {};  // without a budget, the sizes are unverified: reserve nothing
   out.names.reserve(end.entries, names);
   out.entries.reserve(static_cast<std::size_t>(end.entries));
@@ -234,15 +233,32 @@ Status take_memory(const End& end, base::Charge& kept, base::Charge& reading, Zi
 
 }  // namespace
 
-Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view folder, ZipDirectory& out) {
+Status ZipBytes::read(std::uint64_t at, std::span<std::byte> out) const {
+  if (at < at_ || at - at_ > bytes_.size() || out.size() > bytes_.size() - (at - at_)) {
+    return Status(Code::kShort, Layer::kStore, "ZIP: the archive ends within a record");
+  }
+  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + (at - at_), out.size());
+  return {};
+}
+
+Status check_zip_folder(const ZipDirectory& directory, std::string_view folder, const std::string& archive) {
+  if (directory.folder_exists) return {};
+  const bool is_file = directory.folder_is_file;
+  return Status(is_file ? Code::kInvalidArgument : Code::kNotFound, Layer::kStore,
+                is_file ? "a store must be a folder of the archive, not one of its objects"
+                        : "no such folder in the archive " + archive)
+      .with_key(folder);
+}
+
+Status read_zip_directory(const ZipInput& input, std::uint64_t file_bytes, std::string_view folder, ZipDirectory& out) {
   End end;
-  HEADRACE_TRY(find_end(fd, file_bytes, end));
+  HEADRACE_TRY(find_end(input, file_bytes, end));
   out.begin = end.directory_at;
   out.folder_exists = folder.empty();
-  Reader reader(fd, end.directory_at, end.directory_at + end.directory_bytes);
+  Reader reader(input, end.directory_at, end.directory_at + end.directory_bytes);
   std::vector<Range> ranges;
   base::Charge reading(out.memory.budget());
-  HEADRACE_TRY(take_memory(end, out.memory, reading, out));
+  HEADRACE_TRY(take_memory(end, input.window_bytes(), out.memory, reading, out));
   if (reading.budget() != nullptr) ranges.reserve(static_cast<std::size_t>(end.entries));
   for (std::uint64_t i = 0; i < end.entries; ++i) {
     const std::byte* record = nullptr;
@@ -294,13 +310,21 @@ Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view fol
   return check_overlaps(ranges);
 }
 
+std::uint64_t zip_header_bytes(std::string_view folder, std::string_view name) noexcept {
+  return kHeaderBytes + name.size() + (folder.empty() ? 0 : folder.size() + 1);
+}
+
+std::uint64_t zip_header_length(std::span<const std::byte> head) noexcept {
+  return kHeaderBytes + u16(head.data() + 26) + u16(head.data() + 28);
+}
+
 // Section 4.3.7.
-Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& entry, std::string_view folder,
-                        std::string_view name, std::uint64_t& data_at) {
+Status check_zip_header(const ZipInput& input, const ZipDirectory& directory, const ZipEntry& entry,
+                        std::string_view folder, std::string_view name, std::uint64_t& data_at) {
   std::byte header[kHeaderBytes + 2 * 4097];
-  const std::size_t name_bytes = name.size() + (folder.empty() ? 0 : folder.size() + 1);
+  const auto name_bytes = static_cast<std::size_t>(zip_header_bytes(folder, name) - kHeaderBytes);
   if (name_bytes > sizeof header - kHeaderBytes) return corrupt("an entry's name is too long");
-  HEADRACE_TRY(os::read_exactly(fd, entry.header_at, {header, kHeaderBytes + name_bytes}));
+  HEADRACE_TRY(input.read(entry.header_at, {header, kHeaderBytes + name_bytes}));
   const auto differs = [&](const char* what) {
     return corrupt(std::string("the ") + what + " in the local header differs from the central directory")
         .with_range(entry.header_at, kHeaderBytes);
@@ -326,7 +350,7 @@ Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& e
   std::uint64_t packed = u32(header + 18), size = u32(header + 22);
   if (packed == kFull32 || size == kFull32) {
     std::vector<std::byte> extra(extra_bytes);
-    HEADRACE_TRY(os::read_exactly(fd, entry.header_at + kHeaderBytes + name_bytes, extra));
+    HEADRACE_TRY(input.read(entry.header_at + kHeaderBytes + name_bytes, extra));
     std::optional<std::span<const std::byte>> zip64;
     HEADRACE_TRY(find_zip64(extra, zip64));
     // Here the field has both sizes, the unpacked one first (4.5.3).

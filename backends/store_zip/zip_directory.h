@@ -9,7 +9,9 @@
 
 #include <headrace/status.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,29 @@ struct ZipEntry {
   static constexpr std::uint16_t kStored = 0, kDeflated = 8;
 };
 
+// The archive's bytes, wherever they are.
+class ZipInput {
+ public:
+  // Fills `out` from position `at`. kShort if the archive ends first.
+  virtual Status read(std::uint64_t at, std::span<std::byte> out) const = 0;
+  // How many bytes to read at once.
+  virtual std::uint64_t window_bytes() const noexcept { return std::uint64_t{1} << 20; }
+
+ protected:
+  ~ZipInput() = default;
+};
+
+// Bytes in memory that begin at position `at`; kShort for others.
+class ZipBytes final : public ZipInput {
+ public:
+  ZipBytes(std::uint64_t at, std::span<const std::byte> bytes) noexcept : at_(at), bytes_(bytes) {}
+  Status read(std::uint64_t at, std::span<std::byte> out) const override;
+
+ private:
+  std::uint64_t at_;
+  std::span<const std::byte> bytes_;
+};
+
 struct ZipDirectory {
   // Names relative to the requested folder. Of equal names the last counts, as in Python's zipfile. Names that are not
   // valid keys (absolute, with "..", backslash or NUL) are omitted.
@@ -39,14 +64,26 @@ struct ZipDirectory {
   base::Charge memory;  // for all of this
 };
 
-// Reads the directory of the file `fd` of `file_bytes` bytes. `folder`: "" or a valid key. kCorrupt, kUnsupported, kIo,
-// kShort; kResourceExhausted if the budget of out.memory is too small. Throws std::bad_alloc.
-Status read_zip_directory(int fd, std::uint64_t file_bytes, std::string_view folder, ZipDirectory& out);
+// The end record and its longest comment: with these last bytes the reading of a directory begins.
+inline constexpr std::uint64_t kZipTailBytes = 22 + 65'535;
+
+// Reads the directory of an archive of `file_bytes` bytes. `folder`: "" or a valid key. kCorrupt, kUnsupported, and
+// errors of `input`; kResourceExhausted if the budget of out.memory is too small. Throws std::bad_alloc.
+Status read_zip_directory(const ZipInput& input, std::uint64_t file_bytes, std::string_view folder, ZipDirectory& out);
+
+// kNotFound or kInvalidArgument if the folder whose directory was read does not exist or is an object. `archive` names
+// the archive in the message.
+Status check_zip_folder(const ZipDirectory& directory, std::string_view folder, const std::string& archive);
 
 // Compares the local header with the directory's entry and sets `data_at` to the position of the entry's data. The
-// entry's name is folder + "/" + name, or just name without a folder.
-Status check_zip_header(int fd, const ZipDirectory& directory, const ZipEntry& entry, std::string_view folder,
-                        std::string_view name, std::uint64_t& data_at);
+// entry's name is folder + "/" + name, or just name without a folder. kShort: `input` ends before the header does.
+Status check_zip_header(const ZipInput& input, const ZipDirectory& directory, const ZipEntry& entry,
+                        std::string_view folder, std::string_view name, std::uint64_t& data_at);
+
+// Bytes from the start of an entry's local header to the end of its name.
+std::uint64_t zip_header_bytes(std::string_view folder, std::string_view name) noexcept;
+// The length of a local header, of which `head` has the first zip_header_bytes() bytes or more.
+std::uint64_t zip_header_length(std::span<const std::byte> head) noexcept;
 
 // OK if such entries can be read; otherwise an error that names the unsupported feature.
 Status check_zip_method(const ZipEntry& entry);

@@ -3,7 +3,6 @@
 // A stored entry is a range of the archive, which any transfer path can read without unpacking. A deflated entry is
 // unpacked whole by unpack(). The directory is read once, each entry's local header when it is first opened.
 #include <fcntl.h>
-#include <libdeflate.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,19 +16,22 @@
 #include "base/fault.h"
 #include "os/file_handle.h"
 #include "os/file_read.h"
+#include "remote_zip.h"
 #include "store/file_offers.h"
 #include "store/open_file.h"
 #include "zip_directory.h"
+#include "zip_unpack.h"
 
 namespace headrace::store {
 namespace {
 
-struct Inflater {
-  Inflater() : state(libdeflate_alloc_decompressor()) {}
-  ~Inflater() { libdeflate_free_decompressor(state); }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  libdeflate_decompressor* const state;
+class ZipFile final : public ZipInput {
+ public:
+  explicit ZipFile(int fd) noexcept : fd_(fd) {}
+  Status read(std::uint64_t at, std::span<std::byte> out) const override { return os::read_exactly(fd_, at, out); }
+
+ private:
+  int fd_;
 };
 
 class ZipStore final : public Store, public FileOffers {
@@ -42,14 +44,8 @@ class ZipStore final : public Store, public FileOffers {
     HEADRACE_TRY(identify());
     std::uint64_t bytes = 0;
     HEADRACE_TRY(file_.size(bytes));
-    HEADRACE_TRY(read_zip_directory(file_.fd(), bytes, folder_, directory_).with_key(path_));
-    if (!directory_.folder_exists) {
-      const bool is_file = directory_.folder_is_file;
-      return Status(is_file ? Code::kInvalidArgument : Code::kNotFound, Layer::kStore,
-                    is_file ? "a store must be a folder of the archive, not one of its objects"
-                            : "no such folder in the archive " + path_)
-          .with_key(folder_);
-    }
+    HEADRACE_TRY(read_zip_directory(ZipFile(file_.fd()), bytes, folder_, directory_).with_key(path_));
+    HEADRACE_TRY(check_zip_folder(directory_, folder_, path_));
     data_at_ = std::make_unique<std::atomic<std::uint64_t>[]>(directory_.names.size());
     return {};
   }
@@ -72,7 +68,7 @@ class ZipStore final : public Store, public FileOffers {
     // Threads that race here all read the header and get the same result.
     std::uint64_t data_at = data_at_[number].load(std::memory_order_relaxed);
     if (data_at == 0) {
-      HEADRACE_TRY(check_zip_header(file_.fd(), directory_, entry, folder_, key, data_at).with_key(key));
+      HEADRACE_TRY(check_zip_header(ZipFile(file_.fd()), directory_, entry, folder_, key, data_at).with_key(key));
       data_at_[number].store(data_at, std::memory_order_relaxed);
     }
     if (entry.method == ZipEntry::kDeflated) {
@@ -105,24 +101,10 @@ class ZipStore final : public Store, public FileOffers {
   Status unpack(const ByteSource& object, std::span<std::byte> out, os::PageBuffer& scratch) override {
     const ZipEntry& entry = directory_.entries[static_cast<std::size_t>(object.entry())];
     const auto packed_bytes = static_cast<std::size_t>(entry.packed_bytes);
-    static thread_local Inflater inflater;
     const std::span<std::byte> packed = scratch.reserve(packed_bytes);
-    if (packed.data() == nullptr || inflater.state == nullptr) return Status::out_of_memory();
+    if (packed.data() == nullptr) return Status::out_of_memory();
     HEADRACE_TRY(os::read_exactly(file_.fd(), 0, packed, data_at_[static_cast<std::size_t>(object.entry())]));
-    std::size_t in = 0, made = 0;
-    std::byte nothing{};  // libdeflate needs an address even for no bytes
-    const libdeflate_result result = libdeflate_deflate_decompress_ex(
-        inflater.state, packed.data(), packed_bytes, out.empty() ? &nothing : out.data(), out.size(), &in, &made);
-    if (result == LIBDEFLATE_INSUFFICIENT_SPACE) {
-      return damaged("unpacks to more than its " + std::to_string(out.size()) + " bytes");
-    }
-    if (result != LIBDEFLATE_SUCCESS) return damaged("is not a deflate stream");
-    if (made != out.size()) {
-      return damaged("unpacks to " + std::to_string(made) + " instead of " + std::to_string(out.size()) + " bytes");
-    }
-    if (in != packed_bytes) return damaged("has bytes after its deflate stream");
-    if (libdeflate_crc32(0, out.data(), out.size()) != entry.crc32) return damaged("does not match its CRC-32");
-    return {};
+    return unpack_zip_entry(entry, packed, out);
   }
 
   Result<int> open_direct(std::string_view key, const ByteSource& object) override {
@@ -171,10 +153,6 @@ class ZipStore final : public Store, public FileOffers {
     }
   }
 
-  static Status damaged(const std::string& what) {
-    return Status(Code::kCorrupt, Layer::kStore, "ZIP: the deflated entry " + what);
-  }
-
   const std::string path_, folder_;
   os::FileHandle file_;
   os::FileIdentity identity_;  // from before the directory was read
@@ -187,9 +165,11 @@ class ZipStore final : public Store, public FileOffers {
 
 }  // namespace
 
-// `location`: the archive, optionally followed by a folder inside it.
+// `location`: the archive, optionally followed by a folder inside it; or the URL of a remote one.
 Result<std::shared_ptr<Store>> open_zip_store(std::string_view location, const StoreOptions& options) {
   try {
+    if (is_url(location)) return open_remote_zip(location, options);
+    HEADRACE_TRY(refuse_storage_options("zip", options));
     std::string path, folder;
     HEADRACE_TRY(split_at_file(location, "ZIP file", path, folder));
     auto store = std::make_shared<ZipStore>(std::move(path), std::move(folder));

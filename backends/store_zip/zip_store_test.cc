@@ -10,6 +10,8 @@
 
 #include "store/file_offers.h"
 #include "store/store.h"
+#include "support/http_server.h"
+#include "support/stores_under_test.h"
 #include "support/temp_dir.h"
 #include "support/zip_writer.h"
 
@@ -21,12 +23,18 @@ using testing::ZipEnd;
 using testing::ZipRecord;
 using testing::ZipWriter;
 
-class ZipStoreTest : public ::testing::Test {
+// The parameter: whether archives are on a server.
+class ZipArchive : public ::testing::TestWithParam<bool> {
  protected:
-  ~ZipStoreTest() override {
+  ~ZipArchive() override {
     if (fd_ >= 0) ::close(fd_);
   }
+  void SetUp() override {
+    if (GetParam() && testing::remote_stores_under_test().empty()) GTEST_SKIP() << "this build has no libcurl";
+  }
   Result<std::shared_ptr<Store>> open(const Bytes& archive) {
+    if (GetParam())
+      return open_store(testing::serve_objects("zip", {{"x.zip", archive}}, testing::ObjectStyle::kPlain) + "/x.zip");
     // In memory, since some tests write thousands of archives.
     if (fd_ >= 0) ::close(fd_);
     fd_ = ::memfd_create("archive", MFD_CLOEXEC);
@@ -46,7 +54,9 @@ class ZipStoreTest : public ::testing::Test {
     const auto got = (*store)->get("x", 1 << 20);
     if (!got.ok()) {
       ByteSource object;
-      EXPECT_TRUE(got.status().code() == Code::kCorrupt || !(*store)->open("x", object).ok());
+      // Opening an object of a server makes no request.
+      EXPECT_TRUE(got.status().code() == Code::kCorrupt || !(*store)->open("x", object).ok() ||
+                  object.offers(Offer::kRanges));
       EXPECT_EQ(got.status().key(), "x");
     } else {
       EXPECT_EQ(*got, bytes);
@@ -60,8 +70,15 @@ class ZipStoreTest : public ::testing::Test {
   support::TempDir dir_;
   int fd_ = -1;
 };
+INSTANTIATE_TEST_SUITE_P(All, ZipArchive, ::testing::Bool(),
+                         [](const auto& remote) { return remote.param ? "remote" : "local"; });
 
-TEST_F(ZipStoreTest, FormsThatWritersUse) {
+class ZipStoreTest : public ::testing::Test {
+ protected:
+  support::TempDir dir_;
+};
+
+TEST_P(ZipArchive, FormsThatWritersUse) {
   for (const bool deflate : {false, true}) {
     for (const bool descriptor : {false, true}) {
       for (const bool zip64 : {false, true}) {
@@ -87,7 +104,7 @@ TEST_F(ZipStoreTest, FormsThatWritersUse) {
                   .ok());
 }
 
-TEST_F(ZipStoreTest, EndRecords) {
+TEST_P(ZipArchive, EndRecords) {
   for (const bool zip64 : {false, true}) {
     ZipWriter writer;
     writer.add("x", pattern(10));
@@ -105,7 +122,7 @@ TEST_F(ZipStoreTest, EndRecords) {
   EXPECT_EQ((*empty)->get("x", 1).status().code(), Code::kNotFound);
 }
 
-TEST_F(ZipStoreTest, OfEqualNamesTheLastCounts) {
+TEST_P(ZipArchive, OfEqualNamesTheLastCounts) {
   ZipWriter writer;
   writer.add("x", pattern(10, 1));
   writer.add("y", pattern(10, 2));
@@ -153,7 +170,7 @@ TEST_F(ZipStoreTest, FoldersAndPathsThatGoOnInside) {
   EXPECT_EQ(open_store("zip://" + (dir_ / "fifo")).status().code(), Code::kInvalidArgument);
 }
 
-TEST_F(ZipStoreTest, WhatCannotBeReadIsNamed) {
+TEST_P(ZipArchive, WhatCannotBeReadIsNamed) {
   const auto both = [](std::uint16_t flags, std::uint16_t method) {
     return ZipWriter::Options{.change = [=](ZipRecord& r) {
       r.flags = r.local_flags = static_cast<std::uint16_t>(r.flags | flags);
@@ -176,7 +193,7 @@ TEST_F(ZipStoreTest, WhatCannotBeReadIsNamed) {
   expect(open(writer.finish([](ZipEnd& end) { end.disk = 1; })).status(), Code::kUnsupported, "several files");
 }
 
-TEST_F(ZipStoreTest, HeadersThatContradictTheDirectory) {
+TEST_P(ZipArchive, HeadersThatContradictTheDirectory) {
   expect(get_changed({.change = [](ZipRecord& r) { r.local_name = "y"; }}), Code::kCorrupt,
          "the name in the local header differs");
   expect(get_changed({.change = [](ZipRecord& r) { r.local_name = "xx"; }}), Code::kCorrupt,
@@ -202,7 +219,7 @@ TEST_F(ZipStoreTest, HeadersThatContradictTheDirectory) {
   expect((*store)->get("x", 10).status(), Code::kCorrupt, "runs into the central directory");
 }
 
-TEST_F(ZipStoreTest, LyingSizesAndChecksums) {
+TEST_P(ZipArchive, LyingSizesAndChecksums) {
   for (const bool deflate : {false, true}) {
     const auto both = [&](auto change) { return ZipWriter::Options{.deflate = deflate, .change = change}; };
     expect(get_changed(both([](ZipRecord& r) { r.crc32 ^= 1, r.local_crc32 ^= 1; })), Code::kCorrupt, "CRC-32");
@@ -239,7 +256,7 @@ TEST_F(ZipStoreTest, LyingSizesAndChecksums) {
   expect(fat, Code::kUnsupported, "much more than its size");
 }
 
-TEST_F(ZipStoreTest, RangesThatCannotBe) {
+TEST_P(ZipArchive, RangesThatCannotBe) {
   const auto moved = [](std::uint64_t to) {
     return ZipWriter::Options{.zip64 = true, .change = [=](ZipRecord& r) { r.header_at = to; }};
   };
@@ -250,7 +267,7 @@ TEST_F(ZipStoreTest, RangesThatCannotBe) {
   expect(get_changed(moved(20)), Code::kCorrupt, "overlap");
 }
 
-TEST_F(ZipStoreTest, Bombs) {
+TEST_P(ZipArchive, Bombs) {
   // More entries than the old end record can count, all sharing one stream.
   ZipWriter writer;
   writer.add("1000000", pattern(10));
@@ -298,7 +315,7 @@ TEST_F(ZipStoreTest, Bombs) {
   ::close(fd);
 }
 
-TEST_F(ZipStoreTest, EveryTruncationAndEveryChangedByte) {
+TEST_P(ZipArchive, EveryTruncationAndEveryChangedByte) {
   ZipWriter writer;
   writer.add("x", pattern(60, 1));
   writer.add("g/y", pattern(300, 2), {.deflate = true, .descriptor = true, .zip64 = true});
@@ -334,7 +351,7 @@ TEST_F(ZipStoreTest, EveryTruncationAndEveryChangedByte) {
   EXPECT_GT(refused, 1000u);
 }
 
-TEST_F(ZipStoreTest, SomethingBeforeOrBehindTheArchive) {
+TEST_P(ZipArchive, SomethingBeforeOrBehindTheArchive) {
   ZipWriter writer;
   writer.add("x", pattern(60, 1));
   const Bytes archive = writer.finish();
@@ -345,7 +362,7 @@ TEST_F(ZipStoreTest, SomethingBeforeOrBehindTheArchive) {
   expect(open(before).status(), Code::kCorrupt, "before or into the archive");
 }
 
-TEST_F(ZipStoreTest, HundredThousandEntries) {
+TEST_P(ZipArchive, HundredThousandEntries) {
   ZipWriter writer;
   for (int i = 0; i < 100'000; ++i)
     writer.add("c/" + std::to_string(i / 300) + "/" + std::to_string(i % 300), pattern(4, 1));

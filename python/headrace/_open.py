@@ -19,7 +19,7 @@ def open(store: Any, path: str = "", *, storage_options: Mapping[str, Any] | Non
     """Opens an array or a group.
 
     store: a path; "file:///path"; a path through a ZIP file; "memory://name"; "reference:///refs.json"; "s3://bucket/path";
-        "https://host/path". Or a store of zarr-python (LocalStore, read-only ZipStore, or MemoryStore, whose current content is
+        "https://host/path"; "s3://bucket/x.zip"; "reference://s3://bucket/refs.json". Or a store of zarr-python (LocalStore, read-only ZipStore, or MemoryStore, whose current content is
         copied), or an fsspec mapper over local files. Or your own store: any object with ``get_ranges``, see ``headrace.RangeStore``.
     path: inside the store.
     storage_options: credentials and endpoint of a remote store, under the names of fsspec or obstore, such as {"anon": True} or

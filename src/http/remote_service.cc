@@ -4,6 +4,7 @@
 
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "http/aws_credentials.h"
 #include "http/azure.h"
@@ -25,10 +26,9 @@ Result<ObjectPlace> split_object_url(std::string_view url) {
     ObjectPlace place{std::string(url.substr(0, slash)), std::string(path.substr(slash + 1))};
     if (!url.starts_with("http")) return place;
     place.store_url += url.substr(path.size());
-    // Keys are escaped again when requested; in a path '+' is not a space.
-    std::string plain;
-    for (const char c : place.key) plain += c == '+' ? std::string("%2B") : std::string(1, c);
-    if (!http::unescape_form(plain, place.key) || place.key.find('/') != std::string::npos) return refuse();
+    // Keys are escaped again when requested.
+    const std::string escaped = std::exchange(place.key, {});
+    if (!http::unescape_path(escaped, place.key) || place.key.find('/') != std::string::npos) return refuse();
     return place;
   } catch (const std::bad_alloc&) {
     return Status::out_of_memory();

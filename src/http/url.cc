@@ -132,6 +132,8 @@ bool is_loopback(const Url& url) noexcept {
          host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
+bool is_link_local(const Url& url) noexcept { return is_link_local(url.host); }
+
 Result<Url> resolve_redirect(const Url& base, std::string_view location) {
   if (location.empty() || location.size() > kMaxUrlBytes) return refuse("a redirect leads nowhere");
   Url url = base;
@@ -159,6 +161,12 @@ void append_escaped(std::string& out, std::string_view text, bool keep_slash) {
       append_byte(out, c);
     }
   }
+}
+
+bool unescape_path(std::string_view text, std::string& out) {
+  std::string plain;  // in a path '+' is not a space
+  for (const char c : text) plain += c == '+' ? std::string("%2B") : std::string(1, c);
+  return unescape_form(plain, out);
 }
 
 bool unescape_form(std::string_view text, std::string& out) {

@@ -35,6 +35,9 @@ Result<Url> parse_url(std::string_view text);
 // Whether the URL names this machine, judged by the text alone: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const Url& url) noexcept;
 
+// Whether the URL names a link-local address (169.254.0.0/16, fe80::/10), judged by the text alone.
+bool is_link_local(const Url& url) noexcept;
+
 // The target of a redirect from `base` to `location`. Rejects what parse_url() rejects, https to http, and link-local
 // addresses (169.254.0.0/16, fe80::/10), where clouds serve credentials, unless `base` has the same one.
 Result<Url> resolve_redirect(const Url& base, std::string_view location);
@@ -42,7 +45,10 @@ Result<Url> resolve_redirect(const Url& base, std::string_view location);
 // Escapes every byte except A-Z a-z 0-9 - . _ ~ as %XX, as S3 signs it; keeps '/' if `keep_slash`.
 void append_escaped(std::string& out, std::string_view text, bool keep_slash);
 
-// The reverse, by the rules of forms: '+' is a space. False where a '%' is not followed by two hexadecimal digits.
+// The reverse of append_escaped(). False where a '%' is not followed by two hexadecimal digits. Throws std::bad_alloc.
+bool unescape_path(std::string_view text, std::string& out);
+
+// The same by the rules of forms: '+' is a space. False where a '%' is not followed by two hexadecimal digits.
 bool unescape_form(std::string_view text, std::string& out);
 
 }  // namespace headrace::http

@@ -86,6 +86,39 @@ std::span<const StoreRow> stores() {
   return {kRows.begin(), kRows.size()};
 }
 
+Status refuse_storage_options(std::string_view scheme, const StoreOptions& options) {
+  if (options.storage.empty()) return {};
+  return Status(Code::kInvalidArgument, Layer::kStore,
+                "a store of the scheme '" + std::string(scheme) + "' takes no storage options");
+}
+
+bool is_url(std::string_view location) noexcept {
+  const std::size_t mark = location.find("://");
+  return mark != 0 && mark != std::string_view::npos && location.find('/') > mark;
+}
+
+std::size_t end_of_component(std::string_view url, std::string_view ending) noexcept {
+  const std::size_t mark = url.find("://");
+  if (mark == std::string_view::npos) return mark;
+  const std::size_t path_end = std::min(url.find_first_of("?#"), url.size());
+  // The first component is a host or a bucket.
+  for (std::size_t begin = url.find('/', mark + 3); begin < path_end;) {
+    const std::size_t end = std::min(url.find('/', begin + 1), path_end);
+    const std::string_view component = url.substr(begin + 1, end - begin - 1);
+    if (component.size() > ending.size() && component.ends_with(ending)) return end;
+    begin = end;
+  }
+  return std::string_view::npos;
+}
+
+namespace {
+
+bool has_store(std::string_view scheme) {
+  return std::ranges::any_of(stores(), [&](const StoreRow& row) { return scheme == row.scheme; });
+}
+
+}  // namespace
+
 Result<std::shared_ptr<Store>> open_store(std::string_view url, const StoreOptions& options) {
   std::string_view scheme = "file";
   std::string_view location = url;
@@ -97,9 +130,10 @@ Result<std::shared_ptr<Store>> open_store(std::string_view url, const StoreOptio
   std::string known;
   for (const StoreRow& row : stores()) {
     if (scheme == row.scheme) {
-      if (!row.takes_storage_options && !options.storage.empty()) {
-        return Status(Code::kInvalidArgument, Layer::kStore,
-                      "a store of the scheme '" + std::string(scheme) + "' takes no storage options");
+      if (!row.takes_storage_options) HEADRACE_TRY(refuse_storage_options(scheme, options));
+      if (row.remote && options.opens_archives && end_of_component(url, ".zip") != std::string_view::npos &&
+          has_store("zip")) {
+        return open_store("zip://" + std::string(url), options);
       }
       return row.open(location, options);
     }

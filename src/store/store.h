@@ -136,6 +136,7 @@ struct StoreOptions {
   // Budget for what a store keeps because of stored data: directories, references. Null: no limit.
   std::shared_ptr<base::MemoryBudget> memory;
   std::span<const StorageOption> storage = {};  // from the user
+  bool opens_archives = true;  // a remote URL whose path runs through an object named *.zip leads into that archive
 };
 
 struct StoreRow {
@@ -143,14 +144,24 @@ struct StoreRow {
   // `location`: what follows "scheme://".
   Result<std::shared_ptr<Store>> (*open)(std::string_view location, const StoreOptions& options);
   bool takes_storage_options = false;  // other stores are opened without options
+  bool remote = false;                 // objects of a server, by ranges
 };
 
 std::span<const StoreRow> stores();
 
+// For stores that take storage options only with a URL.
+Status refuse_storage_options(std::string_view scheme, const StoreOptions& options);
+// Whether a location, the text after "scheme://", is itself a URL.
+bool is_url(std::string_view location) noexcept;
+// For a URL of a remote store: the end of the first component of its path that ends in `ending`, and is longer; npos:
+// there is none.
+std::size_t end_of_component(std::string_view url, std::string_view ending) noexcept;
+
 // "file:///path", a plain path, or "memory://name" (one per name and process, for tests and embedding). A path that
 // runs through a ZIP file continues inside it ("/data/x.zip/group"), also as "zip:///data/x.zip/group".
 // "reference:///data/refs.json" is a kerchunk reference file; an appended "?root=/data" allows references to files
-// below that directory, instead of below the reference file's own directory.
+// below that directory, instead of below the reference file's own directory. The path of a remote URL may run through a
+// ZIP file as well: "s3://bucket/x.zip/group".
 Result<std::shared_ptr<Store>> open_store(std::string_view url, const StoreOptions& options = {});
 
 }  // namespace headrace::store

@@ -91,8 +91,8 @@ void add_path_and_json(CLI::App& verb, CommonOptions& options) {
   };
   verb.add_option_function<std::string>(
           "PATH", take,
-          "a Zarr array or group: a directory, a path through a ZIP file, or file:///, zip:///, "
-          "reference:///path, s3:// or https://")
+          "a Zarr array or group: a directory, a path or URL through a ZIP file, or file:///, zip:///, "
+          "reference:///path, s3://, https:// or reference://URL")
       ->required()
       ->check([](const std::string& text) { return text.empty() ? std::string("PATH is empty") : std::string(); });
   verb.add_flag("--json", options.json, "print one JSON object instead of text");
@@ -290,6 +290,9 @@ std::string dtype_text(const DataType& dtype) {
 }
 
 std::string shown_path(std::string_view path) {
+  for (const std::string_view through : {"reference://", "zip://"}) {
+    if (path.starts_with(through)) return std::string(through) + shown_path(path.substr(through.size()));
+  }
   const std::size_t mark = path.find("://");
   if (!is_remote_url(path)) return std::string(path);
   const std::string_view scheme = path.substr(0, mark);

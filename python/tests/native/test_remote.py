@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import io
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import zipfile
 
 import headrace
 import numpy as np
@@ -267,6 +269,87 @@ def test_the_command_line(s3):
         done = subprocess.run([COMMAND, *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     assert np.load("height.npy") == headrace.open(DATA / "climate-v2.zarr/height")[()]
+
+
+def zip_of(folder, compression, inside=""):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, inside + str(path.relative_to(folder)))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("name", ["climate-v2.zarr", "climate-v3.zarr"])
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_archive_in_a_bucket_is_what_zarr_reads_from_it(s3, moto, tmp_path, name, compression):
+    """The oracle is zarr-python over what fsspec's ZipFileSystem reads."""
+    fsspec = pytest.importorskip("fsspec")
+    packed = zip_of(DATA / name, compression)
+    s3.put_object(Bucket="bucket", Key="some where/a.zarr.zip", Body=packed)
+    (tmp_path / "a.zarr.zip").write_bytes(packed)
+    files = fsspec.filesystem("zip", fo=str(tmp_path / "a.zarr.zip"))
+    for inside in files.find(""):
+        (tmp_path / "read" / inside).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "read" / inside).write_bytes(files.cat_file(inside))
+    oracle = zarr.open_group(str(tmp_path / "read"), mode="r")
+    there = headrace.open("s3://bucket/some where/a.zarr.zip")
+    assert sorted(there.keys()) == sorted(dict(oracle.members())) != []
+    for key in there.keys():
+        np.testing.assert_array_equal(there[key][...], oracle[key][...])
+    key = max(there.keys(), key=lambda key: there[key].size if hasattr(there[key], "size") else 0)
+    np.testing.assert_array_equal(headrace.open(f"s3://bucket/some where/a.zarr.zip/{key}")[1:], oracle[key][1:])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(there[key]))[...], oracle[key][...])
+    options = {"cache_dir": tmp_path / "cache"}
+    cached = headrace.open("s3://bucket/some where/a.zarr.zip", storage_options=options)
+    np.testing.assert_array_equal(cached[key][...], oracle[key][...])
+    with pytest.raises(FileNotFoundError):
+        headrace.open("s3://bucket/none.zip")
+    with pytest.raises(headrace.CorruptError):
+        s3.put_object(Bucket="bucket", Key="wrong.zip", Body=packed[:-1])
+        headrace.open("s3://bucket/wrong.zip")
+
+
+def references_to(folder, url):
+    """A reference file of a folder whose files are objects below `url`: documents in the file itself, chunks by reference."""
+    refs = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            key = str(path.relative_to(folder))
+            document = path.name in ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+            refs[key] = path.read_text() if document else [f"{url}{key}", 0, path.stat().st_size]
+    return json.dumps({"version": 1, "refs": refs})
+
+
+@pytest.mark.parametrize("base", ["c/", "s3://bucket/c/"])
+def test_references_in_a_bucket_are_what_zarr_reads_through_them(s3, moto, base):
+    """The oracle is zarr-python over fsspec's ReferenceFileSystem, which reads the same objects from the disk."""
+    fsspec = pytest.importorskip("fsspec")
+    s3.put_object(Bucket="bucket", Key="refs.json", Body=references_to(DATA / "climate-v2.zarr", base).encode())
+    local = json.loads(references_to(DATA / "climate-v2.zarr", f"{DATA}/climate-v2.zarr/"))
+    files = fsspec.filesystem("reference", fo=local, remote_protocol="file", asynchronous=False)
+    there = headrace.open("reference://s3://bucket/refs.json")
+    here = headrace.open(DATA / "climate-v2.zarr")
+    assert sorted(there.keys()) == sorted(here.keys()) != []
+    for key in here.keys():
+        np.testing.assert_array_equal(there[key][...], here[key][...])
+        for name in [name for name in local["refs"] if name.startswith(f"{key}/")]:
+            document = isinstance(local["refs"][name], str)
+            assert document or files.cat_file(name) == (DATA / "climate-v2.zarr" / name).read_bytes()
+    assert headrace.open("reference://s3://bucket/refs.json", "height")[()] == here["height"][()]
+
+
+def test_the_command_line_reads_archives_and_references(s3, tmp_path):
+    s3.put_object(Bucket="bucket", Key="a.zip", Body=zip_of(DATA / "climate-v2.zarr", zipfile.ZIP_STORED, "in/"))
+    s3.put_object(Bucket="bucket", Key="refs.json", Body=references_to(DATA / "climate-v2.zarr", "c/").encode())
+    for root in ("s3://bucket/a.zip/in", "reference://s3://bucket/refs.json"):
+        for command in (["info", root], ["verify", root], ["read", f"{root}/height", "-o", str(tmp_path / "height.npy")]):
+            done = subprocess.run([COMMAND, *command], capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        assert np.load(tmp_path / "height.npy") == headrace.open(DATA / "climate-v2.zarr/height")[()]
+    for url in ("reference://http://a:planted@127.0.0.1:1/x.json?token=planted", "http://127.0.0.1:1/x.zip/y?token=planted"):
+        done = subprocess.run([COMMAND, "info", url], capture_output=True, text=True, env={**os.environ, "HEADRACE_HTTP_ATTEMPTS": "1"})
+        assert done.returncode != 0 and "planted" not in done.stdout + done.stderr
 
 
 class TokenService(http.server.BaseHTTPRequestHandler):
