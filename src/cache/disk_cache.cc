@@ -59,9 +59,9 @@ Result<std::shared_ptr<DiskCache>> DiskCache::open(const CacheOptions& options) 
     std::lock_guard lock(caches.mutex);
     std::weak_ptr<DiskCache>& known = caches.by_directory[{directory.device(), directory.inode()}];
     if (auto found = known.lock()) {
-      found->most_bytes_ = options.most_bytes;
-      found->policy_ = options.policy;
-      found->room_ = ~std::uint64_t{0};
+      // How much room there is under other limits shows once something is written.
+      const bool same = found->most_bytes_.exchange(options.most_bytes) == options.most_bytes;
+      if (found->policy_.exchange(options.policy) != options.policy || !same) found->room_ = ~std::uint64_t{0};
       return found;
     }
     // A forked child must not destroy its parent's cache: the threads do not exist there.
