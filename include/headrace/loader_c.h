@@ -456,11 +456,12 @@ typedef struct hr_loader_totals {
   uint64_t cache_released;  /* 1: the device cache is off (hr_loader_release_cache) */
   uint64_t cache_bytes;     /* of read_bytes: served by a remote store's disk cache */
   uint64_t host_kept_bytes; /* host memory of cached chunks */
+  uint64_t straight_bytes;  /* of direct_bytes: straight into device memory, no host staging (engine gds) */
 } hr_loader_totals;
 #define HR_LOADER_TOTALS_INIT                                                                                        \
   {                                                                                                                  \
     sizeof(hr_loader_totals), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        NULL, 0, 0, 0, 0                                                                                             \
+        NULL, 0, 0, 0, 0, 0                                                                                          \
   }
 HR_API hr_code hr_loader_stats(const hr_loader* loader, hr_loader_totals* out, hr_error** error);
 

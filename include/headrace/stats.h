@@ -34,11 +34,12 @@ struct Stats {
   std::uint64_t stored_bytes = 0;  // encoded bytes used
   // Bytes read: stored_bytes plus gaps between coalesced ranges and alignment. For packed objects, their packed size.
   std::uint64_t read_bytes = 0;
-  std::uint64_t bus_bytes = 0;
+  std::uint64_t bus_bytes = 0;                                 // including straight_bytes
   std::uint64_t decoded_bytes = 0;                             // delivered into the tensor
   std::uint64_t gpu_decoded_bytes = 0, cpu_decoded_bytes = 0;  // of decoded_bytes, by processor
   // read_bytes by path.
   std::uint64_t direct_bytes = 0;    // O_DIRECT through the engine
+  std::uint64_t straight_bytes = 0;  // of direct_bytes: straight into device memory, no host staging (engine gds)
   std::uint64_t engine_bytes = 0;    // buffered through the engine (cold, no O_DIRECT)
   std::uint64_t buffered_bytes = 0;  // page cache, read by the workers themselves
   std::uint64_t memory_bytes = 0;    // used in memory without a copy

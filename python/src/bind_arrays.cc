@@ -385,11 +385,11 @@ nb::tuple read_strings(const Array& array, nb::handle selection, int indexing, s
   each(chunks) each(missing_chunks) each(damaged_chunks) each(kept_chunks) each(kept_encoded_chunks) each(gpu_chunks) \
       each(cpu_chunks) each(skipped_bytes) each(returned_chunks) each(indexed_chunks) each(bad_indices) each(waves)   \
           each(requests) each(objects_opened) each(stored_bytes) each(read_bytes) each(bus_bytes) each(decoded_bytes) \
-              each(gpu_decoded_bytes) each(cpu_decoded_bytes) each(direct_bytes) each(engine_bytes)                   \
-                  each(buffered_bytes) each(memory_bytes) each(mapped_bytes) each(store_bytes) each(cache_bytes)      \
-                      each(packed_bytes) each(cache_hits) each(cache_misses) each(plan_seconds) each(open_seconds)    \
-                          each(read_seconds) each(decode_seconds) each(assemble_seconds) each(copy_seconds)           \
-                              each(wall_seconds) each(engine) each(path) each(device_note)
+              each(gpu_decoded_bytes) each(cpu_decoded_bytes) each(direct_bytes) each(straight_bytes)                 \
+                  each(engine_bytes) each(buffered_bytes) each(memory_bytes) each(mapped_bytes) each(store_bytes)     \
+                      each(cache_bytes) each(packed_bytes) each(cache_hits) each(cache_misses) each(plan_seconds)     \
+                          each(open_seconds) each(read_seconds) each(decode_seconds) each(assemble_seconds)           \
+                              each(copy_seconds) each(wall_seconds) each(engine) each(path) each(device_note)
 
 std::string repr_of(const Stats& stats) {
   std::ostringstream shown;

@@ -56,7 +56,7 @@ constexpr std::size_t kArrayEnds[] = {field_end<std::size_t>(offsetof(hr_loader_
 constexpr std::size_t kLoaderEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_options, host_cache_bytes))};
 constexpr std::size_t kTensorEnds[] = {field_end<std::uint64_t>(offsetof(hr_tensor, data_bytes))};
 constexpr std::size_t kTimesEnds[] = {field_end<std::uint64_t>(offsetof(hr_batch_times, batches))};
-constexpr std::size_t kTotalsEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_totals, host_kept_bytes))};
+constexpr std::size_t kTotalsEnds[] = {field_end<std::uint64_t>(offsetof(hr_loader_totals, straight_bytes))};
 static_assert(kArrayEnds[0] == sizeof(hr_loader_array) && kLoaderEnds[0] == sizeof(hr_loader_options) &&
               kTensorEnds[0] == sizeof(hr_tensor) && kTimesEnds[0] == sizeof(hr_batch_times) &&
               kTotalsEnds[0] == sizeof(hr_loader_totals));
@@ -426,6 +426,7 @@ hr_code hr_loader_stats(const hr_loader* loader, hr_loader_totals* out, hr_error
     made.cache_released = stats.cache_released ? 1 : 0;
     made.cache_bytes = reads.cache_bytes;
     made.host_kept_bytes = stats.host_kept_bytes;
+    made.straight_bytes = reads.straight_bytes;
     return give_struct(made, kTotalsEnds, out);
   });
 }

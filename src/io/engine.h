@@ -52,6 +52,8 @@ struct EngineOptions {
   std::function<void()> begin_thread = nullptr;
   // For engines that reach devices: fail if bytes would be copied through host memory anyway.
   bool only_direct = false;
+  // For make_engine(): only an engine that reaches the device's memory will do.
+  bool must_reach_device = false;
 };
 
 // Facts established when the engine was created, for `headrace doctor` and reports.
@@ -112,7 +114,8 @@ struct EngineRow {
 std::span<const EngineRow> engines();
 
 // `name` "auto" tries each row in order, and appends one line per engine that failed to `why_not`, if given. Engines
-// that reach devices are tried only with options.to_device, and must then be direct.
+// that reach devices are tried only with options.to_device, and must then be direct. kUnsupported: none is usable, or
+// none reaches the device's memory although options.must_reach_device demands it.
 Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options,
                                             std::string* why_not = nullptr);
 

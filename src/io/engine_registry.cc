@@ -16,6 +16,7 @@ std::span<const EngineRow> engines() {
 Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineOptions& options, std::string* why_not) {
   for (const EngineRow& row : engines()) {
     if (name != "auto" && name != row.name) continue;
+    if (options.must_reach_device && !row.reaches_device_memory) continue;
     EngineOptions chosen = options;
     if (name == "auto" && row.reaches_device_memory) {
       if (!options.to_device) continue;
@@ -24,6 +25,9 @@ Result<std::unique_ptr<Engine>> make_engine(std::string_view name, const EngineO
     auto engine = row.make(chosen);
     if (engine.ok() || name != "auto") return engine;
     if (why_not != nullptr) *why_not += std::string(row.name) + ": " + engine.status().to_string() + "\n";
+  }
+  if (options.must_reach_device) {
+    return Status(Code::kUnsupported, Layer::kIo, "no usable I/O engine reads into device memory");
   }
   std::string known;
   for (const EngineRow& row : engines()) known += std::string(known.empty() ? "" : ", ") + row.name;

@@ -32,6 +32,19 @@ int open_buffered(int fd, int flags) {
 
 int descriptor_of(CUfileHandle_t handle) { return static_cast<int>(reinterpret_cast<std::intptr_t>(handle)) - 1; }
 
+// Counts down, whichever threads read.
+bool counts(std::atomic<int>& left) {
+  int now = left;
+  while (now > 0 && !left.compare_exchange_weak(now, now - 1)) {
+  }
+  return now > 0;
+}
+
+bool fails_now(headrace::support::FakeCufile& control) {
+  if (counts(control.reads_to_pass)) return false;
+  return control.reads_to_fail < 0 || counts(control.reads_to_fail);
+}
+
 }  // namespace
 
 headrace::support::FakeCufile& headrace_fake_cufile() {
@@ -110,8 +123,7 @@ ssize_t cuFileRead(CUfileHandle_t handle, void* base, size_t size, off_t file_of
       if (static_cast<size_t>(buffer_offset) + size > buffer->second) ++control.misuses;
     }
   }
-  if (control.read_result != 1 && control.reads_to_fail != 0) {
-    if (control.reads_to_fail > 0) --control.reads_to_fail;
+  if (control.read_result != 1 && fails_now(control)) {
     errno = control.read_errno;
     return control.read_result;
   }

@@ -15,7 +15,8 @@ struct FakeCufile {
   std::atomic<int> buffers_allowed{1000};
   std::atomic<long> read_result{1};    // result of cuFileRead, unless 1
   std::atomic<int> read_errno{0};      // used with a read_result of -1
-  std::atomic<int> reads_to_fail{-1};  // number of reads from here that fail; -1: all
+  std::atomic<int> reads_to_pass{0};   // number of reads that succeed before any fails
+  std::atomic<int> reads_to_fail{-1};  // number of reads from then on that fail; -1: all
   std::atomic<bool> halves{false};     // each read moves half of the requested bytes
   // Outputs
   std::atomic<int> opens{0}, handles{0}, handles_made{0}, buffers{0}, reads{0}, writes{0};

@@ -362,6 +362,7 @@ Json stats_json(const Stats& stats) {
       {"cpu_decoded_bytes", stats.cpu_decoded_bytes},
       {"undecoded_bytes", undecoded_bytes(stats)},
       {"direct_bytes", stats.direct_bytes},
+      {"straight_bytes", stats.straight_bytes},
       {"engine_bytes", stats.engine_bytes},
       {"buffered_bytes", stats.buffered_bytes},
       {"memory_bytes", stats.memory_bytes},
@@ -433,6 +434,7 @@ std::string stats_table(const Stats& stats, const std::string& decoder) {
   bytes("  not to decode", undecoded_bytes(stats));
   out += "bytes read by path\n";
   bytes("direct", stats.direct_bytes);
+  if (stats.straight_bytes > 0) bytes("  into device memory", stats.straight_bytes);
   bytes("engine, buffered", stats.engine_bytes);
   bytes("page cache", stats.buffered_bytes);
   bytes("memory", stats.memory_bytes);

@@ -29,7 +29,7 @@ std::string Context::engine_report() const {
   std::string bound = impl_->resources->near().note();
   if (!bound.empty()) bound += "\n";
   return info.name + ": " + (*service)->engine_features() + ", depth " + std::to_string(info.depth) + "\n" +
-         (*service)->refused_engines() + bound;
+         (*service)->refused_engines() + impl_->resources->straight_report() + bound;
 }
 
 }  // namespace headrace

@@ -83,6 +83,7 @@ Resources::~Resources() {
   // In a forked child the threads do not exist: joining them would hang, and their locks may be held for ever.
   (void)pool_.release();
   (void)io_.release();
+  for (const auto& service : straight_) service->abandon();
   MappedCache::abandon(std::move(mapped_));
 }
 
@@ -105,14 +106,35 @@ std::size_t Resources::store_slab_bytes() const noexcept {
 Result<IoService*> Resources::io() {
   std::lock_guard lock(mutex_);
   if (io_ == nullptr) {
-    IoServiceOptions io_options;
-    io_options.engine = options_.engine;
-    io_options.near = near_;
-    io_options.slab_bytes = slab_bytes();
-    io_options.store_slab_bytes = store_slab_bytes();
-    HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options));
+    HEADRACE_TRY_ASSIGN(io_, IoService::create(io_options()));
   }
   return io_.get();
+}
+
+IoServiceOptions Resources::io_options() const {
+  IoServiceOptions options;
+  options.engine = options_.engine;
+  options.near = near_;
+  options.slab_bytes = slab_bytes();
+  options.store_slab_bytes = store_slab_bytes();
+  return options;
+}
+
+StraightService& Resources::straight(const std::shared_ptr<device::Device>& device) {
+  std::lock_guard lock(mutex_);
+  for (const auto& service : straight_) {
+    if (service->device() == device) return *service;
+  }
+  straight_.reserve(straight_.size() + 1);
+  straight_.push_back(std::make_unique<StraightService>(device, io_options()));
+  return *straight_.back();
+}
+
+std::string Resources::straight_report() const {
+  std::lock_guard lock(mutex_);
+  std::string out;
+  for (const auto& service : straight_) out += service->report();
+  return out;
 }
 
 std::unique_ptr<WorkerMemory> Resources::take_worker_memory() {

@@ -17,6 +17,7 @@
 #include "transfer/context/staging.h"
 #include "transfer/context/worker.h"
 #include "transfer/fetch/io_service.h"
+#include "transfer/fetch/straight_reads.h"
 #include "transfer/pagecache/mapped_cache.h"
 #include "transfer/pagecache/reuse_tracker.h"
 #include "transfer/placement/placement.h"
@@ -49,6 +50,10 @@ class Resources {
   std::size_t store_slab_bytes() const noexcept;
   // Starts the service on first use.
   Result<IoService*> io();
+  // The service for reads into the device's memory, made on first use; it stays until this ends. Throws std::bad_alloc.
+  StraightService& straight(const std::shared_ptr<device::Device>& device);
+  // What is known about reads into devices' memory, one line each. Throws std::bad_alloc.
+  std::string straight_report() const;
   // kForked in a child of the process that made this.
   Status check_usable() const;
 
@@ -58,16 +63,18 @@ class Resources {
  private:
   explicit Resources(const ContextOptions& options);
   std::size_t slab_bytes() const noexcept;  // of the I/O service's slab for files
+  IoServiceOptions io_options() const;
 
   ContextOptions options_;
   const std::shared_ptr<base::MemoryBudget> stored_memory_;
   const std::shared_ptr<NearThreads> near_;
   const unsigned threads_;
   std::uint64_t fork_generation_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<WorkerMemory>> worker_memory_;  // guarded by mutex_
   std::uint64_t kept_worker_bytes_ = 0;                       // guarded by mutex_: of worker_memory_
   std::unique_ptr<IoService> io_;                             // guarded by mutex_
+  std::vector<std::unique_ptr<StraightService>> straight_;    // guarded by mutex_: one per device
   StagingPool staging_;
   ReuseTracker reuse_;
   IndexCache indices_;

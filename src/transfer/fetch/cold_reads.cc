@@ -67,7 +67,7 @@ bool ColdReads::idle() const {
 }
 
 void ColdReads::read_refused(ReadJob& job) const {
-  if (!job.direct || job.status.system_error() != EINVAL) return;
+  if (!job.direct || job.straight || job.status.system_error() != EINVAL) return;
   const int flags = ::fcntl(job.fd, F_GETFL);
   if (flags < 0 || ::fcntl(job.fd, F_SETFL, flags & ~O_DIRECT) != 0) return;
   router_.refuse_direct(job.fd);

@@ -116,6 +116,10 @@ Status Fetcher::finish(const store::ByteSource& source, ReadJob& job, Stats& sta
   }
   stats.read_bytes += job.read_bytes;
   (job.direct ? stats.direct_bytes : stats.engine_bytes) += job.read_bytes;
+  if (job.straight) {
+    stats.straight_bytes += job.read_bytes;
+    stats.bus_bytes += job.read_bytes;
+  }
   const std::uint64_t begin = source.file().begin;
   if (!job.status.ok()) return within_object(std::move(job.status), begin, job);
   return source.check_read(job.offset - begin, job.data);

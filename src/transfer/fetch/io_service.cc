@@ -15,6 +15,7 @@
 #include "os/page_buffer.h"
 #include "transfer/fetch/register_later.h"
 #include "transfer/fetch/slab_map.h"
+#include "transfer/fetch/straight_reads.h"
 
 namespace headrace::transfer {
 namespace {
@@ -77,7 +78,8 @@ class IoService::Impl {
 
 // Gives the job a place to read into, or a failed status. False: no place is free. REQUIRES: mutex held.
 bool IoService::Impl::place(ReadJob& job) {
-  job.alignment = job.direct ? os::direct_alignment(job.fd).offset_bytes : 1;
+  // An engine that reads into a device's memory accepts any alignment.
+  job.alignment = job.direct && !job.straight ? os::direct_alignment(job.fd).offset_bytes : 1;
   constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 62;  // widening cannot overflow below this
   if (job.offset > kMaxBytes || job.length > kMaxBytes) {
     job.status = Status(Code::kInvalidArgument, Layer::kTransfer, "the range exceeds the largest file size")
@@ -184,7 +186,7 @@ void IoService::Impl::run() {
       job.read_bytes = completions[i].bytes;
       job.status = std::move(completions[i].status);
       if (job.status.ok()) {
-        const auto wanted = base::part(job.slot, job.offset - job.aligned_offset, job.length);
+        const auto wanted = base::part(job.memory(), job.offset - job.aligned_offset, job.length);
         if (wanted) job.data = *wanted;
       }
       job.seconds = static_cast<double>(end_ns - job.start_ns) * 1e-9;
@@ -213,12 +215,18 @@ Result<std::unique_ptr<IoService>> IoService::create(const IoServiceOptions& opt
   io::EngineOptions engine_options;
   engine_options.depth = options.depth;
   engine_options.one_thread = true;
-  std::string refused;
+  if (options.to_device != nullptr) {
+    reach_device(engine_options, *options.to_device);
+    engine_options.must_reach_device = true;
+  }
+  std::string own_refused;
+  std::string& refused = options.refused != nullptr ? *options.refused : own_refused;
   const NearThreads::StartsThreads starting;  // for the engine's threads too
   HEADRACE_TRY_ASSIGN(auto engine, io::make_engine(options.engine, engine_options, &refused));
-  auto impl = std::make_unique<Impl>(std::move(engine), std::move(refused), options);
+  auto impl = std::make_unique<Impl>(std::move(engine), refused, options);
   impl->near = options.near;
-  if (impl->files.slab.reserve(options.slab_bytes).data() == nullptr) return Status::out_of_memory();
+  if (options.slab_bytes != 0 && impl->files.slab.reserve(options.slab_bytes).data() == nullptr)
+    return Status::out_of_memory();
   try {
     impl->thread = std::thread([raw = impl.get()] { raw->run(); });
   } catch (const std::exception& error) {

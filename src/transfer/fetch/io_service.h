@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 
+#include "device/device.h"
 #include "io/engine.h"
 #include "transfer/fetch/store_reads.h"
 #include "transfer/threads/near_threads.h"
@@ -38,8 +39,9 @@ struct ReadJob {
   int fd = -1;
   StoreRead* read = nullptr;  // set for a store's read: `data` and `status` are then left to Fetcher::finish()
   bool direct = false;        // fd was opened with O_DIRECT
+  bool straight = false;      // `place` is memory of the service's device, of `length` bytes; no CPU touches `data`
   std::uint64_t offset = 0, length = 0;
-  std::span<std::byte> place;  // for a store's read: the destination; empty: memory of the service
+  std::span<std::byte> place;  // the destination, for a store's read or a straight one; empty: memory of the service
   IoSink* sink = nullptr;
   std::uint64_t user = 0;
   // Out
@@ -63,6 +65,8 @@ struct IoServiceOptions {
   std::size_t slab_bytes = std::size_t{64} << 20;
   std::size_t store_slab_bytes = std::size_t{64} << 20;  // for reads by users' stores; allocated by the first such job
   std::shared_ptr<NearThreads> near = nullptr;           // whose CPU binding the thread follows
+  std::shared_ptr<device::Device> to_device = nullptr;   // the engine must reach its memory; only for straight jobs
+  std::string* refused = nullptr;                        // receives what refused_engines() returns, even on failure
 };
 
 class IoService {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/trace.h"
+#include "transfer/fetch/straight_reads.h"
 
 namespace headrace::transfer {
 
@@ -34,8 +35,7 @@ bool DirectLane::open(const std::string& engine, unsigned depth, device::Device*
 Status DirectLane::make(const std::string& engine, unsigned depth, device::Device* to_device, Notes& notes) {
   io::EngineOptions options;
   options.depth = depth;
-  options.to_device = to_device != nullptr;
-  if (to_device != nullptr) options.begin_thread = [to_device] { to_device->enter_thread(); };
+  if (to_device != nullptr) reach_device(options, *to_device);
   std::string refused;
   HEADRACE_TRY_ASSIGN(engine_, io::make_engine(engine, options, &refused));
   if (!refused.empty()) notes.add("engine: ", refused);

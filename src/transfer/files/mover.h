@@ -30,6 +30,7 @@
 #include "device/device.h"
 #include "os/file_handle.h"
 #include "transfer/context/resources.h"
+#include "transfer/fetch/straight_reads.h"
 #include "transfer/files/copy_lane.h"
 #include "transfer/files/crew_lane.h"
 #include "transfer/files/direct_lane.h"
@@ -117,8 +118,7 @@ class Mover {
   std::unique_ptr<device::Stream> caller_stream_;  // both made when first needed
   std::unique_ptr<device::Event> caller_stream_event_;
   bool cancelled_ = false;  // options_.cancel was triggered, and all requests have failed
-  // A straight read failed, because of the device or a file: reads go through the slab from then on.
-  bool straight_failed_ = false;
+  StraightReads straight_reads_{"queue"};
   bool waiting_ = false;  // in wait(): parts added to direct_ are started by the call that waits for them
   NearThreads::Use near_use_;
   FileStats stats_;

@@ -45,7 +45,8 @@ bool Mover::open_direct() noexcept {
 
 // Whether the engine should read into the device's memory directly.
 bool Mover::goes_straight(FileRequest& request) {
-  if (!staged_ || skips_.copy || skips_.io || straight_failed_ || !open_direct() || !direct_.reaches_device())
+  if (!staged_ || skips_.copy || skips_.io || !straight_reads_.possible() || !open_direct() ||
+      !direct_.reaches_device())
     return false;
   if (options_.native_stream != nullptr && !request.stream_passed) {
     if (!wait_for_caller_stream().ok()) return false;  // a copy will report why
@@ -107,14 +108,9 @@ void Mover::start_engine(bool wait_follows) {
   if (direct_.start(wait_follows, parts_.slab())) crew_.set_quiet(true);
 }
 
-// Repeats a failed straight read through its slot, since the device, its driver or their limits may be the cause. If
-// the disk is, the read fails again.
+// Repeats a failed straight read through its slot.
 bool Mover::retry_through_slot(FilePart& part) {
-  const Code code = part.status.code();
-  if (!part.straight || part.status.ok() || code == Code::kShort || code == Code::kCancelled) return false;
-  if (!straight_failed_)
-    router_.notes().add("direct reads into device memory are disabled for this queue: ", part.status.to_string());
-  straight_failed_ = true;
+  if (!part.straight || !straight_reads_.repeats(part.status, router_.notes())) return false;
   part.straight = false;
   part.host = part.slot;
   part.status = {};

@@ -9,10 +9,12 @@
 namespace headrace::transfer {
 namespace {
 
-std::string describe_path(const Stats& stats, const std::string& engine, const std::string& decode_note) {
+std::string describe_path(const Stats& stats, const std::string& engine, const std::string& straight_engine,
+                          const std::string& decode_note) {
   std::string path;
   const auto join = [&path](const std::string& part) { path += (path.empty() ? "" : " + ") + part; };
-  if (stats.direct_bytes > 0) join(engine + " direct");
+  if (stats.straight_bytes > 0) join(straight_engine + " direct into device memory");
+  if (stats.direct_bytes > stats.straight_bytes) join(engine + " direct");
   if (stats.engine_bytes > 0) join(engine + " buffered");
   if (stats.buffered_bytes > 0) join("buffered (page cache)");
   if (stats.memory_bytes > 0) join("memory");
@@ -86,14 +88,15 @@ bool ReadReport::show_progress(std::uint64_t chunks) {
   return false;
 }
 
-void ReadReport::end(const std::string& engine, const std::string& device_note, const std::string& decode_note) {
+void ReadReport::end(const std::string& engine, const std::string& straight_engine, const std::string& device_note,
+                     const std::string& decode_note) {
   {
     std::lock_guard lock(mutex_);
     ended_ = true;
   }
   try {
-    stats_.engine = engine;
-    stats_.path = describe_path(stats_, engine, decode_note);
+    stats_.engine = straight_engine.empty() ? engine : straight_engine;
+    stats_.path = describe_path(stats_, engine, straight_engine, decode_note);
     stats_.device_note = device_note;
   } catch (const std::bad_alloc&) {  // only the counts are reported
   }

@@ -51,8 +51,10 @@ class ReadReport {
   void add(const Stats& part) { stats_ += part; }
   // What the plan opened and read to locate the chunks. It is counted, but does not affect Stats::path.
   void add_lookups(const Stats& part) { lookups_ += part; }
-  // `engine`: the engine that read cold bytes, or "none"; `decode_note`: why the device decodes nothing, or "".
-  void end(const std::string& engine, const std::string& device_note, const std::string& decode_note);
+  // `engine`: the engine that read cold bytes into host memory, or "none"; `straight_engine`: into the device's, or "";
+  // `decode_note`: why the device decodes nothing, or "".
+  void end(const std::string& engine, const std::string& straight_engine, const std::string& device_note,
+           const std::string& decode_note);
   const Status& status() const noexcept { return status_; }
   const Stats& stats() const noexcept { return stats_; }
   std::vector<ChunkError>& errors() noexcept { return errors_; }

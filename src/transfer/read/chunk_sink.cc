@@ -106,7 +106,19 @@ void ChunkSink::fill(Wave& wave, const TaskGroup& group, std::uint32_t task_inde
 }
 
 Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRange& range, Worker& worker) {
-  const bool together = reserve_together(wave, group, range);
+  const bool together = reserve_together(wave, group, range.offset, range.length);
+  HEADRACE_TRY(note_unread(wave, group, range.offset, range.length, together ? nullptr : &range, worker));
+  if (!together) return {};
+  return range.add_pieces(group.first_task, range.offset, range.length, worker.mapped.pieces);
+}
+
+void ChunkSink::take_straight(Wave& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length,
+                              Worker& worker) {
+  (void)note_unread(wave, group, offset, length, nullptr, worker);  // fails only where pieces are added
+}
+
+Status ChunkSink::note_unread(Wave& wave, const TaskGroup& group, std::uint64_t begin, std::uint64_t bytes,
+                              const MappedRange* pieces_of, Worker& worker) {
   for (std::uint32_t i = group.first_task; i < group.first_task + group.task_count; ++i) {
     const Task& task = wave.tasks.tasks[i];
     if (task.length == 0) {
@@ -116,8 +128,8 @@ Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRa
     if (place_kept(wave, group, i, worker)) continue;
     const bool whole_object = task.length == kWholeObject;
     const bool raw = wave.tasks.chain().raw() && (whole_object || group.task_count == 1);
-    const std::uint64_t offset = whole_object || raw ? range.offset : task.offset;
-    const std::uint64_t length = whole_object || raw ? range.length : task.length;
+    const std::uint64_t offset = whole_object || raw ? begin : task.offset;
+    const std::uint64_t length = whole_object || raw ? bytes : task.length;
     tasks_.describe(group, task, worker);
     const std::uint64_t skipped = raw ? offset - (whole_object ? 0 : task.offset) : 0;
     Status status;
@@ -125,12 +137,11 @@ Status ChunkSink::take_mapped(Wave& wave, const TaskGroup& group, const MappedRa
     if (status.ok()) status = note_mapped(wave, i, skipped, length, worker);
     if (!status.ok()) {
       tasks_.fail(wave.tasks, group, task, worker, std::move(status));
-    } else if (!together) {
-      HEADRACE_TRY(range.add_pieces(i, offset, length, worker.mapped.pieces));
+    } else if (pieces_of != nullptr) {
+      HEADRACE_TRY(pieces_of->add_pieces(i, offset, length, worker.mapped.pieces));
     }
   }
-  if (!together) return {};
-  return range.add_pieces(group.first_task, range.offset, range.length, worker.mapped.pieces);
+  return {};
 }
 
 Status ChunkSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
@@ -159,8 +170,8 @@ Result<std::span<const std::byte>> ChunkSink::note_mapped_part(Wave& wave, std::
   return Status(Code::kInternal, Layer::kTransfer, "this sink does not accept mapped parts");
 }
 
-bool ChunkSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
-  return (void)wave, (void)group, (void)range, false;
+bool ChunkSink::reserve_together(Wave& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length) const {
+  return (void)wave, (void)group, (void)offset, (void)length, false;
 }
 
 Status ChunkSink::launch(Wave& wave, Worker& worker) { return (void)wave, (void)worker, Status(); }

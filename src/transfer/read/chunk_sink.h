@@ -109,6 +109,19 @@ class ChunkSink {
   virtual bool takes_mapped(const Wave& wave) const noexcept { return (void)wave, false; }
   // REQUIRES: takes_mapped(wave).
   Status take_mapped(Wave& wave, const TaskGroup& group, const MappedRange& range, Worker& worker);
+  // Whether an engine may read stored bytes of the wave into the device's memory.
+  virtual bool takes_straight(const Wave& wave) const noexcept { return (void)wave, false; }
+  // The device's memory for the group's stored bytes [offset, offset + length) of their object; empty: they have to go
+  // through host memory. take_straight() or leave_straight() follows, unless the read stops. REQUIRES:
+  // takes_straight(wave).
+  virtual std::span<std::byte> straight_room(Wave& wave, const TaskGroup& group, std::uint64_t offset,
+                                             std::uint64_t length) {
+    return (void)wave, (void)group, (void)offset, (void)length, std::span<std::byte>();
+  }
+  // Takes a group's tasks, whose bytes are in straight_room().
+  void take_straight(Wave& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length, Worker& worker);
+  // The engine could not read there; take() follows.
+  virtual void leave_straight(Wave& wave, const TaskGroup& group) noexcept { (void)wave, (void)group; }
   // Whether the body of a part may stay in a mapping; its head may not.
   virtual bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept {
     return (void)wave, (void)head_bytes, (void)bytes, false;
@@ -141,6 +154,10 @@ class ChunkSink {
  private:
   Status take_one(Wave& wave, const TaskGroup& group, std::uint32_t task_index, std::span<const std::byte> data,
                   std::uint64_t data_offset, Worker& worker);
+  // Notes a group's tasks, whose stored bytes [offset, offset + length) no CPU reads. pieces_of: adds each task's piece
+  // of it; null: adds none.
+  Status note_unread(Wave& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length,
+                     const MappedRange* pieces_of, Worker& worker);
 
  protected:
   explicit ChunkSink(const ReadTasks& tasks) noexcept : tasks_(tasks) {}
@@ -163,8 +180,8 @@ class ChunkSink {
   virtual std::uint64_t filled_bytes(const WaveTasks& wave, const TaskDetail& detail) const noexcept {
     return ReadTasks::element_bytes(wave, detail);
   }
-  // Notes a task whose `length` stored bytes are in the mapping; for a raw task they begin at byte `skipped`. REQUIRES:
-  // worker.detail describes the task.
+  // Notes a task whose `length` stored bytes are in the mapping, or in the device's memory if the chunk is `straight`;
+  // for a raw task they begin at byte `skipped`. REQUIRES: worker.detail describes the task.
   virtual Status note_mapped(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t length,
                              Worker& worker);
   // Returns the place of the head, from which it can be copied to the device. REQUIRES: worker.detail describes the
@@ -172,9 +189,9 @@ class ChunkSink {
   virtual Result<std::span<const std::byte>> note_mapped_part(Wave& wave, std::uint32_t task_index,
                                                               const MappedPart& part, std::uint64_t stored_at,
                                                               Worker& worker);
-  // Reserves space for the range as it lies in the object, so that one copy moves it. False: each task has a place of
-  // its own.
-  virtual bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const;
+  // Reserves space for [offset, offset + length) of the object as it lies there, so that one copy moves it. False: each
+  // task has a place of its own.
+  virtual bool reserve_together(Wave& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length) const;
 
   // Undoes the task's codecs into `target`, which must have room for the result; shortens `target` to the used part.
   Status decode(Wave& wave, const Task& task, const StoredChunk& stored, std::span<std::byte>& target,

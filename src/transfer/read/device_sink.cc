@@ -90,12 +90,13 @@ std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_
   WaveChunk& chunk = wave.decode.chunks[task_index];
   if (chunk.at == WaveChunk::kNowhere) {
     chunk.room = base::align_up(bytes, kSlabAlignment);
-    // Mapped chunks have no place in the pinned slab. Their places grow from the end of the area towards the others';
-    // the area is large enough for the longest chunks of all tasks.
-    std::atomic<std::uint64_t>& used = chunk.mapped ? wave.decode.mapped_used : wave.decode.used;
+    // Mapped and straight chunks have no place in the pinned slab. Their places grow from the end of the area towards
+    // the others'; the area is large enough for the longest chunks of all tasks.
+    const bool from_end = chunk.mapped || chunk.straight;
+    std::atomic<std::uint64_t>& used = from_end ? wave.decode.mapped_used : wave.decode.used;
     const std::uint64_t before = used.fetch_add(chunk.room, std::memory_order_relaxed);
     const bool fits = before <= areas(wave).encoded_bytes && chunk.room <= areas(wave).encoded_bytes - before;
-    chunk.at = chunk.mapped ? areas(wave).encoded_bytes - before - chunk.room : before;
+    chunk.at = from_end ? areas(wave).encoded_bytes - before - chunk.room : before;
     if (!fits) chunk.room = 0;
   }
   if (bytes > chunk.room) return std::nullopt;
@@ -104,9 +105,10 @@ std::optional<std::span<std::byte>> DeviceSink::reserve(Wave& wave, std::uint32_
 
 // Reserves room for a group's stored bytes as they lie in the object, so that one copy moves them. Many small pieces
 // would need a kernel, which would wait for the decoders of earlier waves. False: each task gets its own place.
-bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const {
+bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, std::uint64_t offset,
+                                  std::uint64_t length) const {
   const Task* const tasks = &wave.tasks.tasks[group.first_task];
-  if (group.task_count < 2 || tasks->length == 0 || tasks->offset != range.offset) return false;
+  if (group.task_count < 2 || tasks->length == 0 || tasks->offset != offset) return false;
   for (std::uint32_t i = group.first_task; keeps_encoded() && i < group.first_task + group.task_count; ++i) {
     if (!wave.decode.chunks[i].kept.empty() && !wave.decode.chunks[i].keeps) return false;  // it comes from elsewhere
   }
@@ -114,17 +116,35 @@ bool DeviceSink::reserve_together(Wave& wave, const TaskGroup& group, const Mapp
   const std::uint64_t most =
       base::align_up(wave.tasks.chain().capacity_before(decoding(wave).first_stage), kSlabAlignment);
   const auto live = std::count_if(tasks, tasks + group.task_count, [](const Task& task) { return task.length != 0; });
-  const std::uint64_t room = base::align_up(range.length, kSlabAlignment);
+  const std::uint64_t room = base::align_up(length, kSlabAlignment);
   if (room > static_cast<std::uint64_t>(live) * most) return false;
   const std::uint64_t before = wave.decode.mapped_used.fetch_add(room, std::memory_order_relaxed);
   const bool fits = before <= areas(wave).encoded_bytes && room <= areas(wave).encoded_bytes - before;
   for (std::uint32_t i = 0; fits && i < group.task_count; ++i) {
     if (tasks[i].length == 0) continue;
     WaveChunk& chunk = wave.decode.chunks[group.first_task + i];
-    chunk.at = areas(wave).encoded_bytes - before - room + (tasks[i].offset - range.offset);
+    chunk.at = areas(wave).encoded_bytes - before - room + (tasks[i].offset - offset);
     chunk.room = tasks[i].length;
   }
   return fits;
+}
+
+std::span<std::byte> DeviceSink::straight_room(Wave& wave, const TaskGroup& group, std::uint64_t offset,
+                                               std::uint64_t length) {
+  WaveChunk* const chunks = &wave.decode.chunks[group.first_task];
+  const bool alone = group.task_count == 1;
+  if (alone ? !wave.tasks.chain().accepts_encoded_size(length) : !reserve_together(wave, group, offset, length))
+    return {};
+  for (std::uint32_t i = 0; i < group.task_count; ++i) chunks[i].straight = true;
+  if (alone && !reserve(wave, group.first_task, length)) return {};
+  return base::part(wave.stage.slot->on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes)), chunks->at,
+                    length)
+      .value_or(std::span<std::byte>());
+}
+
+// The chunks keep their places at the end of the area, and get the same ones in the pinned slab.
+void DeviceSink::leave_straight(Wave& wave, const TaskGroup& group) noexcept {
+  for (std::uint32_t i = 0; i < group.task_count; ++i) wave.decode.chunks[group.first_task + i].apart = true;
 }
 
 Result<std::span<std::byte>> DeviceSink::own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
@@ -215,11 +235,11 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   (void)skipped;
   HEADRACE_TRY(wave.tasks.chain().check_encoded_size(length));
   worker.stats.stored_bytes += length;
-  wave.decode.chunks[task_index].mapped = true;  // which reserve() looks at
-  if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
   WaveChunk& chunk = wave.decode.chunks[task_index];
+  chunk.mapped = !chunk.straight;  // which reserve() looks at
+  if (!reserve(wave, task_index, length)) return slab_too_small("its encoded bytes");
   const std::uint64_t table_bytes = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), length);
-  if (chunk.keeps && keeps_encoded() && has_mapped_room(wave, table_bytes, length)) {
+  if (chunk.keeps && keeps_encoded() && has_room_apart(wave, table_bytes, length)) {
     // The CPU must not read a mapping, whose file may shrink: the table is copied back from the device.
     chunk.head_bytes = table_bytes;
     chunk.head_at = wave.decode.used.fetch_add(base::align_up(table_bytes, kSlabAlignment), std::memory_order_relaxed);
@@ -230,10 +250,14 @@ Status DeviceSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   return note_encoded(wave, task_index, stored, worker);
 }
 
-// The head, in the pinned slab, and the part, which grows towards it, must both fit the task's share of the area.
 bool DeviceSink::has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept {
+  return takes_mapped(wave) && has_room_apart(wave, head_bytes, bytes);
+}
+
+// The head, in the pinned slab, and the bytes, which grow towards it, must both fit the task's share of the area.
+bool DeviceSink::has_room_apart(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept {
   const std::uint64_t share = areas(wave).encoded_bytes / std::max<std::uint64_t>(wave.form->sizes.tasks, 1);
-  return takes_mapped(wave) && bytes <= share && head_bytes <= share &&
+  return bytes <= share && head_bytes <= share &&
          base::align_up(head_bytes, kSlabAlignment) + base::align_up(head_bytes + bytes, kSlabAlignment) <= share;
 }
 
@@ -289,11 +313,11 @@ Status DeviceSink::gather(Wave& wave, std::size_t& boxes) const {
   return {};
 }
 
-// Adds chunks with more room than bytes as one piece each.
+// Adds each chunk of the pinned slab as a piece of its own.
 Status DeviceSink::add_apart(Wave& wave) const {
   const StagingSlot& slot = *wave.stage.slot;
   for (const WaveChunk& chunk : wave.decode.chunks) {
-    if (chunk.dst.empty() || chunk.mapped || chunk.from_kept || chunk.bytes == 0) continue;
+    if (chunk.dst.empty() || !chunk.in_pinned_slab() || chunk.from_kept || chunk.bytes == 0) continue;
     const auto from = base::part(slot.pinned, chunk.at, chunk.bytes),
                to = base::part(slot.on_device, chunk.at, chunk.bytes);
     if (!from || !to) return slab_too_small("its encoded bytes");
@@ -330,8 +354,8 @@ Status DeviceSink::add_encoded_pieces(Wave& wave) const {
   return {};
 }
 
-// Moves stored bytes between the ChunkCache and the encoded area in one call, and fetches the tables of mapped chunks
-// that are cached.
+// Moves stored bytes between the ChunkCache and the encoded area in one call, and fetches the tables of chunks that are
+// cached and that the pinned slab does not have.
 Status DeviceSink::move_kept(Wave& wave) const {
   StagingSlot& slot = *wave.stage.slot;
   const std::span<std::byte> area = slot.on_device.first(static_cast<std::size_t>(areas(wave).encoded_bytes));
@@ -353,7 +377,7 @@ Status DeviceSink::move_kept(Wave& wave) const {
     move.src = chunk.keeps ? in_area->data() : kept->data();
     move.dst = chunk.keeps ? kept->data() : in_area->data() + head_bytes;
     moves.push_back(move);
-    if (!chunk.keeps || !chunk.mapped || chunk.head_bytes == 0) continue;
+    if (!chunk.keeps || chunk.in_pinned_slab() || chunk.head_bytes == 0) continue;
     const auto head = base::part(slot.pinned.first(static_cast<std::size_t>(areas(wave).encoded_bytes)), chunk.head_at,
                                  chunk.head_bytes);
     if (head) wave.stage.pieces.push_back({in_area->data(), head->data(), head->size()});
@@ -366,18 +390,19 @@ Status DeviceSink::move_kept(Wave& wave) const {
 // First stored bytes of a chunk that a finished wave has cached.
 std::span<const std::byte> DeviceSink::head_of(const Wave& wave, const WaveChunk& chunk) const noexcept {
   const std::uint64_t table_bytes = std::min<std::uint64_t>(wave.tasks.chain().part_table_bytes(), chunk.bytes);
-  if (!keeps_encoded() || table_bytes == 0 || (chunk.mapped && chunk.head_bytes != table_bytes)) return {};
+  const bool fetched = !chunk.in_pinned_slab();
+  if (!keeps_encoded() || table_bytes == 0 || (fetched && chunk.head_bytes != table_bytes)) return {};
   return base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).encoded_bytes)),
-                    chunk.mapped ? chunk.head_at : chunk.at, table_bytes)
+                    fetched ? chunk.head_at : chunk.at, table_bytes)
       .value_or(std::span<std::byte>());
 }
 
 // Fetches stored bytes that are only on the device.
-Result<std::span<const std::byte>> DeviceSink::fetch_kept(const Wave& wave, const WaveChunk& chunk,
-                                                          Worker& worker) const {
+Result<std::span<const std::byte>> DeviceSink::fetch_stored(const Wave& wave, const WaveChunk& chunk,
+                                                            Worker& worker) const {
   StagingSlot& slot = *wave.stage.slot;
-  const auto src =
-      chunk.part ? base::part(slot.on_device, chunk.at, chunk.bytes) : base::part(chunk.kept, 0, chunk.bytes);
+  const bool in_area = chunk.straight || chunk.part;
+  const auto src = in_area ? base::part(slot.on_device, chunk.at, chunk.bytes) : base::part(chunk.kept, 0, chunk.bytes);
   const std::span<std::byte> to = worker.memory->encoded.reserve(static_cast<std::size_t>(chunk.bytes));
   if (!src) return slab_too_small("its encoded bytes");
   if (to.data() == nullptr) return Status::out_of_memory();
@@ -519,8 +544,9 @@ Status DeviceSink::decode_returned(Wave& wave, std::uint32_t task_index, std::sp
   if (first + decode.returned_bytes + stride > areas(wave).outcomes_at) HEADRACE_TRY(finish_returned(wave, worker));
   const auto target = base::part(wave.stage.slot->pinned.first(static_cast<std::size_t>(areas(wave).outcomes_at)),
                                  first + decode.returned_bytes, chunk.wanted_bytes());
-  if (chunk.from_kept) {
-    HEADRACE_TRY_ASSIGN(data, fetch_kept(wave, chunk, worker));
+  // Of a straight chunk the pinned slab has nothing, or bytes that lie in the way of what is decoded here.
+  if (chunk.from_kept || chunk.straight) {
+    HEADRACE_TRY_ASSIGN(data, fetch_stored(wave, chunk, worker));
   }
   const auto staged = base::part(wave.stage.slot->pinned, chunk.at, chunk.bytes);
   Status status;

@@ -21,6 +21,10 @@ class DeviceSink final : public SlabSink {
   void begin(Wave& wave) override;
   std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) override;
   bool takes_mapped(const Wave& wave) const noexcept override;
+  bool takes_straight(const Wave& wave) const noexcept override { return decoding(wave).first_stage == 0; }
+  std::span<std::byte> straight_room(Wave& wave, const TaskGroup& group, std::uint64_t offset,
+                                     std::uint64_t length) override;
+  void leave_straight(Wave& wave, const TaskGroup& group) noexcept override;
   bool has_mapped_room(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override;
   bool returns_tasks(const Wave& wave) const noexcept override;
@@ -40,7 +44,8 @@ class DeviceSink final : public SlabSink {
                      Worker& worker) override;
   Result<std::span<const std::byte>> note_mapped_part(Wave& wave, std::uint32_t task_index, const MappedPart& part,
                                                       std::uint64_t stored_at, Worker& worker) override;
-  bool reserve_together(Wave& wave, const TaskGroup& group, const MappedRange& range) const override;
+  bool reserve_together(Wave& wave, const TaskGroup& group, std::uint64_t offset, std::uint64_t length) const override;
+  bool has_room_apart(const Wave& wave, std::uint64_t head_bytes, std::uint64_t bytes) const noexcept;
   Status note_encoded(Wave& wave, std::uint32_t task_index, const StoredChunk& stored, Worker& worker) const;
   Status gather(Wave& wave, std::size_t& boxes) const;
   Status add_encoded_pieces(Wave& wave) const;
@@ -57,7 +62,7 @@ class DeviceSink final : public SlabSink {
   Status take_kept_encoded(Wave& wave, const TaskGroup& group, std::uint32_t task_index, Worker& worker);
   Status move_kept(Wave& wave) const;
   std::span<const std::byte> head_of(const Wave& wave, const WaveChunk& chunk) const noexcept;
-  Result<std::span<const std::byte>> fetch_kept(const Wave& wave, const WaveChunk& chunk, Worker& worker) const;
+  Result<std::span<const std::byte>> fetch_stored(const Wave& wave, const WaveChunk& chunk, Worker& worker) const;
   void count_decoded(const Wave& wave, Worker& worker) const;
 
   static const ChunkDecoding& decoding(const Wave& wave) noexcept { return wave.form->decoding; }

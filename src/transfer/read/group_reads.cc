@@ -37,7 +37,8 @@ void take_part(StoredRange& range, std::optional<RawSpan>& part) {
 }  // namespace
 
 GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
-                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept)
+                       const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept,
+                       std::shared_ptr<device::Device> staged_device)
     : resources_(resources),
       plan_(plan),
       tasks_(tasks),
@@ -48,7 +49,8 @@ GroupReads::GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks,
       answers_(plan, kept),
       tells_lengths_(plan.store().read_shape().tells_lengths),
       fetcher_(plan.store()),
-      cold_(router_, resources.pool().notifier()) {}
+      cold_(router_, resources.pool().notifier()),
+      staged_device_(std::move(staged_device)) {}
 
 WaveWork::RunResult GroupReads::run(std::uint32_t wave_index, std::uint32_t begin, std::uint32_t end, Worker& worker) {
   Wave& wave = *waves_[wave_index];
@@ -88,11 +90,14 @@ std::span<const std::uint32_t> GroupReads::resume(Worker& worker, std::size_t wo
   for (ReadJob* job : jobs) {
     Wave& wave = *waves_[static_cast<std::size_t>(job->user >> 32)];
     const auto index = static_cast<std::uint32_t>(job->user);
-    cold_.read_refused(*job);
     bool again = false;
     try {
-      Status status = fetcher_.finish(wave.object_of(index), *job, worker.stats);
-      if (tasks_.report().stopped()) {
+      const bool repeats = job->straight && !tasks_.report().stopped() && leave_straight(wave, index);
+      if (!repeats) cold_.read_refused(*job);
+      Status status = repeats ? Status() : fetcher_.finish(wave.object_of(index), *job, worker.stats);
+      if (repeats) {
+        again = true;
+      } else if (tasks_.report().stopped()) {
         // Only the buffers and descriptors are released.
       } else if (job->read != nullptr) {
         again = resume_range(wave, index, std::move(status), worker);
@@ -160,7 +165,11 @@ bool GroupReads::resume_file(Wave& wave, std::uint32_t group_index, Status statu
       break;
   }
   note_local(wave, group_index, object);
-  wave.sink->take(wave, group, job.data, offset, worker);
+  if (job.straight) {
+    wave.sink->take_straight(wave, group, offset, job.length, worker);
+  } else {
+    wave.sink->take(wave, group, job.data, offset, worker);
+  }
   return false;
 }
 
@@ -394,8 +403,31 @@ void GroupReads::read_here(Wave& wave, const TaskGroup& group, const StoredRange
   give(wave, group, *target, range.offset, worker);
 }
 
-// Hands the cold groups of one claim to the I/O service in one call. False: the groups are finished, because the read
-// stops or they have failed.
+// Has an engine read the group, which bypasses the page cache, into the device's memory. False: it goes through host
+// memory, where the CPU checks it or cuts a part out of it.
+bool GroupReads::aim_straight(Wave& wave, std::uint32_t group_index) {
+  ReadJob& job = wave.fetch.jobs[group_index];
+  const store::ByteSource& object = wave.object_of(group_index);
+  if (job.read != nullptr || part_request_of(wave.fetch, group_index) != ColdPart::PartRequest::kAll) return false;
+  const std::uint64_t offset = job.offset - object.file().begin;
+  if (object.has_checksum() && offset == 0 && job.length == object.size_bytes()) return false;
+  job.place = wave.sink->straight_room(wave, wave.tasks.groups[group_index], offset, job.length);
+  job.straight = !job.place.empty();
+  return job.straight;
+}
+
+// A straight read has ended. True: it failed, and now the job is one through host memory.
+bool GroupReads::leave_straight(Wave& wave, std::uint32_t group_index) {
+  ReadJob& job = wave.fetch.jobs[group_index];
+  if (job.status.ok() || !resources_.straight(staged_device_).repeats(job.status)) return false;
+  wave.sink->leave_straight(wave, wave.tasks.groups[group_index]);
+  job.straight = false;
+  job.place = {};
+  return true;
+}
+
+// Hands the cold groups of one claim to the I/O service in one call, and those that are read into the device's memory
+// to its own. False: the groups that worker.cold still lists are finished, because the read stops or they have failed.
 bool GroupReads::post_cold(std::uint32_t wave_index, Worker& worker) {
   bool posted = false;
   try {
@@ -420,8 +452,14 @@ bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
     }
     return false;
   }
+  // Made only for a read that bypasses the page cache: opening a driver takes long.
+  const auto goes_direct = [&](std::uint32_t index) { return wave.fetch.jobs[index].direct; };
+  const bool may_be_straight = staged_device_ != nullptr && wave.sink->takes_straight(wave) &&
+                               router_.direct_allowed() && std::ranges::any_of(worker.cold, goes_direct);
+  IoService* const straight_service = may_be_straight ? resources_.straight(staged_device_).service() : nullptr;
   ReadJob* jobs[Scheduler::kMaxGroupsPerClaim];
-  std::size_t count = 0;
+  ReadJob* straight_jobs[Scheduler::kMaxGroupsPerClaim];
+  std::size_t count = 0, straight_count = 0;
   for (const std::uint32_t index : worker.cold) {
     ReadJob& job = wave.fetch.jobs[index];
     const TaskGroup& group = wave.tasks.groups[index];
@@ -436,10 +474,17 @@ bool GroupReads::try_post_cold(std::uint32_t wave_index, Worker& worker) {
     if (job.read == nullptr && part_request_of(wave.fetch, index) == ColdPart::PartRequest::kTable) {
       job.length = std::min<std::uint64_t>(job.length, wave.tasks.chain().part_table_bytes());
     }
-    jobs[count++] = &job;
+    const bool may = job.direct && straight_service != nullptr;
+    (may && aim_straight(wave, index) ? straight_jobs[straight_count++] : jobs[count++]) = &job;
   }
   worker.stats.open_seconds += timer.stop();
-  cold_.start(**service, {jobs, count});
+  if (straight_count > 0) {
+    const auto rest =
+        std::ranges::partition(worker.cold, [&](std::uint32_t index) { return !wave.fetch.jobs[index].straight; });
+    cold_.start(*straight_service, {straight_jobs, straight_count});
+    worker.cold.erase(rest.begin(), rest.end());
+  }
+  if (count > 0) cold_.start(**service, {jobs, count});
   if (tasks_.report().stopped()) cancel();
   return true;
 }

@@ -38,8 +38,10 @@ namespace headrace::transfer {
 class GroupReads {
  public:
   // Everything outlives it. kept: KeptChunks::in_memory; null: none.
+  // staged_device: into whose memory an engine may read; null: none.
   GroupReads(Resources& resources, Plan& plan, const ReadTasks& tasks, Router& router, MappedReads& mapped,
-             const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept);
+             const WaveForms& forms, const std::vector<std::unique_ptr<Wave>>& waves, ChunkCache* kept,
+             std::shared_ptr<device::Device> staged_device);
 
   // See WaveWork.
   WaveWork::RunResult run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker);
@@ -82,6 +84,8 @@ class GroupReads {
   Status admit_length(const Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) const;
   bool post_cold(std::uint32_t wave, Worker& worker);
   bool try_post_cold(std::uint32_t wave, Worker& worker);
+  bool aim_straight(Wave& wave, std::uint32_t group_index);
+  bool leave_straight(Wave& wave, std::uint32_t group_index);
 
   Resources& resources_;
   Plan& plan_;
@@ -94,6 +98,7 @@ class GroupReads {
   const bool tells_lengths_;  // whether the store reports the size of whole objects
   const Fetcher fetcher_;     // for the plan's store
   ColdReads cold_;
+  const std::shared_ptr<device::Device> staged_device_;
   // For a user's store: the object size that it reported last, 0: none yet; and whether it has reported a version in
   // this read.
   std::atomic<std::uint64_t> seen_bytes_{0};

@@ -44,7 +44,8 @@ Read::Read(Resources& resources, std::unique_ptr<Plan> plan, std::shared_ptr<dev
       kept_(std::move(extras.kept)),
       end_(std::move(extras.end)),
       forms_(resources, *plan_, *device_, options_.placement),
-      groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_, kept_.in_memory.get()) {
+      groups_(resources, *plan_, tasks_, router_, mapped_, forms_, waves_, kept_.in_memory.get(),
+              device_->info().host_addressable ? nullptr : device_) {
   Stats planned;
   planned.plan_seconds = start.plan_seconds;
   report_.add(planned);
@@ -320,16 +321,17 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
     report_.stop(Status::out_of_memory());
   }
   for (const auto& worker : workers) report_.add(worker->stats);
-  std::string engine = "none", device_note;
+  std::string engine = "none", straight_engine, device_note;
   const Stats& stats = report_.stats();
   try {
-    if (stats.direct_bytes + stats.engine_bytes > 0) {
+    if (stats.straight_bytes > 0) straight_engine = resources_.straight(device_).engine_name();
+    if (stats.direct_bytes + stats.engine_bytes > stats.straight_bytes) {
       if (Result<IoService*> service = resources_.io(); service.ok()) engine = (*service)->engine().name;
     }
     device_note = device_->note();
   } catch (const std::bad_alloc&) {  // only the counts are reported
   }
-  report_.end(engine, device_note, decode_note_);
+  report_.end(engine, straight_engine, device_note, decode_note_);
   near_use_ = {};
   for (const auto& wave : waves_) {
     if (wave->sink != nullptr) wave->sink->release(*wave);

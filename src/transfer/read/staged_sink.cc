@@ -17,7 +17,7 @@ Status slab_too_small() { return Status(Code::kInternal, Layer::kTransfer, "a wa
 
 void StagedSink::begin(Wave& wave) {
   SlabSink::begin(wave);
-  if (takes_mapped(wave) || kept_ != nullptr) wave.decode.chunks.assign(wave.tasks.tasks.size(), WaveChunk());
+  if (wave.tasks.chain().raw() || kept_ != nullptr) wave.decode.chunks.assign(wave.tasks.tasks.size(), WaveChunk());
 }
 
 Result<std::span<std::byte>> StagedSink::own_buffer(Wave& wave, const TaskGroup& group, std::uint64_t length,
@@ -31,6 +31,25 @@ std::span<std::byte> StagedSink::arrival_room(Wave& wave, const TaskGroup& group
   (void)worker;
   if (group.task_count != 1 || !wave.tasks.chain().raw()) return {};
   return base::part(pinned_place(wave, group.first_task), 0, length).value_or(std::span<std::byte>());
+}
+
+// Chunks lie one stride apart; a range of several is read only if they lie so in their object, too.
+std::span<std::byte> StagedSink::straight_room(Wave& wave, const TaskGroup& group, std::uint64_t offset,
+                                               std::uint64_t length) {
+  const std::uint64_t stride = wave.form->sizes.stride;
+  for (std::uint32_t i = 0; group.task_count > 1 && i < group.task_count; ++i) {
+    const Task& task = wave.tasks.tasks[group.first_task + i];
+    if (task.length == 0 || task.offset != offset + i * stride) return {};
+  }
+  const auto room = base::part(wave.stage.slot->on_device, group.first_task * stride, group.task_count * stride);
+  const auto place = room ? base::part(*room, 0, length) : std::nullopt;
+  if (!place) return {};
+  for (std::uint32_t i = 0; i < group.task_count; ++i) wave.decode.chunks[group.first_task + i].straight = true;
+  return *place;
+}
+
+void StagedSink::leave_straight(Wave& wave, const TaskGroup& group) noexcept {
+  for (std::uint32_t i = 0; i < group.task_count; ++i) wave.decode.chunks[group.first_task + i].straight = false;
 }
 
 Status StagedSink::take_task(Wave& wave, const TaskGroup& group, std::uint32_t task_index, const StoredChunk& stored,
@@ -69,7 +88,11 @@ Status StagedSink::note_mapped(Wave& wave, std::uint32_t task_index, std::uint64
   if (!place) return slab_too_small();
   keep_whole(wave, task_index, skipped, length);
   HEADRACE_TRY(note_boxes(wave, task_index, *place, skipped, worker.detail));
-  chunk.mapped = true;
+  if (chunk.straight) {
+    count_taken(wave.tasks, chunk.delivered, worker);
+  } else {
+    chunk.mapped = true;  // counted once the device has finished, because its file may shrink until then
+  }
   return {};
 }
 
@@ -80,8 +103,8 @@ void StagedSink::keep_whole(Wave& wave, std::uint32_t task_index, std::uint64_t 
   if (skipped != 0 || bytes != chunk.kept.size()) withdraw(chunk);
 }
 
-bool StagedSink::is_mapped(const Wave& wave, std::size_t task_index) const noexcept {
-  return takes_mapped(wave) && wave.decode.chunks[task_index].mapped;
+bool StagedSink::is_elsewhere(const Wave& wave, std::size_t task_index) const noexcept {
+  return wave.tasks.chain().raw() && !wave.decode.chunks[task_index].in_pinned_slab();
 }
 
 // Whether a kernel has to place the wave's chunks. `live`: the number of chunks to place.
@@ -93,6 +116,7 @@ bool StagedSink::scatters(const Wave& wave, std::size_t& live) const {
     if (box.rank == WaveStage::kNoBoxes) continue;
     scattered = scattered || box.rank == WaveStage::kSeveralBoxes || box.src == nullptr ||
                 !kept_place(wave, static_cast<std::uint32_t>(i)).empty() ||
+                (wave.tasks.chain().raw() && wave.decode.chunks[i].straight) ||
                 !device::is_contiguous(box, wave.tasks.op().element_bytes);
     ++live;
   }
@@ -130,13 +154,16 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
       const std::byte* const from = pinned_place(wave, task).data();
       src = cached.data() + (src - from);
       chunk.dst = cached;
-      if (is_mapped(wave, i)) continue;
+      if (is_elsewhere(wave, i)) continue;
       wave.stage.pieces.push_back({from, cached.data(), cached.size()});
       last = nullptr;
       continue;
     }
     src = slot.on_device.data() + (src - slot.pinned.data());
-    if (is_mapped(wave, i)) continue;
+    if (is_elsewhere(wave, i)) {
+      last = nullptr;
+      continue;
+    }
     // Copies the slab as it is, gaps included; in several pieces where some of it comes from elsewhere.
     const std::size_t at = i * stride;
     if (last == nullptr || (!wave.fetch.mapped.pieces.empty() && last->src + last->bytes != slot.pinned.data() + at)) {
@@ -155,7 +182,7 @@ Status StagedSink::queue(Wave& wave, Worker& worker) {
 Status StagedSink::copy_runs(Wave& wave, Worker& worker) const {
   for (std::size_t i = 0; i < wave.tasks.tasks.size(); ++i) {
     const device::Box& box = wave.stage.boxes[i];
-    if (box.rank < 0 || is_mapped(wave, i)) continue;
+    if (box.rank < 0 || is_elsewhere(wave, i)) continue;
     const std::size_t bytes = static_cast<std::size_t>(box.element_count()) * wave.tasks.op().element_bytes;
     if (bytes == 0) continue;
     if (!wave.stage.pieces.empty()) {

@@ -20,6 +20,11 @@ class StagedSink final : public SlabSink {
   void begin(Wave& wave) override;
   std::span<std::byte> arrival_room(Wave& wave, const TaskGroup& group, std::uint64_t length, Worker& worker) override;
   bool takes_mapped(const Wave& wave) const noexcept override { return maps_ && wave.tasks.chain().raw(); }
+  // Chunks for the cache would have to wait until it does not need their place any more.
+  bool takes_straight(const Wave& wave) const noexcept override { return kept_ == nullptr && wave.tasks.chain().raw(); }
+  std::span<std::byte> straight_room(Wave& wave, const TaskGroup& group, std::uint64_t offset,
+                                     std::uint64_t length) override;
+  void leave_straight(Wave& wave, const TaskGroup& group) noexcept override;
   std::size_t most_parts(const Wave& wave) const noexcept override { return (void)wave, WantedRuns::kMax; }
   std::span<const std::uint32_t> settle(Wave& wave, Worker& worker) override;
 
@@ -37,7 +42,8 @@ class StagedSink final : public SlabSink {
   }
   bool keeps_encoded() const noexcept override { return false; }
   void keep_whole(Wave& wave, std::uint32_t task_index, std::uint64_t skipped, std::uint64_t bytes) const noexcept;
-  bool is_mapped(const Wave& wave, std::size_t task_index) const noexcept;
+  // Whether the pinned slab lacks the chunk, because it is mapped or straight.
+  bool is_elsewhere(const Wave& wave, std::size_t task_index) const noexcept;
   bool scatters(const Wave& wave, std::size_t& live) const;
   Status copy_runs(Wave& wave, Worker& worker) const;
   Status add_mapped_slabs(Wave& wave) const;

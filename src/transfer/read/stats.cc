@@ -61,6 +61,7 @@ Stats& Stats::operator+=(const Stats& part) {
   gpu_decoded_bytes += part.gpu_decoded_bytes;
   cpu_decoded_bytes += part.cpu_decoded_bytes;
   direct_bytes += part.direct_bytes;
+  straight_bytes += part.straight_bytes;
   engine_bytes += part.engine_bytes;
   buffered_bytes += part.buffered_bytes;
   memory_bytes += part.memory_bytes;

@@ -78,8 +78,11 @@ struct WaveChunk {
   bool part = false;            // `bytes` hold a part, and only that part is decoded to `dst`
   std::uint64_t skipped = 0;    // decoded bytes that precede the part
   std::uint64_t enough = 0;     // only this many leading bytes of dst are wanted; 0: all
-  bool apart = false;           // its reservation is for the longest chunk
+  bool apart = false;           // a piece of its own moves it, since it does not adjoin the others
   bool mapped = false;          // its bytes are not in the pinned slab, except for the head of a part
+  // An engine reads its bytes into the device's memory, to the place they would have been copied to. The pinned slab
+  // has them too where that failed (`apart`).
+  bool straight = false;
   std::uint64_t head_at = 0, head_bytes = 0;
   std::uint64_t stored_at = 0;  // offset of the mapped bytes within the task's stored bytes
   bool failed = false;          // for mapped chunks: found to be bad after the launch
@@ -96,6 +99,7 @@ struct WaveChunk {
   bool from_kept = false;
 
   std::uint64_t wanted_bytes() const noexcept { return enough != 0 ? enough : dst.size(); }
+  bool in_pinned_slab() const noexcept { return !mapped && (!straight || apart); }
 };
 
 // State of waves of encoded bytes, which the device decodes.

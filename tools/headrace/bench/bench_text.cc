@@ -60,6 +60,7 @@ std::string paths_line(const JobResult& result) {
   std::string line;
   if (result.array) {
     add_part(line, "direct", result.array->direct_bytes);
+    add_part(line, "of these straight into device memory", result.array->straight_bytes);
     add_part(line, "engine without O_DIRECT", result.array->engine_bytes);
     add_part(line, "buffered", result.array->buffered_bytes);
     add_part(line, "mapped", result.array->mapped_bytes);

@@ -97,10 +97,15 @@ Json residency_json(const std::optional<Residency>& residency) {
 
 Json bytes_by_path(const JobResult& result) {
   if (result.array) {
-    return {{"direct", result.array->direct_bytes},     {"engine_buffered", result.array->engine_bytes},
-            {"buffered", result.array->buffered_bytes}, {"mapped", result.array->mapped_bytes},
-            {"memory", result.array->memory_bytes},     {"unpacked", result.array->packed_bytes},
-            {"store", result.array->store_bytes},       {"cache", result.array->cache_bytes}};
+    return {{"direct", result.array->direct_bytes},
+            {"direct_straight", result.array->straight_bytes},
+            {"engine_buffered", result.array->engine_bytes},
+            {"buffered", result.array->buffered_bytes},
+            {"mapped", result.array->mapped_bytes},
+            {"memory", result.array->memory_bytes},
+            {"unpacked", result.array->packed_bytes},
+            {"store", result.array->store_bytes},
+            {"cache", result.array->cache_bytes}};
   }
   if (result.remote) return {{"store", result.bytes()}};
   return {{"direct", result.stats.direct_bytes},

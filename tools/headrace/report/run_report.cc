@@ -97,8 +97,10 @@ std::vector<ReportTable> stats_tables(const Stats& stats, const std::string& dec
   rates.push_back({"decoded bytes", human_rate(stats.decoded_bytes, stats.wall_seconds)});
   return {{"Bytes by kind", std::move(kinds)},
           {"Bytes read by path",
-           {bytes("direct (O_DIRECT)", stats.direct_bytes, read), bytes("engine, buffered", stats.engine_bytes, read),
-            bytes("page cache", stats.buffered_bytes, read), bytes("memory", stats.memory_bytes, read),
+           {bytes("direct (O_DIRECT)", stats.direct_bytes, read),
+            bytes("of these straight into device memory", stats.straight_bytes, read),
+            bytes("engine, buffered", stats.engine_bytes, read), bytes("page cache", stats.buffered_bytes, read),
+            bytes("memory", stats.memory_bytes, read),
             bytes("mapped (page cache, by the device)", stats.mapped_bytes, read),
             bytes("unpacked (ZIP members)", stats.packed_bytes, read)}},
           {"Work", std::move(work)},

@@ -1,0 +1,546 @@
+// Arrays through the engine gds: cold ranges are read straight into the device's memory and give the same elements and
+// the same errors as reads through host memory, whatever the library does. Each test runs in its own process, since a
+// process loads one library.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <headrace/array.h>
+#include <headrace/array_writer.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/dev_host/staged_decoder.h"
+#include "base/access.h"
+#include "support/child.h"
+#include "support/fake_cufile.h"
+#include "support/sanitizer.h"
+#include "support/stats_ways.h"
+#include "support/temp_dir.h"
+#include "transfer/read/cold_part.h"
+#include "zarr/kept_read.h"
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+using support::FakeCufile;
+using transfer::ChunkCache;
+
+constexpr std::uint64_t kRows = 60, kColumns = 3000;  // chunks of (8, 3000) or (8, 1024): 96,000 or 32,768 bytes
+constexpr unsigned kNvme = 1u << 4;
+
+std::string built(const std::string& file) {
+  const char* bin = std::getenv("HEADRACE_BIN_DIR");
+  return fs::weakly_canonical((bin != nullptr ? std::string(bin) : ".") + "/../" + file);
+}
+std::string fake_file() { return built("tests/cufile/fake_cufile.so"); }
+
+// Used in a child process, where a failed expectation must fail the process.
+bool failed = false;
+void expect(bool right, const char* what, const std::string& more = {}) {
+  if (right) return;
+  failed = true;
+  std::cerr << "expectation failed: " << what << " " << more << std::endl;
+}
+#define HOLDS(...) expect((__VA_ARGS__), #__VA_ARGS__)
+#define HOLDS_FOR(text, ...) expect((__VA_ARGS__), #__VA_ARGS__, text)
+
+void in_process(const std::function<void()>& body) {
+  std::cout.flush();
+  EXPECT_EQ(support::in_child(
+                [&] {
+                  failed = false;
+                  body();
+                  return failed ? 1 : 0;
+                },
+                120),
+            0);
+}
+
+FakeCufile& use_fake() {
+  ::setenv("HEADRACE_GDS_LIBRARY", fake_file().c_str(), 1);
+  void* library = ::dlopen(fake_file().c_str(), RTLD_NOW | RTLD_LOCAL);
+  auto control = library == nullptr
+                     ? nullptr
+                     : reinterpret_cast<support::FakeCufileControl>(::dlsym(library, support::kFakeCufileControl));
+  if (control == nullptr) {
+    std::cerr << "no fake: " << ::dlerror() << std::endl;
+    ::_exit(9);
+  }
+  return control();
+}
+
+// Makes "auto" choose the library for reads into device memory, of which some fail after `pass` good ones. Another
+// engine makes the reads into host memory.
+void fail_some(FakeCufile& fake, int pass, int failures) {
+  fake.nvfs_version = 2;
+  fake.file_systems = kNvme;
+  fake.reads_to_pass = pass;
+  fake.reads_to_fail = failures;
+  fake.read_result = failures > 0 ? -5030 : 1;
+}
+
+// Half of the bytes are noise.
+std::uint32_t value_at(std::uint64_t row, std::uint64_t column) {
+  const std::uint64_t x = (row * kColumns + column + 1) * 0x9e3779b97f4a7c15u;
+  return static_cast<std::uint32_t>((x ^ (x >> 31)) & 0xffff) | 0x40000000u;
+}
+
+struct Kind {
+  const char* name;
+  std::string codecs;
+  std::uint64_t columns = kColumns;  // of a chunk
+  bool sharded = false, raw = false;
+};
+
+std::vector<Kind> kinds() {
+  const std::string little = R"({"name":"bytes","configuration":{"endian":"little"}})";
+  const std::string big = R"({"name":"bytes","configuration":{"endian":"big"}})";
+  const std::string zstd = R"(,{"name":"zstd","configuration":{"level":1,"checksum":true}})";
+  const std::string lz4 = R"(,{"name":"numcodecs.lz4","configuration":{"acceleration":1}})";
+  const std::string crc = R"(,{"name":"crc32c"})";
+  const auto blosc = [](const char* name) {
+    return R"(,{"name":"blosc","configuration":{"cname":")" + std::string(name) +
+           R"(","clevel":5,"shuffle":"shuffle","typesize":4,"blocksize":4096}})";
+  };
+  const auto shards = [](std::uint64_t columns, const std::string& codecs) {
+    return R"({"name":"sharding_indexed","configuration":{"chunk_shape":[8,)" + std::to_string(columns) +
+           R"(],"codecs":[)" + codecs + R"(],"index_codecs":[{"name":"bytes","configuration":{"endian":"little"}},)" +
+           R"({"name":"crc32c"}]}})";
+  };
+  return {{"raw", little, kColumns, false, true},
+          {"raw_columns", big, 1024, false, true},
+          {"raw_crc", little + crc},
+          {"zstd", little + zstd},
+          {"zstd_crc", little + zstd + crc},
+          {"lz4", little + lz4, 1024},
+          {"blosc_zstd", little + blosc("zstd")},
+          {"blosc_lz4", little + blosc("lz4"), 1024},
+          {"shards_raw", shards(1024, little), 1024, true, true},
+          {"shards_uneven", shards(1021, little), 1021, true, true},
+          {"shards_zstd", shards(kColumns, little + zstd), kColumns, true},
+          {"shards_blosc_crc", shards(1024, little + blosc("zstd") + crc), 1024, true}};
+}
+
+struct Scene {
+  explicit Scene(const Kind& kind) {
+    device::staged_decode_model().any_codec = !kind.raw;
+    const Store store = Store::open(Context::create({.threads = 1}).value(), dir.path()).value();
+    const std::uint64_t shard_columns = (kColumns + kind.columns - 1) / kind.columns * kind.columns;
+    const std::string document =
+        R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(kRows) + "," + std::to_string(kColumns) +
+        R"(],"data_type":"uint32","fill_value":9,"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[)" +
+        (kind.sharded ? "32," + std::to_string(shard_columns) : "8," + std::to_string(kind.columns)) +
+        R"(]}},"chunk_key_encoding":{"name":"default"},"codecs":[)" + kind.codecs + "]}";
+    Result<ArrayWriter> writer = ArrayWriter::create(store, "", 3, document);
+    HOLDS_FOR(writer.status().to_string(), writer.ok());
+    if (!writer.ok()) return;
+    auto worker = writer->make_worker().value();
+    for (std::uint64_t i = 0; i < writer->object_count(); ++i) HOLDS(worker.write(i, fill(writer->info())).ok());
+    HOLDS(writer->finish().ok());
+  }
+  static ArrayWriter::FillChunk fill(const ArrayInfo& info) {
+    return [info](std::span<const std::uint64_t> chunk, std::span<std::byte> elements) -> Status {
+      for (std::uint64_t i = 0; i < elements.size() / 4; ++i) {
+        const std::uint64_t row = chunk[0] * info.chunk_shape[0] + i / info.chunk_shape[1];
+        const std::uint32_t value = value_at(row, chunk[1] * info.chunk_shape[1] + i % info.chunk_shape[1]);
+        std::memcpy(&elements[4 * i], &value, 4);
+      }
+      return {};
+    };
+  }
+  // The stored objects, without metadata.
+  std::vector<std::string> objects() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(dir.path())) {
+      if (entry.is_regular_file() && entry.path().filename() != "zarr.json") out.push_back(entry.path().string());
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  void evict() const {
+    for (const std::string& path : objects()) {
+      const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      HOLDS(::fsync(fd) == 0 && ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+      ::close(fd);
+    }
+  }
+
+  support::TempDir dir{"."};  // more often on a disk file system than /tmp
+};
+
+struct Outcome {
+  Status status;
+  Stats stats;
+  std::vector<ChunkError> errors;
+  std::vector<std::uint32_t> elements;
+};
+
+struct Reader {
+  Reader(const Scene& scene, const char* engine, std::uint64_t index_bytes = 0, std::size_t wave_bytes = 1 << 18)
+      : context(make(engine, index_bytes, wave_bytes)),
+        device(Device::open("host-staged").value()),
+        array(Array::open(Store::open(context, scene.dir.path()).value()).value()) {}
+  static Context make(const char* engine, std::uint64_t index_bytes, std::size_t wave_bytes) {
+    ContextOptions options;
+    options.threads = 3;
+    options.engine = engine;
+    options.allow_mapped = false;  // mapped pages would stay in the page cache
+    options.cache_reread = false;
+    options.wave_bytes = wave_bytes;
+    options.index_budget_bytes = index_bytes;
+    return Context::create(options).value();
+  }
+  Outcome read(const char* part = "", Placement placement = Placement::kGpu, const Cancel* cancel = nullptr) const {
+    Outcome out;
+    const Selection selection = parse_selection(part).value();
+    const auto shape = resolve_selection(selection, array.info().shape).value().shape;
+    out.elements.assign(shape[0] * shape[1], 0x55555555);
+    const Buffer buffer = Buffer::allocate(device, out.elements.size() * 4).value();
+    ReadOptions options;
+    options.collect_errors = cancel == nullptr;
+    options.placement = placement;
+    if (cancel != nullptr) options.cancel = *cancel;
+    auto reading = array.read_async(selection, {buffer, array.info().dtype, shape}, device, options);
+    if (!reading.ok()) {
+      out.status = reading.status();
+      return out;
+    }
+    if (cancel != nullptr) cancel->ask();
+    out.status = reading->wait();
+    out.stats = reading->stats();
+    out.errors = reading->errors();
+    std::sort(out.errors.begin(), out.errors.end(), [](const ChunkError& a, const ChunkError& b) {
+      return std::pair(a.key, a.offset) < std::pair(b.key, b.offset);
+    });
+    HOLDS(testing::bytes_by_all_ways(out.stats) == out.stats.read_bytes);
+    HOLDS(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4).ok());
+    return out;
+  }
+
+  Context context;
+  Device device;
+  Array array;
+};
+
+struct Crop {
+  const char* text;
+  std::uint64_t row, rows, row_step, column, columns, column_step;
+};
+constexpr Crop kCrops[] = {{"", 0, kRows, 1, 0, kColumns, 1},
+                           {"5:50,7:2990", 5, 45, 1, 7, 2983, 1},
+                           {"9:11,:", 9, 2, 1, 0, kColumns, 1},
+                           {"::7,3::5", 0, 9, 7, 3, 600, 5},
+                           {"17:18,2040:2060", 17, 1, 1, 2040, 20, 1}};
+
+bool right(const Outcome& out, const Crop& crop) {
+  if (!out.status.ok() || !out.errors.empty() || out.elements.size() != crop.rows * crop.columns) return false;
+  for (std::uint64_t i = 0; i < out.elements.size(); ++i) {
+    const std::uint64_t row = crop.row + i / crop.columns * crop.row_step;
+    if (out.elements[i] != value_at(row, crop.column + i % crop.columns * crop.column_step)) return false;
+  }
+  return true;
+}
+
+std::string about(const Kind& kind, const Outcome& out) {
+  return std::string(kind.name) + ": " + out.status.to_string() + "; " + out.stats.path + "; straight " +
+         std::to_string(out.stats.straight_bytes) + " of " + std::to_string(out.stats.direct_bytes) + ", bus " +
+         std::to_string(out.stats.bus_bytes) + ", errors " + std::to_string(out.errors.size()) +
+         (out.errors.empty() ? "" : " " + out.errors[0].status.to_string());
+}
+
+class StraightRead : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    support::TempDir dir{"."};
+    ASSERT_TRUE(support::write_file(dir / "file", support::pattern(4096)));
+    const int fd = ::open((dir / "file").c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+    if (fd < 0) GTEST_SKIP() << "this file system refuses O_DIRECT";
+    ::close(fd);
+  }
+  // Runs `body` in a process of its own for each kind of array, for few of them where that is slow.
+  static void for_all_kinds(const std::function<void(const Kind&)>& body, bool slow = support::kThreadSanitizer) {
+    const std::string few[] = {"raw", "zstd", "blosc_zstd", "shards_blosc_crc"};
+    for (const Kind& kind : kinds()) {
+      if (!slow || std::ranges::find(few, kind.name) != std::end(few)) in_process([&] { body(kind); });
+    }
+  }
+};
+
+TEST_F(StraightRead, GivesTheSameElements) {
+  for_all_kinds([](const Kind& kind) {
+    FakeCufile& fake = use_fake();
+    const Scene scene(kind);
+    const Reader reader(scene, "gds");
+    for (const Crop& crop : kCrops) {
+      const Outcome out = reader.read(crop.text);
+      HOLDS_FOR(about(kind, out) + " " + crop.text, right(out, crop));
+      HOLDS_FOR(about(kind, out) + " " + crop.text, out.stats.straight_bytes > 0);
+      HOLDS_FOR(about(kind, out), out.stats.engine == "gds");
+      HOLDS_FOR(about(kind, out), out.stats.path.find("gds direct into device memory") == 0);
+      if (*crop.text != '\0') continue;
+      // Neighbours in a shard that lie otherwise in the slab go through host memory.
+      const bool uneven = std::strcmp(kind.name, "shards_uneven") == 0;
+      HOLDS_FOR(about(kind, out), uneven || out.stats.straight_bytes == out.stats.direct_bytes);
+      HOLDS_FOR(about(kind, out), uneven || out.stats.bus_bytes == out.stats.straight_bytes);
+    }
+    HOLDS_FOR(reader.context.engine_report(),
+              reader.context.engine_report().find("into memory of host-staged: gds: ") != std::string::npos);
+    HOLDS(fake.handles == 0 && fake.misuses == 0);
+  });
+}
+
+// The library of this project, in the place of NVIDIA's.
+TEST_F(StraightRead, WorksOverHeadracesOwnLibrary) {
+  for_all_kinds([](const Kind& kind) {
+    ::setenv("HEADRACE_GDS_LIBRARY", built("lib/cufile/libcufile.so.0").c_str(), 1);
+    const Scene scene(kind);
+    const Reader reader(scene, "gds");
+    for (const Crop& crop : kCrops) {
+      const Outcome out = reader.read(crop.text);
+      HOLDS_FOR(about(kind, out) + " " + crop.text, right(out, crop) && out.stats.straight_bytes > 0);
+    }
+  });
+}
+
+// "auto" reads the page cache and takes only what bypasses it straight, and only where cuFile is direct.
+TEST_F(StraightRead, AutoTakesColdRanges) {
+  for (const bool direct : {true, false}) {
+    for_all_kinds([direct](const Kind& kind) {
+      FakeCufile& fake = use_fake();
+      fake.nvfs_version = direct ? 2 : 0;
+      fake.file_systems = kNvme;
+      const Scene scene(kind);
+      const Reader reader(scene, "auto");
+      Outcome out = reader.read();
+      HOLDS_FOR(about(kind, out), right(out, kCrops[0]));
+      scene.evict();
+      out = reader.read();
+      HOLDS_FOR(about(kind, out), right(out, kCrops[0]));
+      HOLDS_FOR(about(kind, out), out.stats.direct_bytes > 0);
+      HOLDS_FOR(about(kind, out), direct ? out.stats.straight_bytes > 0 : out.stats.straight_bytes == 0);
+      HOLDS_FOR(about(kind, out), (out.stats.engine == "gds") == direct);
+      const std::string report = reader.context.engine_report();
+      HOLDS_FOR(report, direct || report.find("into memory of host-staged: gds: ") != std::string::npos);
+    });
+  }
+}
+
+// Chunks that the CPU decodes, or whose outer codecs it undoes, go through host memory; so does everything on a device
+// whose memory the CPU can address.
+TEST_F(StraightRead, OnlyWhatTheDeviceDecodes) {
+  for_all_kinds([](const Kind& kind) {
+    use_fake();
+    const Scene scene(kind);
+    const Outcome by_cpu = Reader(scene, "gds").read("", Placement::kCpu);
+    HOLDS_FOR(about(kind, by_cpu), right(by_cpu, kCrops[0]));
+    HOLDS_FOR(about(kind, by_cpu), (by_cpu.stats.straight_bytes > 0) == kind.raw);
+    Reader on_host(scene, "gds");
+    on_host.device = Device::open("host").value();
+    const Outcome out = on_host.read("", Placement::kAuto);
+    HOLDS_FOR(about(kind, out), right(out, kCrops[0]) && out.stats.straight_bytes == 0);
+  });
+}
+
+// The CPU decodes what the device hands back, with and without reads that had to be repeated.
+TEST_F(StraightRead, ChunksHandedBackAreFetchedFromTheDevice) {
+  for (const int failures : {0, 5}) {
+    for_all_kinds([failures](const Kind& kind) {
+      FakeCufile& fake = use_fake();
+      fail_some(fake, 1, failures);
+      device::staged_decode_model().host_only_every = 3;
+      const Scene scene(kind);
+      scene.evict();
+      const Reader reader(scene, "auto");
+      for (const Crop& crop : kCrops) {
+        const Outcome out = reader.read(crop.text);
+        HOLDS_FOR(about(kind, out) + " " + crop.text, right(out, crop));
+        if (*crop.text != '\0') continue;
+        HOLDS_FOR(about(kind, out), (out.stats.returned_chunks > 0) != kind.raw);
+        HOLDS_FOR(about(kind, out), out.stats.straight_bytes > 0);
+        HOLDS_FOR(about(kind, out), failures == 0 || out.stats.direct_bytes > out.stats.straight_bytes);
+      }
+      HOLDS(failures == 0 || fake.reads_to_fail < failures);
+      HOLDS(fake.handles == 0 && fake.misuses == 0);
+    });
+  }
+}
+
+// After a failure that was not at the end of a file, reads go through host memory, and a note says why.
+TEST_F(StraightRead, FailuresAreRepeatedThroughHostMemory) {
+  struct Case {
+    long result;
+    int error, handle_error, pass, fail;
+  };
+  for (const Case& one : {Case{-5036, 0, 0, 0, 1}, Case{-5030, 0, 0, 9, 3}, Case{-1, EIO, 0, 4, 6},
+                          Case{-1, EINVAL, 0, 2, 2}, Case{1, 0, 5027, 0, 0}}) {
+    for_all_kinds([&one](const Kind& kind) {
+      FakeCufile& fake = use_fake();
+      fake.nvfs_version = 2;
+      fake.file_systems = kNvme;
+      fake.read_result = one.result;
+      fake.read_errno = one.error;
+      fake.reads_to_pass = one.pass;
+      fake.reads_to_fail = one.fail;
+      fake.handle_error = one.handle_error;
+      const Scene scene(kind);
+      // By name, the engine also makes the repeated reads, which must not fail too.
+      for (const char* engine : {"gds", "auto"}) {
+        if ((one.handle_error != 0 || one.fail > 1) && std::strcmp(engine, "gds") == 0) continue;
+        const Reader reader(scene, engine);
+        scene.evict();
+        const int reads = fake.reads;
+        const Outcome out = reader.read();
+        HOLDS_FOR(about(kind, out), right(out, kCrops[0]));
+        const std::string report = reader.context.engine_report();
+        const bool gave_up =
+            report.find("direct reads into device memory are disabled for this context") != std::string::npos;
+        HOLDS_FOR(report, gave_up || fake.reads_to_fail == 0 || fake.reads - reads <= one.pass);
+        if (!gave_up) continue;
+        const Outcome again = reader.read();
+        HOLDS_FOR(about(kind, again), right(again, kCrops[0]) && again.stats.straight_bytes == 0);
+      }
+      HOLDS(fake.handles == 0 && fake.misuses == 0);
+    });
+  }
+}
+
+// A read that ends early is an error of its chunk, and no reason to give up.
+TEST_F(StraightRead, TheEndOfAFileIsAnError) {
+  for_all_kinds([](const Kind& kind) {
+    FakeCufile& fake = use_fake();
+    const Scene scene(kind);
+    const Reader reader(scene, "gds");
+    fake.read_result = 0;
+    fake.reads_to_fail = 1;
+    Outcome out = reader.read();
+    HOLDS_FOR(about(kind, out), out.status.ok() && !out.errors.empty());
+    for (const ChunkError& error : out.errors) HOLDS_FOR(error.status.to_string(), error.status.code() == Code::kShort);
+    out = reader.read();
+    HOLDS_FOR(about(kind, out), right(out, kCrops[0]) && out.stats.straight_bytes > 0);
+  });
+}
+
+// Whatever was done to the files, the outcome is that of reads through host memory.
+TEST_F(StraightRead, DamagedAndTruncatedFilesGiveTheSameErrors) {
+  for_all_kinds([](const Kind& kind) {
+    use_fake();
+    Scene scene(kind);
+    std::vector<std::string> objects = scene.objects();
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const std::uint64_t bytes = fs::file_size(objects[i]);
+      std::fstream file(objects[i], std::ios::in | std::ios::out | std::ios::binary);
+      if (i % 3 == 0) {  // damage
+        for (std::uint64_t at = i % 2 == 0 ? 0 : bytes / 3; at < bytes; at += bytes / 2 + 1) {
+          file.seekp(static_cast<std::streamoff>(at));
+          file.write("\x7f\xff\x01\xee\x80\x00\x33\x12", 8);
+        }
+      }
+      file.close();
+      if (i % 3 == 1) fs::resize_file(objects[i], i % 2 == 0 ? bytes - 1 : bytes / 2);
+    }
+    for (const Crop& crop : kCrops) {
+      const Outcome straight = Reader(scene, "gds").read(crop.text);
+      const Outcome through_host = Reader(scene, "threads").read(crop.text);
+      HOLDS_FOR(about(kind, straight), straight.status.to_string() == through_host.status.to_string());
+      HOLDS_FOR(about(kind, straight) + " and " + about(kind, through_host),
+                straight.errors.size() == through_host.errors.size());
+      for (std::size_t i = 0; i < std::min(straight.errors.size(), through_host.errors.size()); ++i) {
+        HOLDS_FOR(straight.errors[i].status.to_string() + " and " + through_host.errors[i].status.to_string(),
+                  straight.errors[i].status.to_string() == through_host.errors[i].status.to_string());
+      }
+      if (straight.errors.empty()) HOLDS(straight.elements == through_host.elements);
+    }
+  });
+}
+
+TEST_F(StraightRead, CanBeCancelled) {
+  for_all_kinds([](const Kind& kind) {
+    FakeCufile& fake = use_fake();
+    const Scene scene(kind);
+    const Reader reader(scene, "gds");
+    for (int round = 0; round < 10; ++round) {
+      const Cancel cancel;
+      const Outcome out = reader.read("", Placement::kGpu, &cancel);
+      HOLDS_FOR(about(kind, out), out.status.code() == Code::kCancelled || right(out, kCrops[0]));
+      HOLDS(fake.handles == 0);
+    }
+    const Outcome out = reader.read();
+    HOLDS_FOR(about(kind, out), right(out, kCrops[0]));
+    HOLDS(fake.misuses == 0);
+  });
+}
+
+// Decode indices describe the same bytes, whichever way these came.
+TEST_F(StraightRead, CollectsAndUsesDecodeIndices) {
+  for_all_kinds([](const Kind& kind) {
+    if (kind.raw || kind.columns < kColumns) return;  // small chunks have no index
+    use_fake();
+    device::staged_decode_model().index = true;
+    const Scene scene(kind);
+    const Reader reader(scene, "gds", 1 << 20);
+    const Outcome first = reader.read(), second = reader.read();
+    HOLDS_FOR(about(kind, first), right(first, kCrops[0]) && first.stats.straight_bytes > 0);
+    HOLDS_FOR(about(kind, second), right(second, kCrops[0]) && second.stats.straight_bytes > 0);
+    HOLDS_FOR(about(kind, second) + ", " + std::to_string(second.stats.indexed_chunks) + " indexed",
+              second.stats.indexed_chunks > 0 && second.stats.bad_indices == 0);
+  });
+}
+
+// Chunks kept on the device, decoded or as stored; parts of the latter are cut with the help of their first bytes.
+TEST_F(StraightRead, FillsTheCacheOfALoader) {
+  for (const ChunkCache::Form form : {ChunkCache::Form::kDecoded, ChunkCache::Form::kEncoded}) {
+    for (const int failures : {0, 4}) {
+      for_all_kinds(
+          [form, failures](const Kind& kind) {
+            FakeCufile& fake = use_fake();
+            fail_some(fake, 1, failures);
+            const Scene scene(kind);
+            support::wait_until_unchanged();
+            scene.evict();
+            const Reader reader(scene, "auto");
+            const auto cache = std::make_shared<ChunkCache>(Access::impl(reader.device), form,
+                                                            ChunkCache::Limits{std::uint64_t{64} << 20, 1000});
+            for (const bool second : {false, true}) {
+              for (const Crop& crop : kCrops) {
+                Outcome out;
+                const Selection selection = parse_selection(crop.text).value();
+                out.elements.assign(crop.rows * crop.columns, 0x55555555);
+                const Buffer buffer = Buffer::allocate(reader.device, out.elements.size() * 4).value();
+                ReadOptions options;
+                options.placement = Placement::kGpu;
+                const std::vector<ReadPart> parts = {
+                    {selection, {buffer, reader.array.info().dtype, {crop.rows, crop.columns}}}};
+                Completion read =
+                    zarr::read_many_kept(reader.array, parts, reader.device, options, {cache, nullptr}).value();
+                out.status = read.wait();
+                out.stats = read.stats();
+                HOLDS(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.elements.data()), out.elements.size() * 4)
+                          .ok());
+                HOLDS_FOR(about(kind, out) + " " + crop.text, right(out, crop));
+                const bool first = !second && *crop.text == '\0';
+                HOLDS_FOR(about(kind, out), first || out.stats.straight_bytes == 0);
+                // Raw chunks go to their place in the cache through host memory.
+                if (first && failures == 0) HOLDS_FOR(about(kind, out), (out.stats.straight_bytes > 0) != kind.raw);
+              }
+            }
+          },
+          true);  // it takes seconds until new files count as unchanged
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headrace
