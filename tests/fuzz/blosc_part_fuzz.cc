@@ -58,18 +58,27 @@ std::uint64_t end_of_block(const BloscHeader& header, std::span<const std::byte>
   return at;
 }
 
-// Whether a wanted block of a valid container extends into another block that is not wanted. No writer makes such
-// containers, and a part ends where the next block starts.
+// Whether a wanted block of a valid container extends into the block that follows the wanted ones. No writer makes such
+// containers, and a part ends where the next block starts. Does not look at where the part ends, which may be too
+// early.
 bool overlaps(std::span<const std::byte> container, const codec::StreamPart& part) {
   BloscHeader header;
   FUZZ_CHECK(codec::parse_blosc_header(container, header).ok());
   if (header.stored) return false;
   const auto first = static_cast<std::uint32_t>(part.decoded_begin / header.block_bytes);
   const auto last = static_cast<std::uint32_t>((part.decoded_begin + part.decoded_bytes - 1) / header.block_bytes);
+  const auto start = [&](std::uint32_t i) {
+    return codec::blosc_u32(&container[BloscHeader::kBytes + std::size_t{4} * i]);
+  };
+  std::uint64_t highest = 0, end = 0, next = container.size();
   for (std::uint32_t i = first; i <= last; ++i) {
-    if (end_of_block(header, container, i) > part.begin + part.bytes) return true;
+    highest = std::max<std::uint64_t>(highest, start(i));
+    end = std::max(end, end_of_block(header, container, i));
   }
-  return false;
+  for (std::uint32_t i = 0; i < header.block_count; ++i) {
+    if (start(i) > highest) next = std::min<std::uint64_t>(next, start(i));
+  }
+  return end > next;
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct Options {
   std::uint32_t batch = 131072;
   std::size_t largest = kMiB;
   std::string codec, groups = ".", record, commit = "unknown";
-  bool replay = false, verbose = false, list = false;
+  bool replay = false, verbose = false, list = false, parts = false;
   Plant plant = Plant::kNone;
   std::uint64_t replay_first = 0;
   std::uint32_t replay_count = 0;

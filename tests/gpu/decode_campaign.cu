@@ -1,9 +1,9 @@
 // Makes damaged chunks by the hundred million and decodes them on the GPU.
 //
 // decode_campaign [--count 1e6] [--seed N] [--codec ROW] [--groups REGEX] [--batch 131072] [--sample 512]
-//   [--largest 1048576] [--record FILE --commit ID] [--verbose] [--list]
+//   [--largest 1048576] [--record FILE --commit ID] [--verbose] [--list] [--parts]
 //
-// decode_campaign --seed N --groups NAME --replay FIRST:COUNT[:ITEM]
+// decode_campaign --seed N --groups NAME [--parts] --replay FIRST:COUNT[:ITEM]
 //
 // Every codec with device code takes part. Mutants depend only on (seed, index). Each batch is checked:
 // - Nothing is written outside the outputs: canaries lie between them, and both ends of every 2 MiB window are
@@ -16,6 +16,9 @@
 //   unmodified sources yield the bytes wanted.
 // - The batch takes less than 10 times as long as the same number of copies of the slowest valid chunk; so do single
 //   mutants.
+//
+// Of codecs with parts (Blosc), an eighth as many mutants are cut on the CPU as reads cut them, for random and hostile
+// intervals, and the parts are decoded: part_campaign.cuh. --parts runs nothing else.
 //
 // --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow, index) plants a bug after the
 // decoding of the first full batch; with --sample 1, each must end the campaign with exit status 1. --replay repeats
@@ -40,6 +43,7 @@
 
 #include "base/json.h"
 #include "group_campaign.cuh"
+#include "part_campaign.cuh"
 
 namespace headrace::test {
 namespace {
@@ -106,23 +110,28 @@ int campaign(const Options& options) {
   bool fine = true;
   for (const CorpusGroup& group : groups) {
     if (!fine) break;
-    const auto begin = std::chrono::steady_clock::now();
-    GroupCampaign run(options, group, *device, arenas);
-    const double share = weight_of(group) / weights;
+    const auto count = static_cast<std::uint64_t>(weight_of(group) / weights * static_cast<double>(options.count)) + 1;
     // Each group has its own range of indexes, so that equal positions in two groups get different mutations.
     const std::uint64_t first = mix(std::hash<std::string>{}(group.name)) >> 16;
-    fine = options.replay ? run.replay()
-                          : run.run(first, static_cast<std::uint64_t>(share * static_cast<double>(options.count)) + 1);
-    totals[group.codec].add(run.counts);
-    seconds[group.codec] += seconds_since(begin);
-    if (options.verbose) {
+    const auto campaign_of = [&](auto&& run, const std::string& target, std::uint64_t mutants) {
+      const auto begin = std::chrono::steady_clock::now();
+      const bool good = options.replay ? run.replay() : run.run(first, mutants);
+      totals[target].add(run.counts);
+      seconds[target] += seconds_since(begin);
+      if (!options.verbose) return good;
       std::printf(
           "%-40s %10llu mutants, %9llu ok, %8llu host only, %7llu sampled, worst %.2f x, decode %.3f s of %.3f\n",
-          group.name.c_str(), static_cast<unsigned long long>(run.counts.executions),
-          static_cast<unsigned long long>(run.counts.ok), static_cast<unsigned long long>(run.counts.host_only),
-          static_cast<unsigned long long>(run.counts.sampled), run.counts.worst_times, run.counts.decode_seconds,
-          seconds_since(begin));
+          (group.name + (target == group.codec ? "" : " parts")).c_str(),
+          static_cast<unsigned long long>(run.counts.executions), static_cast<unsigned long long>(run.counts.ok),
+          static_cast<unsigned long long>(run.counts.host_only), static_cast<unsigned long long>(run.counts.sampled),
+          run.counts.worst_times, run.counts.decode_seconds, seconds_since(begin));
       std::fflush(stdout);
+      return good;
+    };
+    if (!options.parts) fine = campaign_of(GroupCampaign(options, group, *device, arenas), group.codec, count);
+    if (fine && PartCampaign::takes(group) && (options.parts || !options.replay)) {
+      const std::uint64_t parts = options.parts ? count : count / 8 + 1;
+      fine = campaign_of(PartCampaign(options, group, *device, arenas), group.codec + "_parts", parts);
     }
   }
   if (options.replay) return fine ? 0 : 1;
@@ -204,6 +213,8 @@ int main(int argc, char** argv) {
       options.plant = static_cast<Plant>(name - names);
     } else if (arg == "--verbose") {
       options.verbose = true;
+    } else if (arg == "--parts") {
+      options.parts = true;
     } else if (arg == "--list") {
       options.list = true;
     } else if (arg == "--replay") {
