@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <new>
+#include <utility>
 
 #include "base/fork.h"
 #include "cuda_stream.h"
@@ -40,7 +40,7 @@ DecodeGraphs::Graph::~Graph() {
 }
 
 DecodeGraphs::~DecodeGraphs() {
-  entries_.clear();
+  graphs_.clear();
   if (capture_ == nullptr || generation_ != base::fork_generation()) return;
   Current current(ordinal_);
   if (branch_.ended != nullptr) (void)cudaEventDestroy(branch_.ended);
@@ -59,38 +59,20 @@ std::uint32_t DecodeGraphs::decoder(std::span<const DecodeStage> stages) {
   return static_cast<std::uint32_t>(decoders_.size());
 }
 
-DecodeGraphs::Entry& DecodeGraphs::entry_locked(const DecodeShape& shape) {
-  Entry* oldest = nullptr;
-  for (Entry& entry : entries_) {
-    if (entry.shape == shape) return entry;
-    if (oldest == nullptr || entry.last < oldest->last) oldest = &entry;
-  }
-  if (entries_.size() < kMaxShapes) return entries_.emplace_back(Entry{shape, 0, 0, nullptr});
-  *oldest = Entry{shape, 0, 0, nullptr};
-  return *oldest;
-}
-
 Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const Launches& launches) {
   if (shape.decoder == 0) return launches.queue(stream, {});
-  std::shared_ptr<Graph> graph;
-  bool makes = false;
+  GraphTable<Graph>::Use use;
   {
     std::lock_guard lock(mutex_);
-    entries_.reserve(kMaxShapes);
-    Entry& entry = entry_locked(shape);
-    entry.last = ++decodes_;
-    graph = entry.graph;
-    if (graph == nullptr && ++entry.seen >= kSeenOften && !refused_) {
-      makes = made_ < kFewGraphs || made_ * kDecodesEach < decodes_;
-      if (makes) ++made_;
-    }
+    use = graphs_.use(shape, !refused_);
   }
+  std::shared_ptr<Graph> graph = std::move(use.graph);
   // Only one thread creates a graph at a time; others queue their launches meanwhile.
-  if (std::unique_lock making(making_, std::defer_lock); makes && making.try_lock()) {
+  if (std::unique_lock making(making_, std::defer_lock); use.makes && making.try_lock()) {
     graph = make(launches);
     std::lock_guard lock(mutex_);
     refused_ = refused_ || graph == nullptr;
-    if (graph != nullptr) entry_locked(shape).graph = graph;
+    if (graph != nullptr) graphs_.keep(shape, graph, graph->nodes);
   }
   if (graph != nullptr) {
     const cudaError_t error = cudaGraphLaunch(graph->exec, stream);
@@ -98,19 +80,14 @@ Status DecodeGraphs::run(const DecodeShape& shape, cudaStream_t stream, const La
     // The memory that the graph sets has changed since the graph was created.
     (void)cudaGetLastError();
     std::lock_guard lock(mutex_);
-    entry_locked(shape).graph = nullptr;
+    graphs_.drop(shape);
   }
   return launches.queue(stream, {});
 }
 
 void DecodeGraphs::forget(const std::byte* memory, std::size_t bytes) noexcept {
-  const auto within = [&](const void* address) {
-    const auto* const at = static_cast<const std::byte*>(address);
-    return !std::less<>()(at, memory) && std::less<>()(at, memory + bytes);
-  };
   std::lock_guard lock(mutex_);
-  std::erase_if(entries_,
-                [&](const Entry& entry) { return within(entry.shape.scratch) || within(entry.shape.indices); });
+  graphs_.forget(memory, bytes);
 }
 
 std::shared_ptr<DecodeGraphs::Graph> DecodeGraphs::make(const Launches& launches) {
@@ -136,7 +113,10 @@ std::shared_ptr<DecodeGraphs::Graph> DecodeGraphs::make(const Launches& launches
   }
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(capture_, &graph);
-  const bool good = !failed(ended) && queued && !failed(cudaGraphInstantiate(&made->exec, graph, 0));
+  std::size_t nodes = 0;
+  const bool good = !failed(ended) && queued && !failed(cudaGraphGetNodes(graph, nullptr, &nodes)) &&
+                    !failed(cudaGraphInstantiate(&made->exec, graph, 0));
+  made->nodes = nodes;
   if (graph != nullptr) (void)failed(cudaGraphDestroy(graph));
   return good ? made : nullptr;
 }

@@ -1,8 +1,7 @@
 // DecodeGraphs: runs repeated decodes of one shape as CUDA graphs. A decode needs some thirty launches, which cost a
 // thread 0.1 ms, and much more while other threads launch too; a graph is a single launch.
 //
-// A graph contains addresses, so it serves only batches at the same addresses: those of a wave's slab. It is created
-// once a shape has recurred often enough to repay the cost (0.3 ms).
+// GraphTable decides which shapes get a graph, and keeps their memory within a budget.
 //
 // Threads: any; each shape from one thread at a time, since its scratch is in use.
 // Owns:    the graphs, for the life of the device. A graph that is dropped while in flight completes by itself.
@@ -21,31 +20,15 @@
 #include "cuda_error.h"
 #include "device/decode.h"
 #include "device/gpu_stage.h"
+#include "graph_table.h"
 
 namespace headrace::device::cuda {
-
-// Everything that the launches of a decode depend on, except the bytes in memory.
-struct DecodeShape {
-  std::uint32_t decoder = 0;  // DecodeGraphs::decoder()
-  DecodeLimits limits;
-  const void* scratch = nullptr;
-  std::uint64_t scratch_bytes = 0;
-  const void* indices = nullptr;  // on the device
-  bool indices_given = false;
-
-  bool operator==(const DecodeShape&) const noexcept = default;
-};
 
 // Limits that many batches share: at most a quarter more bytes, and half as many again for the largest chunk.
 DecodeLimits rounded_up(const DecodeLimits& limits) noexcept;
 
 class DecodeGraphs {
  public:
-  static constexpr std::size_t kMaxShapes = 256;    // remembered, with a graph or without
-  static constexpr std::uint32_t kSeenOften = 3;    // occurrences before a shape gets a graph
-  static constexpr std::uint64_t kDecodesEach = 8;  // after kFewGraphs, at most one graph per this many decodes
-  static constexpr std::uint64_t kFewGraphs = 64;
-
   DecodeGraphs(const Health& health, int ordinal) : health_(health), ordinal_(ordinal) {}
   ~DecodeGraphs();
   DecodeGraphs(const DecodeGraphs&) = delete;
@@ -71,15 +54,9 @@ class DecodeGraphs {
     int ordinal = 0;
     std::uint64_t generation = 0;
     cudaGraphExec_t exec = nullptr;
-  };
-  struct Entry {
-    DecodeShape shape;
-    std::uint32_t seen = 0;
-    std::uint64_t last = 0;
-    std::shared_ptr<Graph> graph;
+    std::uint64_t nodes = 0;
   };
 
-  Entry& entry_locked(const DecodeShape& shape);
   // Null: the driver could not create the graph; the launches are then queued directly.
   std::shared_ptr<Graph> make(const Launches& launches);
 
@@ -89,8 +66,7 @@ class DecodeGraphs {
   std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<std::vector<DecodeStage>> decoders_;
-  std::vector<Entry> entries_;
-  std::uint64_t decodes_ = 0, made_ = 0;
+  GraphTable<Graph> graphs_;
 
   std::mutex making_;
   cudaStream_t capture_ = nullptr;  // guarded by making_, as is branch_
