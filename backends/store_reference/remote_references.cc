@@ -123,6 +123,8 @@ class RemoteReferences final : public PartStore {
     servers_.push_back({place.root, std::move(home), {}});
     const std::size_t slash = place.key.rfind('/');
     const std::string directory = slash == std::string::npos ? "" : place.key.substr(0, slash + 1);
+    // The rest of their memory is charged with the file's.
+    HEADRACE_TRY(file_.memory.take(directory.size() * file_.targets.size(), "the names of references"));
     targets_.reserve(file_.targets.size());
     for (const std::string& text : file_.targets) {
       Target target;

@@ -511,27 +511,6 @@ TEST_F(DiskCacheTest, AReadOnlyDirectoryIsStillRead) {
   EXPECT_EQ(read_all(toy, more), 10u);
 }
 
-// Otherwise every store that is opened would request and copy whole chunks for a cache that cannot keep them.
-TEST_F(DiskCacheTest, AnotherStoreDoesNotMakeAFullCacheSeemEmpty) {
-  cache::CacheOptions options;
-  options.most_bytes = 100'000;
-  const auto objects = numbered_objects(20, 20'000);
-  CachedStoreInMemory toy = cached_store(cache(), objects, options);
-  read_all(toy, objects);
-  toy.flush();
-  const auto disk = cache::DiskCache::open(toy.options).value();
-  EXPECT_FALSE(disk->takes(20'000));
-  toy.options.most_bytes = 10'000'000;
-  EXPECT_EQ(cache::DiskCache::open(toy.options).value(), disk);
-  EXPECT_TRUE(disk->takes(20'000)) << "other limits apply at once";
-  read_all(toy, objects);
-  toy.flush();
-  EXPECT_EQ(read_all(toy, objects), 20u);
-  toy.options.policy = cache::CachePolicy::kRecent;
-  toy.options.most_bytes = 100'000;
-  EXPECT_TRUE(cache::DiskCache::open(toy.options).value()->takes(20'000)) << "it evicts";
-}
-
 TEST_F(DiskCacheTest, ClearedWhileItIsOpen) {
   const auto objects = numbered_objects(10, 2000);
   CachedStoreInMemory toy = cached_store(cache(), objects);

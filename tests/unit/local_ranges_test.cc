@@ -243,6 +243,35 @@ TEST_F(LocalRangesTest, WithAFullCacheOnlyPartsAreRequested) {
   }
 }
 
+// Otherwise every store that is opened would request and copy whole chunks for a cache that cannot keep them.
+TEST_F(LocalRangesTest, AnotherStoreDoesNotMakeAFullCacheSeemEmpty) {
+  constexpr std::size_t kSize = 20'000;
+  cache::CacheOptions options;
+  options.most_bytes = 100'000;
+  CachedStoreInMemory toy = cached_store(directory_ / "full", testing::numbered_objects(20, kSize), options);
+  const auto read_all = [&] {
+    std::size_t hits = 0;
+    for (int i = 0; i < 20; ++i) {
+      const auto got = testing::read_range(*toy.store, std::to_string(i), 0, kSize);
+      EXPECT_TRUE(support::same_bytes(got.bytes, support::pattern(kSize, static_cast<std::uint64_t>(i))));
+      hits += got.cache == RangeCache::kHit ? 1 : 0;
+    }
+    toy.flush();
+    return hits;
+  };
+  read_all();
+  const auto disk = cache::DiskCache::open(toy.options).value();
+  EXPECT_FALSE(disk->takes(kSize));
+  toy.options.most_bytes = 10'000'000;
+  EXPECT_EQ(cache::DiskCache::open(toy.options).value(), disk);
+  EXPECT_TRUE(disk->takes(kSize)) << "other limits apply at once";
+  read_all();
+  EXPECT_EQ(read_all(), 20u);
+  toy.options.policy = cache::CachePolicy::kRecent;
+  toy.options.most_bytes = 100'000;
+  EXPECT_TRUE(cache::DiskCache::open(toy.options).value()->takes(kSize)) << "it evicts";
+}
+
 // A change on the disk changes the file's times; the data is then read and verified as at first.
 TEST_F(LocalRangesTest, ChangedFilesAreCheckedAgain) {
   for (const Layout layout : {Layout::kRaw, Layout::kShardedRaw}) {
