@@ -200,9 +200,18 @@ class HEADRACE_API Loader {
   // continues after them. kResourceExhausted: the batches that the caller holds leave no memory for another read.
   Result<std::optional<LoaderBatch>> next();
 
+  // Continues at another position: next() returns the first batch after `state`, which may be of this or another loader
+  // with the same schema, or LoaderState{seed, {epoch, 0}, schema()} for the beginning of an epoch. Drops the batches
+  // that were read ahead and waits for their reads to stop; keeps cached chunks, memory for batches, and statistics.
+  // Also after the last epoch, and after a failure. By the thread that calls next(). Fails and changes nothing:
+  // kInvalidArgument for a state with another schema, or past the last epoch; kForked. If the loader's thread cannot be
+  // started (kResourceExhausted), next() fails the same way.
+  Status restart_at(const LoaderState& state);
+
   // Blocks until next() would not block, or until `timeout` has passed. Returns whether next() would not block.
   bool wait_for(std::chrono::nanoseconds timeout);
-  // Stops running reads and starts no more. next() gives kCancelled once it has delivered the batches that are ready.
+  // Stops running reads and starts no more. next() gives kCancelled once it has delivered the batches that are ready;
+  // restart_at() does not change that.
   void cancel() noexcept;
   // Frees the device memory of cached chunks, now or as the reads that use it end, and turns the cache off.
   void release_cache() noexcept;

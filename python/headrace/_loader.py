@@ -207,8 +207,7 @@ class Loader:
             self._core.next(self._timings.ring)  # ends the epoch, which the last loop had not consumed
         elif self._started:
             # The last loop was left before the end of its epoch.
-            self._options["state"] = self._core.state(self._core.epoch + 1)
-            self._core = self._create_native()
+            self._core.restart_at(self._core.state(self._core.epoch + 1))
         self._started, self._loop = False, object()
         return self._epoch(self._loop)
 

@@ -335,6 +335,18 @@ void bind_loader(nb::module_& module) {
   nb::class_<PythonLoader>(module, "Loader")
       .def("next", &PythonLoader::next, "times"_a)
       .def(
+          "restart_at",
+          [](PythonLoader& self, const std::string& state) {
+            const LoaderState at = take(LoaderState::from_json(state));
+            Status done;
+            {
+              const nb::gil_scoped_release released;
+              done = self.loader().restart_at(at);
+            }
+            check(done);
+          },
+          "state"_a)
+      .def(
           "release_cache", [](PythonLoader& self) { self.loader().release_cache(); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("where", &PythonLoader::where, "array"_a, "sample"_a, "epoch"_a, "window"_a, "output"_a)

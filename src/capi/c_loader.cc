@@ -230,6 +230,15 @@ hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** error) {
   });
 }
 
+hr_code hr_loader_restart_at(hr_loader* loader, const char* state, hr_error** error) {
+  return guarded(error, [&]() -> Status {
+    HEADRACE_TRY(require(loader, "loader"));
+    HEADRACE_TRY(require(state, "state"));
+    HEADRACE_TRY_ASSIGN(const headrace::LoaderState at, headrace::LoaderState::from_json(state));
+    return loader->value.restart_at(at);
+  });
+}
+
 int hr_loader_wait_for(hr_loader* loader, uint64_t timeout_ns) {
   if (loader == nullptr) return 1;
   constexpr std::uint64_t kMax = std::uint64_t{1} << 61;  // 73 years: added to the clock it still fits 63 bits

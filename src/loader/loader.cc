@@ -41,6 +41,7 @@ class Loader::Impl {
   }
 
   Status start();
+  Status restart_at(const LoaderState& state);
   Result<std::optional<LoaderBatch>> next();
   bool wait_for(std::chrono::nanoseconds timeout);
   void cancel() noexcept;
@@ -72,6 +73,10 @@ class Loader::Impl {
     bool beside_cache = false;  // a cache held device memory at its start, so a retry may succeed after release()
   };
 
+  // Sets the position to that of `state`, or to the beginning. Changes nothing if it fails.
+  Status move_to(const std::optional<LoaderState>& state);
+  Status start_thread();
+  void stop_reads() noexcept;
   Result<std::optional<LoaderBatch>> next_read();
   Status finish(Reading& reading);
   Status read_again(Reading& reading);
@@ -118,6 +123,7 @@ class Loader::Impl {
   std::size_t needed_ = 0;         // free slots that the planner waits for; 0: it does something else
   Status failed_;                  // the planner's own failure
   bool planned_all_ = false, stop_ = false;
+  bool cancelled_ = false;  // stop_ for good
 };
 
 namespace {
@@ -137,19 +143,9 @@ Status Loader::Impl::start() {
                           std::to_string(layout.sample_count()));
   }
   schema_ = loader::schema_of(order_, arrays_);
-  std::uint64_t consumed = 0;
-  if (options_.state) {
-    HEADRACE_TRY(options_.state->check(schema_, order_.positions()));
-    options_.seed = options_.state->seed;
-    epoch_ = options_.state->at.epoch;
-    consumed = options_.state->at.consumed;
-  }
-  if (options_.epochs != 0 && epoch_ >= options_.epochs) {
-    return loader::refuse("the state is past epoch " + std::to_string(options_.epochs) + ", the last one");
-  }
   HEADRACE_TRY_ASSIGN(const Split whole, Split::create(options_.split, order_.positions()));
   batches_ = whole.batches();
-  HEADRACE_TRY_ASSIGN(split_, Split::create(options_.split, order_.positions(), consumed));
+  HEADRACE_TRY(move_to(options_.state));
   if (options_.read_ahead == 0) return loader::refuse("read_ahead is 0");
 
   // One read's batches are handed out while the others are in flight.
@@ -174,12 +170,58 @@ Status Loader::Impl::start() {
   HEADRACE_TRY(caches_.make(ring_->device, arrays_, options_));
   ring_->max_slots = options_.memory_bytes / std::max<std::uint64_t>(bytes, 1);
   HEADRACE_TRY(grow(reads * together_));
+  return start_thread();
+}
+
+Status Loader::Impl::move_to(const std::optional<LoaderState>& state) {
+  if (state) HEADRACE_TRY(state->check(schema_, order_.positions()));
+  const LoaderPosition at = state ? state->at : LoaderPosition();
+  if (options_.epochs != 0 && at.epoch >= options_.epochs) {
+    return loader::refuse("the state is past epoch " + std::to_string(options_.epochs) + ", the last one");
+  }
+  HEADRACE_TRY_ASSIGN(split_, Split::create(options_.split, order_.positions(), at.consumed));
+  if (state) options_.seed = state->seed;
+  epoch_ = at.epoch;
+  delivered_ = 0;
+  ended_ = false;
+  return {};
+}
+
+Status Loader::Impl::start_thread() {
   try {
     *thread_ = std::thread([this] { plan(); });
   } catch (const std::system_error& error) {
     return Status(Code::kResourceExhausted, Layer::kApi, "cannot start the loader's thread").with_cause(error.what());
   }
   return {};
+}
+
+Status Loader::Impl::restart_at(const LoaderState& state) {
+  if (ring_->mutex.inherited()) return loader::forked();
+  HEADRACE_TRY(state.check(schema_, order_.positions()));  // before the reads are stopped, as is what move_to() checks
+  if (options_.epochs != 0 && state.at.epoch >= options_.epochs) return move_to(state);
+  stop_reads();
+  if (thread_->joinable()) thread_->join();
+  for (const Reading& reading : readings_) {
+    for (const Completion& read : reading.reads) static_cast<void>(read.wait());
+  }
+  {
+    std::lock_guard lock(*ring_->mutex);
+    for (const Reading& reading : readings_) drop_locked(reading);
+    readings_.clear();
+    handed_out_.clear();
+    in_flight_ = needed_ = ring_->wanted = 0;
+    planned_all_ = false;
+    failed_ = {};
+    stop_ = cancelled_;
+  }
+  Status status = move_to(state);
+  if (status.ok()) status = start_thread();
+  if (status.ok()) return status;
+  std::lock_guard lock(*ring_->mutex);
+  failed_ = status;
+  planned_all_ = true;
+  return status;
 }
 
 Status Loader::Impl::grow(std::size_t count) {
@@ -373,6 +415,14 @@ void Loader::Impl::cancel() noexcept {
   if (ring_->mutex.inherited()) return;
   {
     std::lock_guard lock(*ring_->mutex);
+    cancelled_ = true;
+  }
+  stop_reads();
+}
+
+void Loader::Impl::stop_reads() noexcept {
+  {
+    std::lock_guard lock(*ring_->mutex);
     stop_ = true;
     for (const Reading& reading : readings_) {
       for (const Completion& read : reading.reads) read.cancel();
@@ -528,6 +578,7 @@ Loader::Loader(Loader&& other) noexcept = default;
 Loader& Loader::operator=(Loader&& other) noexcept = default;
 Loader::~Loader() = default;
 Result<std::optional<LoaderBatch>> Loader::next() { return impl_->next(); }
+Status Loader::restart_at(const LoaderState& state) { return impl_->restart_at(state); }
 bool Loader::wait_for(std::chrono::nanoseconds timeout) { return impl_->wait_for(timeout); }
 void Loader::cancel() noexcept { impl_->cancel(); }
 void Loader::release_cache() noexcept { impl_->release_cache(); }

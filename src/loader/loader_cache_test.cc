@@ -107,6 +107,17 @@ TEST_P(LoaderCache, ChunksAreKeptForTheNextEpoch) {
   EXPECT_FALSE(loader.stats().cache_released);
 }
 
+TEST_P(LoaderCache, ARestartKeepsThem) {
+  Loader loader = make();
+  for (int epoch = 0; epoch < 2; ++epoch) run_epoch(loader);
+  ASSERT_TRUE(loader.next().value().has_value());
+  ASSERT_TRUE(loader.restart_at({how_.seed, {7, 0}, loader.schema()}).ok());
+  EXPECT_EQ(loader.stats().kept_bytes, 10'240u);
+  const Found found = found_in_epoch(loader);
+  EXPECT_EQ(found.read, 0u);
+  EXPECT_GT(found.kept, 0u);
+}
+
 // With both forms of the cache.
 TEST_P(LoaderCache, ARemoteStoreGetsNoRequestsInLaterEpochs) {
   arrays_.clear();

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -131,6 +132,53 @@ TEST_P(LoaderFaults, MayBeDroppedAtAnyMoment) {
   }
   check(*kept, {plain(windows)}, (support::kThreadSanitizer ? 49 : 999));  // it outlives its loader
   EXPECT_LE(support::descriptors_left(descriptors), descriptors);
+}
+
+TEST_P(LoaderFaults, MayRestartAtAnyMoment) {
+  const Windows windows = Windows::create(dims(kShape), {.input_dims = {{"time", 2}}}).value();
+  LoaderOptions how;
+  how.epochs = 9;
+  how.order = Order::full_shuffle(windows.sample_count()).value();
+  how.seed = 5;
+  Loader loader = Loader::create(*device_, {plain(windows)}, how).value();
+  std::mt19937_64 random(1);
+  std::vector<LoaderBatch> held;  // memory of batches that are still out is not reused
+  for (int i = 0; i < (support::kThreadSanitizer ? 50 : 1000); ++i) {
+    LoaderState state = loader.state();
+    state.seed = random() % 3;
+    state.at = {random() % 9, random() % windows.sample_count()};
+    ASSERT_TRUE(loader.restart_at(state).ok());
+    EXPECT_EQ(loader.state().at, state.at);
+    EXPECT_EQ(loader.batches_left(), windows.sample_count() - state.at.consumed);
+    const EpochOrder order = how.order->epoch(state.seed, state.at.epoch);
+    for (std::uint64_t k = state.at.consumed; k < std::min(state.at.consumed + random() % 5, order.positions()); ++k) {
+      std::optional<LoaderBatch> batch = loader.next().value();
+      ASSERT_TRUE(batch.has_value());
+      EXPECT_EQ(batch->epoch(), state.at.epoch);
+      ASSERT_EQ(batch->samples()[0], order.sample(k));
+      check(*batch, {plain(windows)}, state.seed);
+      if (held.size() < 3) held.push_back(std::move(*batch));
+    }
+  }
+  for (const LoaderBatch& batch : held) check(batch, {plain(windows)}, 0);
+
+  // States that do not fit change nothing.
+  LoaderState state = loader.state();
+  ASSERT_TRUE(loader.restart_at({5, {8, 3}, state.schema}).ok());
+  for (const LoaderState& wrong : {LoaderState{5, {9, 0}, state.schema}, LoaderState{5, {0, 99}, state.schema},
+                                   LoaderState{5, {0, 0}, LoaderSchema()}}) {
+    EXPECT_EQ(loader.restart_at(wrong).code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(loader.state().at, (LoaderPosition{8, 3}));
+  while (loader.next().value()) {
+  }
+  EXPECT_FALSE(loader.next().value().has_value());  // the last epoch is over
+  ASSERT_TRUE(loader.restart_at({5, {8, 3}, state.schema}).ok());
+  EXPECT_TRUE(loader.next().value().has_value());
+
+  loader.cancel();
+  ASSERT_TRUE(loader.restart_at(state).ok());
+  EXPECT_EQ(loader.next().status().code(), Code::kCancelled);
 }
 
 TEST_P(LoaderFaults, CancellingEndsIt) {

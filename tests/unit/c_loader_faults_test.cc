@@ -66,6 +66,8 @@ TEST_P(CLoaderFaults, NullArgumentsAreRefused) {
       hr_batch_release(batch.get(), nullptr, 1, none),
       hr_batch_timing(nullptr, &times, none),
       hr_batch_timing(batch.get(), nullptr, none),
+      hr_loader_restart_at(nullptr, text, none),
+      hr_loader_restart_at(loader.get(), nullptr, none),
       hr_loader_stats(nullptr, &totals, none),
       hr_loader_stats(loader.get(), nullptr, none),
   };

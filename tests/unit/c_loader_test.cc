@@ -423,6 +423,13 @@ TEST_P(CLoader, AStateResumesInAnyLanguageAndOnAnyNumberOfRanks) {
   ASSERT_NE(batch.get(), nullptr) << batch.message;
   EXPECT_EQ(hr_batch_epoch(batch.get()), 11u);
   EXPECT_EQ(hr_batch_number(batch.get()), 0u);
+
+  // A loader that has begun goes there as well; a state that does not fit leaves it where it is.
+  EXPECT_EQ(hr_loader_restart_at(c.get(), "{", nullptr), HR_CORRUPT);
+  EXPECT_EQ(hr_loader_restart_at(c.get(), later.c_str(), nullptr), HR_INVALID_ARGUMENT);  // past its last epoch
+  ASSERT_EQ(hr_loader_restart_at(c.get(), text.c_str(), nullptr), HR_OK);
+  Loader again = Loader::create(*device_, {plain(cpp_windows(2))}, cpp_how).value();
+  expect_same(c, again, 2);
 }
 
 TEST_P(CLoader, StatsAndTimesAreThoseOfItsReads) {

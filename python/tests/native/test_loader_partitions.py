@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import native_stores as stores
 import numpy as np
@@ -31,7 +32,9 @@ print(json.dumps(epochs))
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     data = np.arange(TIMES * 48, dtype="<f4").reshape(TIMES, 6, 8)
-    return str(stores.write(tmp_path_factory.mktemp("partitions") / "t2m", data, (1, 6, 8), attributes={"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]}))
+    path = str(stores.write(tmp_path_factory.mktemp("partitions") / "t2m", data, (1, 6, 8), attributes={"_ARRAY_DIMENSIONS": ["time", "lat", "lon"]}))
+    time.sleep(0.3)  # files written a moment ago are not kept
+    return path
 
 
 def epochs_of(path, options):

@@ -98,6 +98,23 @@ def test_the_cache_is_given_back(path):
         headrace.Loader(path, input_dims={"time": 1}, leave_free_bytes=-1)
 
 
+def test_a_loop_that_is_left_keeps_the_cache(path):
+    loader = headrace.Loader(path, input_dims={"time": 1}, shuffle=True, cache_bytes=1 << 20, device="host-staged")
+    deadline, read = time.monotonic() + 30, -1
+    while read != loader.stats["reads"].read_bytes:  # files written a moment ago are not kept
+        assert time.monotonic() < deadline
+        read = loader.stats["reads"].read_bytes
+        list(loader)
+    kept, first = loader.stats["kept_bytes"], loader.epoch
+    assert kept > 0
+    for epoch in range(first, first + 4):
+        for batch in loader:
+            assert batch.epoch == epoch and np.array_equal(batch["t"].numpy()[0, 0], DATA[batch.samples[0]])
+            break
+    assert loader.stats["kept_bytes"] == kept and loader.stats["reads"].read_bytes == read
+    assert sorted(batch.samples[0] for batch in loader) == list(range(len(DATA)))
+
+
 def test_epochs_in_figures(path):
     said = []
     loader = headrace.Loader(path, input_dims={"time": 1}, batch_size=2, progress=lambda done, of: said.append((done, of)))
