@@ -76,7 +76,6 @@ TEST_P(CLoaderFaults, NullArgumentsAreRefused) {
   EXPECT_EQ(hr_loader_next(nullptr, &got, none), HR_INVALID_ARGUMENT);
   EXPECT_EQ(got, nullptr);
   EXPECT_EQ(made, nullptr);
-
   hr_loader_free(nullptr);
   hr_batch_free(nullptr);
   hr_loader_cancel(nullptr);
