@@ -3,6 +3,7 @@
 // Makes cuFile's blocking calls in a pool of threads, as most users of cuFile do. These calls accept any alignment, and
 // a short count means end of file. In the driver's compatibility mode they also work, but copy through host memory.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -70,10 +71,15 @@ class CufileCalls final : public BlockingCalls {
     if (options_.begin_thread) options_.begin_thread();
   }
 
-  void hold(const EngineRequest& request) noexcept override { handles_.hold(request.fd); }
-  void release(const EngineRequest& request) noexcept override { handles_.release(request.fd, library_); }
+  void hold(const EngineRequest& request) noexcept override {
+    if (options_.to_device) handles_.hold(request.fd);
+  }
+  void release(const EngineRequest& request) noexcept override {
+    if (options_.to_device) handles_.release(request.fd, library_);
+  }
 
   std::int64_t transfer(const EngineRequest& request) noexcept override {
+    if (!options_.to_device) return transfer_host(request);
     const HandleTable::Answer file = handles_.find(request.fd, library_);
     if (file.system_error != 0) return -file.system_error;
     // As the system calls would.
@@ -135,6 +141,17 @@ class CufileCalls final : public BlockingCalls {
 
  private:
   static std::string error_text(int code) { return std::to_string(code) + " (" + CUFILE_ERRSTR(code) + ")"; }
+
+  // Into and out of host memory by system calls: cuFile would add nothing, and needs a CUDA context in each thread.
+  static std::int64_t transfer_host(const EngineRequest& request) noexcept {
+    const auto offset = static_cast<off_t>(request.offset_bytes);
+    if (request.op == Op::kRead) {
+      const ssize_t n = ::pread(request.fd, request.buffer, request.length_bytes, offset);
+      return HEADRACE_FAULT("io_gds.read", n < 0 ? -errno : n);
+    }
+    const ssize_t n = ::pwrite(request.fd, request.buffer, request.length_bytes, offset);
+    return HEADRACE_FAULT("io_gds.write", n < 0 ? -errno : n);
+  }
 
   // Bytes or -errno, as from the system calls.
   std::int64_t outcome(ssize_t moved, std::uint32_t asked) noexcept {

@@ -17,8 +17,9 @@
 // - The batch takes less than 10 times as long as the same number of copies of the slowest valid chunk; so do single
 //   mutants.
 //
-// Of codecs with parts (Blosc), an eighth as many mutants are cut on the CPU as reads cut them, for random and hostile
-// intervals, and the parts are decoded: part_campaign.cuh. --parts runs nothing else.
+// Of codecs with parts (Blosc), an eighth as many mutants, but no more than 400,000 a group, are cut on the CPU as
+// reads cut them, for random and hostile intervals, and the parts are decoded: part_campaign.cuh. --parts runs nothing
+// else.
 //
 // --plant BUG (canary, past-window, bytes, sample, input, outcome, verdict, slow, index) plants a bug after the
 // decoding of the first full batch; with --sample 1, each must end the campaign with exit status 1. --replay repeats
@@ -47,6 +48,9 @@
 
 namespace headrace::test {
 namespace {
+
+// The CPU cuts and judges every part.
+constexpr std::uint64_t kMaxParts = 400'000;
 
 // Without this, a kernel that never ends would block the process for ever.
 void watch() {
@@ -130,7 +134,7 @@ int campaign(const Options& options) {
     };
     if (!options.parts) fine = campaign_of(GroupCampaign(options, group, *device, arenas), group.codec, count);
     if (fine && PartCampaign::takes(group) && (options.parts || !options.replay)) {
-      const std::uint64_t parts = options.parts ? count : count / 8 + 1;
+      const std::uint64_t parts = options.parts ? count : std::min(count / 8 + 1, kMaxParts);
       fine = campaign_of(PartCampaign(options, group, *device, arenas), group.codec + "_parts", parts);
     }
   }

@@ -74,7 +74,13 @@ FakeCufile& use_fake() {
   return control();
 }
 
-Result<std::unique_ptr<io::Engine>> make_gds(io::EngineOptions options = {}) { return io::make_engine("gds", options); }
+Result<std::unique_ptr<io::Engine>> make_gds(io::EngineOptions options) { return io::make_engine("gds", options); }
+// Engines that do not reach a device use system calls.
+Result<std::unique_ptr<io::Engine>> make_gds() {
+  io::EngineOptions options;
+  options.to_device = true;
+  return make_gds(options);
+}
 
 struct Scene {
   support::TempDir dir{"."};  // more often on a disk file system than /tmp
