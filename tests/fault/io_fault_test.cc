@@ -37,8 +37,12 @@ TEST_P(EngineFaults, RightBytesOrAnErrorThatSaysWhere) {
     const int in = ::open((dir / "read").c_str(), O_RDONLY | O_CLOEXEC);
     const int out = ::open((dir / "write").c_str(), O_RDWR | O_CLOEXEC);
     std::vector<std::byte> buffer(12 * 20'000, std::byte{0xEE});
-    for (const bool one_thread : {false, true}) {
-      auto engine = GetParam().make({.depth = 8, .threads = 2, .one_thread = one_thread});
+    for (const int way : {0, 1, 2}) {
+      io::EngineOptions options{.depth = 8, .threads = 2};
+      const bool one_thread = options.one_thread = way == 1;
+      options.to_device = way == 2;
+      if (options.to_device && !GetParam().reaches_device_memory) continue;
+      auto engine = GetParam().make(options);
       if (engine.ok()) {
         const std::span<std::byte> buffers[] = {buffer};
         const bool late = one_thread && (*engine)->info().registers_late;  // while requests are in flight
