@@ -332,9 +332,9 @@ HR_API void hr_loader_free(hr_loader* loader);
  * read. HR_RESOURCE_EXHAUSTED: the batches that the caller holds leave no memory for another read, or there is no
  * memory for the handle, in which case no batch is lost. HR_CANCELLED after hr_loader_cancel. */
 HR_API hr_code hr_loader_next(hr_loader* loader, hr_batch** out, hr_error** error);
-/* Continues at a state (hr_loader_state, or hr_loader_state_of_epoch for the beginning of an epoch) of the same samples and
- * order. Drops batches that were read ahead; keeps cached chunks, memory for batches, and figures. A state that does not
- * fit changes nothing: HR_INVALID_ARGUMENT, HR_CORRUPT, HR_UNSUPPORTED as for hr_loader_create. */
+/* Continues at a state (hr_loader_state, or hr_loader_state_of_epoch for the beginning of an epoch) of the same samples
+ * and order. Drops batches that were read ahead; keeps cached chunks, memory for batches, and figures. A state that
+ * does not fit changes nothing: HR_INVALID_ARGUMENT, HR_CORRUPT, HR_UNSUPPORTED as for hr_loader_create. */
 HR_API hr_code hr_loader_restart_at(hr_loader* loader, const char* state, hr_error** error);
 /* Blocks until hr_loader_next would not block (returns 1), or until timeout_ns has passed (returns 0). */
 HR_API int hr_loader_wait_for(hr_loader* loader, uint64_t timeout_ns);

@@ -74,7 +74,9 @@ FakeCufile& use_fake() {
   return control();
 }
 
-Result<std::unique_ptr<io::Engine>> make_gds(io::EngineOptions options) { return io::make_engine("gds", options); }
+Result<std::unique_ptr<io::Engine>> make_gds(const io::EngineOptions& options) {
+  return io::make_engine("gds", options);
+}
 // Engines that do not reach a device use system calls.
 Result<std::unique_ptr<io::Engine>> make_gds() {
   io::EngineOptions options;
