@@ -52,7 +52,7 @@ class ChangingServer {
   // Requests since the last call.
   std::vector<HttpRequest> asked() {
     const std::vector<HttpRequest> all = server_.requests();
-    const std::vector<HttpRequest> out(all.begin() + static_cast<std::ptrdiff_t>(seen_), all.end());
+    std::vector<HttpRequest> out(all.begin() + static_cast<std::ptrdiff_t>(seen_), all.end());
     seen_ = all.size();
     return out;
   }
