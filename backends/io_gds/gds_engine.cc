@@ -3,7 +3,6 @@
 // Makes cuFile's blocking calls in a pool of threads, as most users of cuFile do. These calls accept any alignment, and
 // a short count means end of file. In the driver's compatibility mode they also work, but copy through host memory.
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -144,13 +143,8 @@ class CufileCalls final : public BlockingCalls {
 
   // Into and out of host memory by system calls: cuFile would add nothing, and needs a CUDA context in each thread.
   static std::int64_t transfer_host(const EngineRequest& request) noexcept {
-    const auto offset = static_cast<off_t>(request.offset_bytes);
-    if (request.op == Op::kRead) {
-      const ssize_t n = ::pread(request.fd, request.buffer, request.length_bytes, offset);
-      return HEADRACE_FAULT("io_gds.read", n < 0 ? -errno : n);
-    }
-    const ssize_t n = ::pwrite(request.fd, request.buffer, request.length_bytes, offset);
-    return HEADRACE_FAULT("io_gds.write", n < 0 ? -errno : n);
+    const std::int64_t n = transfer_by_system_call(request);
+    return request.op == Op::kRead ? HEADRACE_FAULT("io_gds.read", n) : HEADRACE_FAULT("io_gds.write", n);
   }
 
   // Bytes or -errno, as from the system calls.

@@ -3,9 +3,6 @@
 // The reference engine: it needs only POSIX, so all other engines are compared with it, and it remains where io_uring
 // and aio are forbidden. As many cores as there are threads copy from the page cache, which no single-submitter engine
 // can do.
-#include <unistd.h>
-
-#include <cerrno>
 #include <memory>
 
 #include "base/fault.h"
@@ -18,13 +15,8 @@ class FileCalls final : public BlockingCalls {
  public:
   std::int64_t may_start_thread() noexcept override { return HEADRACE_FAULT("io_threads.thread", 0); }
   std::int64_t transfer(const EngineRequest& request) noexcept override {
-    const auto offset = static_cast<off_t>(request.offset_bytes);
-    if (request.op == Op::kRead) {
-      const ssize_t n = ::pread(request.fd, request.buffer, request.length_bytes, offset);
-      return HEADRACE_FAULT("io_threads.pread", n < 0 ? -errno : n);
-    }
-    const ssize_t n = ::pwrite(request.fd, request.buffer, request.length_bytes, offset);
-    return HEADRACE_FAULT("io_threads.pwrite", n < 0 ? -errno : n);
+    const std::int64_t n = transfer_by_system_call(request);
+    return request.op == Op::kRead ? HEADRACE_FAULT("io_threads.pread", n) : HEADRACE_FAULT("io_threads.pwrite", n);
   }
 };
 

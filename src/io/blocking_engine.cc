@@ -1,5 +1,7 @@
 #include "io/blocking_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -174,6 +176,13 @@ class BlockingEngine final : public Engine {
 };
 
 }  // namespace
+
+std::int64_t transfer_by_system_call(const EngineRequest& request) noexcept {
+  const auto offset = static_cast<off_t>(request.offset_bytes);
+  const ssize_t n = request.op == Op::kRead ? ::pread(request.fd, request.buffer, request.length_bytes, offset)
+                                            : ::pwrite(request.fd, request.buffer, request.length_bytes, offset);
+  return n < 0 ? -errno : n;
+}
 
 Result<std::unique_ptr<Engine>> make_blocking_engine(EngineInfo info, const EngineOptions& options,
                                                      std::unique_ptr<BlockingCalls> calls) {

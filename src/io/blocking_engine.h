@@ -30,6 +30,9 @@ class BlockingCalls {
   virtual std::string registration() const { return {}; }
 };
 
+// Transfers to or from host memory by pread() or pwrite(). Returns the bytes moved, or -errno.
+std::int64_t transfer_by_system_call(const EngineRequest& request) noexcept;
+
 // `info`: name and capabilities; depth and the number of threads are added.
 Result<std::unique_ptr<Engine>> make_blocking_engine(EngineInfo info, const EngineOptions& options,
                                                      std::unique_ptr<BlockingCalls> calls);

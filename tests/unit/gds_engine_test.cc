@@ -1,7 +1,6 @@
 // The engine gds: which library it loads, when "auto" chooses it, and that bytes are right or there is an error,
 // whatever the library does. Each test runs in its own process, since a process loads one library and opens its driver
 // once.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/file.h>
@@ -23,56 +22,22 @@
 #include "io/request_queue.h"
 #include "support/child.h"
 #include "support/fake_cufile.h"
+#include "support/fake_cufile_process.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
 namespace {
 
 using namespace std::chrono_literals;
+using support::built;
+using support::fake_file;
 using support::FakeCufile;
+using support::in_process;
 using support::pattern;
+using support::use_fake;
 
 constexpr std::size_t kBytes = (std::size_t{3} << 20) + 1234;
 constexpr unsigned kNvme = 1u << 4;
-
-std::string built(const std::string& file) {
-  const char* bin = std::getenv("HEADRACE_BIN_DIR");
-  return (bin != nullptr ? std::string(bin) : ".") + "/../" + file;
-}
-std::string fake_file() { return std::filesystem::weakly_canonical(built("tests/cufile/fake_cufile.so")); }
-
-// Used in a child process, where a failed expectation must fail the process.
-bool failed = false;
-void expect(bool right, const char* what, const std::string& more = {}) {
-  if (right) return;
-  failed = true;
-  std::cerr << "expectation failed: " << what << " " << more << std::endl;
-}
-#define HOLDS(...) expect((__VA_ARGS__), #__VA_ARGS__)
-#define HOLDS_FOR(text, ...) expect((__VA_ARGS__), #__VA_ARGS__, text)
-
-void in_process(const std::function<void()>& body) {
-  std::cout.flush();
-  EXPECT_EQ(support::in_child([&] {
-              failed = false;
-              body();
-              return failed ? 1 : 0;
-            }),
-            0);
-}
-
-FakeCufile& use_fake() {
-  ::setenv("HEADRACE_GDS_LIBRARY", fake_file().c_str(), 1);
-  void* library = ::dlopen(fake_file().c_str(), RTLD_NOW | RTLD_LOCAL);
-  auto control = library == nullptr
-                     ? nullptr
-                     : reinterpret_cast<support::FakeCufileControl>(::dlsym(library, support::kFakeCufileControl));
-  if (control == nullptr) {
-    std::cerr << "no fake: " << ::dlerror() << std::endl;
-    ::_exit(9);
-  }
-  return control();
-}
 
 Result<std::unique_ptr<io::Engine>> make_gds(const io::EngineOptions& options) {
   return io::make_engine("gds", options);

@@ -1,7 +1,6 @@
 // Arrays through the engine gds: cold ranges are read straight into the device's memory and give the same elements and
 // the same errors as reads through host memory, whatever the library does. Each test runs in its own process, since a
 // process loads one library.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <headrace/array.h>
@@ -25,6 +24,7 @@
 #include "base/access.h"
 #include "support/child.h"
 #include "support/fake_cufile.h"
+#include "support/fake_cufile_process.h"
 #include "support/sanitizer.h"
 #include "support/stats_ways.h"
 #include "support/temp_dir.h"
@@ -35,52 +35,16 @@ namespace headrace {
 namespace {
 
 namespace fs = std::filesystem;
+using support::built;
+using support::fake_file;
 using support::FakeCufile;
+using support::use_fake;
 using transfer::ChunkCache;
 
 constexpr std::uint64_t kRows = 60, kColumns = 3000;  // chunks of (8, 3000) or (8, 1024): 96,000 or 32,768 bytes
 constexpr unsigned kNvme = 1u << 4;
 
-std::string built(const std::string& file) {
-  const char* bin = std::getenv("HEADRACE_BIN_DIR");
-  return fs::weakly_canonical((bin != nullptr ? std::string(bin) : ".") + "/../" + file);
-}
-std::string fake_file() { return built("tests/cufile/fake_cufile.so"); }
-
-// Used in a child process, where a failed expectation must fail the process.
-bool failed = false;
-void expect(bool right, const char* what, const std::string& more = {}) {
-  if (right) return;
-  failed = true;
-  std::cerr << "expectation failed: " << what << " " << more << std::endl;
-}
-#define HOLDS(...) expect((__VA_ARGS__), #__VA_ARGS__)
-#define HOLDS_FOR(text, ...) expect((__VA_ARGS__), #__VA_ARGS__, text)
-
-void in_process(const std::function<void()>& body) {
-  std::cout.flush();
-  EXPECT_EQ(support::in_child(
-                [&] {
-                  failed = false;
-                  body();
-                  return failed ? 1 : 0;
-                },
-                120),
-            0);
-}
-
-FakeCufile& use_fake() {
-  ::setenv("HEADRACE_GDS_LIBRARY", fake_file().c_str(), 1);
-  void* library = ::dlopen(fake_file().c_str(), RTLD_NOW | RTLD_LOCAL);
-  auto control = library == nullptr
-                     ? nullptr
-                     : reinterpret_cast<support::FakeCufileControl>(::dlsym(library, support::kFakeCufileControl));
-  if (control == nullptr) {
-    std::cerr << "no fake: " << ::dlerror() << std::endl;
-    ::_exit(9);
-  }
-  return control();
-}
+void in_process(const std::function<void()>& body) { support::in_process(body, 120); }
 
 // Makes "auto" choose the library for reads into device memory, of which some fail after `pass` good ones. Another
 // engine makes the reads into host memory.
