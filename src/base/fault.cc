@@ -24,6 +24,7 @@ Counts& g_counts = *new Counts;                   // guarded by g_mutex
 std::string& g_delayed_point = *new std::string;  // guarded by g_mutex
 std::uint64_t g_star_hits = 0;
 std::atomic<std::int64_t> g_delay_us{0};
+std::atomic<std::uint64_t> g_delays_begun{0};
 
 // Lets a forked child keep the armed plan: taking the lock at fork guarantees that no other thread is inside.
 [[maybe_unused]] const int g_fork_handlers =
@@ -84,7 +85,10 @@ void arm_delay(const std::string& point, std::chrono::microseconds delay) {
   std::lock_guard lock(g_mutex);
   g_delayed_point = point;
   g_delay_us = delay.count();
+  g_delays_begun = 0;
 }
+
+std::uint64_t delays_begun() noexcept { return g_delays_begun; }
 
 void delay_point(const char* name) noexcept {
   const std::int64_t delay_us = g_delay_us.load(std::memory_order_relaxed);
@@ -92,6 +96,7 @@ void delay_point(const char* name) noexcept {
   {
     std::lock_guard lock(g_mutex);
     if (g_delayed_point != name) return;
+    ++g_delays_begun;
   }
   std::this_thread::sleep_for(std::chrono::microseconds(delay_us));
 }

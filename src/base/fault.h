@@ -47,8 +47,10 @@ std::vector<FaultCount> fault_counts();
 // `result` is what the real call returned or, before the call, would return on success.
 std::int64_t fault_point(const char* name, std::int64_t result) noexcept;
 
-// Delays every hit of `point`, until another point is armed or the delay is set to zero. Hits are not counted.
+// Delays every hit of `point`, until another point is armed or the delay is set to zero.
 void arm_delay(const std::string& point, std::chrono::microseconds delay);
+// Delays that have begun since the last arm_delay(), finished or not.
+std::uint64_t delays_begun() noexcept;
 void delay_point(const char* name) noexcept;
 
 }  // namespace headrace::base

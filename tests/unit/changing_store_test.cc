@@ -109,7 +109,7 @@ class ChangingStore : public ::testing::TestWithParam<const char*> {
     auto buffer = Buffer::allocate(*device, 32).value();
     base::arm_delay("transfer.read", milliseconds(300));
     auto reading = array.read_async({}, {buffer, array.info().dtype, {8}}, *device, options).value();
-    std::this_thread::sleep_for(milliseconds(100));
+    while (base::delays_begun() == 0 && !reading.done()) std::this_thread::sleep_for(milliseconds(1));
     change();
     Status status = reading.wait();
     base::arm_delay("transfer.read", std::chrono::microseconds(0));
@@ -117,6 +117,22 @@ class ChangingStore : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(buffer.copy_to_host(0, reinterpret_cast<std::byte*>(out.data()), 32).ok());
     return status;
   }
+
+  // Writes version 0 as a writer would whose bytes are still to come: the stamps are of its beginning, and stay.
+  struct DelayedWriter {
+    explicit DelayedWriter(ChangingStore& test) {
+      stamp_ns = 0;
+      test.write(0);
+      stamp_ns = now_ns();
+      std::this_thread::sleep_for(milliseconds(20));  // past the clocks' granularity
+    }
+    static std::int64_t now_ns() {
+      return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    }
+    // Whether a reader that looks now takes the stamps for settled.
+    bool settled() const { return now_ns() - stamp_ns >= 100'000'000; }
+  };
+  static constexpr int kAttempts = 50;
 
   support::TempDir directory;
   const std::string path = directory / "c/0";
@@ -257,27 +273,39 @@ TEST_P(ChangingStore, ShardWithTimeStampsInTheFuture) {
   }
 }
 
-// Linux stamps a file when a write call begins. The bytes may arrive later, after the index was read.
+// Linux stamps a file when a write call begins. The bytes may arrive later, after the index was read. Stamps settle
+// within a tenth of a second: where the machine takes longer to read the index, the attempt proves nothing and is
+// repeated.
 TEST_P(ChangingStore, ShardOfADelayedWriterIsSeenByTheNextRead) {
-  write(0);
-  stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  std::this_thread::sleep_for(milliseconds(20));  // past the clocks' granularity
-  const Array array = open(false);
-  expect(array, 0);
-  overwrite(path, shard(1));
-  expect(array, 1);
-  std::this_thread::sleep_for(milliseconds(150));
-  expect(array, 1);
+  for (int attempt = 0;; ++attempt) {
+    ASSERT_LT(attempt, kAttempts) << "this machine never read a shard within a tenth of a second";
+    const DelayedWriter writer(*this);
+    const Array array = open(false);
+    expect(array, 0);
+    if (writer.settled()) continue;
+    overwrite(path, shard(1));
+    expect(array, 1);
+    std::this_thread::sleep_for(milliseconds(150));
+    expect(array, 1);
+    return;
+  }
 }
 
 TEST_P(ChangingStore, ShardOfADelayedWriterDuringAReadIsAnError) {
-  write(0);
-  stamp_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  std::this_thread::sleep_for(milliseconds(20));
-  Numbers out;
-  const Status status = read_while(
-      open(false), [&] { overwrite(path, shard(1)); }, out);
-  EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
+  for (int attempt = 0;; ++attempt) {
+    ASSERT_LT(attempt, kAttempts) << "this machine never read a shard's index within a tenth of a second";
+    const DelayedWriter writer(*this);
+    bool settled = false;
+    Numbers out;
+    const auto change = [&] {
+      settled = writer.settled();
+      overwrite(path, shard(1));
+    };
+    const Status status = read_while(open(false), change, out);
+    if (settled) continue;
+    EXPECT_EQ(status.code(), Code::kAgainExhausted) << status.to_string();
+    return;
+  }
 }
 
 // If a write call takes longer than stamps take to settle, only an array that is opened afterwards sees its end.
