@@ -54,14 +54,20 @@ class CanaryService final : public http::RangeService {
   const http::ServiceKind kind_;
 };
 
-inline http::ClientOptions impatient() {
+// For servers that answer or refuse: no time limit is reached, however loaded the machine is. Retries come soon.
+inline http::ClientOptions patient() {
   http::ClientOptions options;
   options.transport.connections = 8;
   options.transport.threads = 4;
-  options.transport.connect_ns = 300'000'000;
-  options.transport.idle_ns = 300'000'000;
-  options.total_ns = 3'000'000'000;
+  options.transport.connect_ns = options.transport.idle_ns = options.total_ns = 60'000'000'000;
   options.retry = {4, 2'000'000, 20'000'000, 500};
+  return options;
+}
+// For servers that never answer: only a time limit ends the range.
+inline http::ClientOptions impatient() {
+  http::ClientOptions options = patient();
+  options.transport.connect_ns = options.transport.idle_ns = 300'000'000;
+  options.total_ns = 3'000'000'000;
   return options;
 }
 
@@ -69,7 +75,7 @@ inline http::ClientOptions impatient() {
 class RangeReader final : RangeListener {
  public:
   explicit RangeReader(const std::string& base, http::ServiceKind kind = http::ServiceKind::kHttp,
-                       const http::ClientOptions& options = impatient())
+                       const http::ClientOptions& options = patient())
       : service_(base, kind), client_(service_, options, std::move(http::make_transport(options.transport)).value()) {}
 
   struct Got {

@@ -33,6 +33,7 @@ using testing::kSize;
 using testing::object;
 using testing::ObjectService;
 using testing::part;
+using testing::patient;
 using testing::RangeReader;
 using testing::text_of;
 
@@ -97,7 +98,7 @@ TEST_F(RemoteReads, ClosedIdleConnectionsAreReplaced) {
         wire.pause(5);
         wire.send(wrong);
       };
-      ClientOptions options = impatient();
+      ClientOptions options = patient();
       if (tls) options.transport.ca_file = folder / "certificate.pem";
       HttpServer server(answer, options.transport.ca_file);
       options.transport.threads = 1;
@@ -219,7 +220,7 @@ TEST_F(RemoteReads, NoServer) {
   const std::string url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   EXPECT_EQ(RangeReader(url).read(5, 10).read.status.code(), Code::kIo);
   ASSERT_EQ(::listen(socket, 1), 0);
-  const auto hanging = RangeReader(url).read(5, 10);
+  const auto hanging = RangeReader(url, ServiceKind::kHttp, impatient()).read(5, 10);
   EXPECT_EQ(hanging.read.status.code(), Code::kTimeout) << hanging.read.status.to_string();
   ::close(socket);
   EXPECT_EQ(RangeReader("http://no-such-host.invalid").read(5, 10).read.status.code(), Code::kIo);
@@ -228,9 +229,7 @@ TEST_F(RemoteReads, NoServer) {
 TEST_F(RemoteReads, CertificatesAreChecked) {
   support::TempDir folder;
   HttpServer server(honest(), folder / "certificate.pem");
-  ClientOptions options = impatient();
-  options.transport.connect_ns = options.transport.idle_ns = options.total_ns =
-      60'000'000'000;  // handshakes are slow under sanitizers
+  ClientOptions options = patient();
   const auto refused = RangeReader(server.url(), ServiceKind::kHttp, options).read(5, 10);
   EXPECT_EQ(refused.read.status.code(), Code::kIo) << "nobody trusts it: " << refused.read.status.to_string();
   options.transport.ca_file = folder / "certificate.pem";
@@ -251,8 +250,7 @@ TEST_F(RemoteReads, ManyAtATimeAndCancelled) {
     honest().answer(wire, request);
     --now;
   });
-  ClientOptions options = impatient();
-  options.transport.idle_ns = options.total_ns = 30'000'000'000;
+  ClientOptions options = patient();
   RangeReader reader(server.url(), ServiceKind::kHttp, options);
   constexpr std::size_t kReads = 300;
   store::Bytes memory(kReads * 10);
@@ -318,9 +316,8 @@ TEST_F(RemoteReads, ConnectionsAdaptToTheServer) {
       honest().answer(wire, request);
     }
   });
-  ClientOptions options = impatient();
+  ClientOptions options = patient();
   options.transport.connections = 64;
-  options.transport.idle_ns = options.total_ns = 60'000'000'000;
   options.retry = {50, 2'000'000, 50'000'000, 5000};
   RangeReader reader(server.url(), ServiceKind::kHttp, options);
   constexpr std::size_t kReads = 2000;

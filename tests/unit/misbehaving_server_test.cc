@@ -29,6 +29,7 @@ using testing::kSize;
 using testing::object;
 using testing::ObjectService;
 using testing::part;
+using testing::patient;
 using testing::RangeReader;
 using testing::text_of;
 
@@ -297,7 +298,7 @@ class Misbehaving : public ::testing::TestWithParam<std::tuple<Misbehaviour, boo
 TEST_P(Misbehaving, IsNotBelieved) {
   const auto& [misbehaviour, tls] = GetParam();
   const support::TempDir folder;
-  ClientOptions options = impatient();
+  ClientOptions options = misbehaviour.codes.contains(Code::kTimeout) ? impatient() : patient();
   if (tls) options.transport.ca_file = folder / "certificate.pem";
   std::atomic<int> count{0};
   const HttpServer::Answer answer = [&row = misbehaviour, &count](HttpWire& wire, const HttpRequest& request) {

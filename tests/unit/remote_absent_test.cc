@@ -19,8 +19,8 @@ namespace {
 using testing::HttpRequest;
 using testing::HttpServer;
 using testing::HttpWire;
-using testing::impatient;
 using testing::ObjectService;
+using testing::patient;
 using testing::RangeReader;
 
 // Counts the requests for each object.
@@ -53,7 +53,7 @@ using Counts = std::map<std::string, int>;
 TEST(RemoteAbsence, IsRememberedForAWhile) {
   const store::Bytes object(1000, std::byte{7});
   CountingServer server({{"x", object}});
-  ClientOptions options = impatient();
+  ClientOptions options = patient();
   options.absent_ns = 400'000'000;
   RangeReader reader(server.url(), ServiceKind::kHttp, options);
   const auto began = std::chrono::steady_clock::now();
@@ -75,7 +75,7 @@ TEST(RemoteAbsence, IsRememberedForAWhile) {
 // their removal is noticed.
 TEST(RemoteAbsence, IsNotThatOfDocumentsAndVersions) {
   CountingServer server({});
-  ClientOptions options = impatient();
+  ClientOptions options = patient();
   options.absent_ns = 60'000'000'000;
   RangeReader reader(server.url(), ServiceKind::kHttp, options);
   for (const char* key : {"a/zarr.json", ".zarray", "b/.zgroup", ".zattrs", ".zmetadata"}) {

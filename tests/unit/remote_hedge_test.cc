@@ -24,8 +24,8 @@ using support::pattern;
 using testing::HttpRequest;
 using testing::HttpServer;
 using testing::HttpWire;
-using testing::impatient;
 using testing::ObjectService;
+using testing::patient;
 using testing::RangeReader;
 
 constexpr std::size_t kBytes = 200'000;
@@ -83,9 +83,7 @@ class RemoteHedges : public ::testing::Test {
     if (!make_transport({}).ok()) GTEST_SKIP() << "this build has no libcurl";
   }
   static ClientOptions hedged() {
-    ClientOptions options = impatient();
-    options.transport.idle_ns = 15'000'000'000;
-    options.total_ns = 60'000'000'000;
+    ClientOptions options = patient();
     options.hedge = true;
     return options;
   }

@@ -26,8 +26,8 @@ using support::pattern;
 using testing::HttpRequest;
 using testing::HttpServer;
 using testing::HttpWire;
-using testing::impatient;
 using testing::ObjectService;
+using testing::patient;
 using testing::RangeReader;
 
 constexpr std::size_t kLong = 1'000'000, kPart = 128 << 10, kParts = 8;  // for 8 connections
@@ -51,10 +51,8 @@ class RemoteParts : public ::testing::Test {
     if (!make_transport({}).ok()) GTEST_SKIP() << "this build has no libcurl";
   }
   static ClientOptions in_parts() {
-    ClientOptions options = impatient();
+    ClientOptions options = patient();
     options.link.part_bytes = 64 << 10;
-    options.transport.idle_ns = 2'000'000'000;
-    options.total_ns = 20'000'000'000;
     return options;
   }
   // A short read, which shows that the server has ETags.
@@ -84,9 +82,7 @@ TEST_F(RemoteParts, AreRequestedTogetherAndOfOneVersion) {
     --now;
     honest_parts().answer(wire, request);
   });
-  ClientOptions patient = in_parts();
-  patient.transport.idle_ns = patient.total_ns = 60'000'000'000;
-  RangeReader reader(server.url(), ServiceKind::kHttp, patient);
+  RangeReader reader(server.url(), ServiceKind::kHttp, in_parts());
   expect_right(reader.read(0, kLong), 0, kLong);
   EXPECT_EQ(server.requests().size(), 1u) << "nothing is known of the server";
   for (const bool known : {false, true}) {
@@ -239,7 +235,6 @@ TEST_F(RemoteParts, AFailedPartCancelsTheOthers) {
     honest_parts().answer(wire, request);
   });
   ClientOptions options = in_parts();
-  options.transport.idle_ns = options.total_ns = 60'000'000'000;
   RangeReader reader(server.url(), ServiceKind::kHttp, options);
   learn(reader);
   const auto began = steady_clock::now();
@@ -253,7 +248,6 @@ TEST_F(RemoteParts, ShareTheTimeOfOneRange) {
     honest_parts().answer(wire, request);
   });
   ClientOptions options = in_parts();
-  options.transport.idle_ns = 60'000'000'000;
   options.total_ns = 2'000'000'000;
   RangeReader reader(server.url(), ServiceKind::kHttp, options);
   learn(reader);
@@ -316,7 +310,6 @@ TEST_F(RemoteParts, AreCancelledTogether) {
     honest_parts().answer(wire, request);
   });
   ClientOptions options = in_parts();
-  options.transport.idle_ns = options.total_ns = 60'000'000'000;
   for (const bool known : {false, true}) {
     for (const int wanted : {1, 3, static_cast<int>(kParts)}) {
       RangeReader reader(server.url(), ServiceKind::kHttp, options);
