@@ -5,7 +5,7 @@
 #include <exception>
 #include <string>
 
-#include "store/guarded_call.h"
+#include "base/guarded_call.h"
 
 namespace headrace::store {
 namespace {
@@ -17,7 +17,7 @@ Status wrong_answer(Code code, const std::string& what, const RangeRead& read) {
 }  // namespace
 
 bool start_reads(ByteStore& store, std::span<RangeRead* const> reads, Status& failure) noexcept {
-  failure = guarded([&] { return store.start(reads); });
+  failure = base::guarded([&] { return store.start(reads); });
   return failure.ok();
 }
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/guarded_call.h"
 #include "cache/cached_ranges.h"
-#include "store/guarded_call.h"
 #include "store/range_read.h"
 
 namespace headrace::store {
@@ -20,7 +20,7 @@ RangeStore::RangeStore(std::shared_ptr<ByteStore> wrapped, std::shared_ptr<const
 
 std::string RangeStore::url() const {
   std::string url;
-  const Status status = guarded([&] {
+  const Status status = base::guarded([&] {
     url = wrapped_->url();
     return Status();
   });
@@ -104,7 +104,7 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
   if (!prefix.empty()) HEADRACE_TRY(check_key(prefix));
   try {
     std::vector<ListedName> names;
-    HEADRACE_TRY(guarded([&]() -> Status {
+    HEADRACE_TRY(base::guarded([&]() -> Status {
                    HEADRACE_TRY_ASSIGN(names, wrapped_->list(prefix));
                    return {};
                  }).with_key(prefix));
@@ -124,7 +124,7 @@ Result<std::vector<Entry>> RangeStore::list(std::string_view prefix, base::Charg
 
 Status RangeStore::put(std::string_view key, std::span<const std::byte> bytes) {
   HEADRACE_TRY(check_key(key));
-  return guarded([&] { return wrapped_->put(key, bytes); }).with_key(key);
+  return base::guarded([&] { return wrapped_->put(key, bytes); }).with_key(key);
 }
 
 Result<std::shared_ptr<Store>> make_remote_store(std::shared_ptr<ByteStore> wrapped, std::string_view identity,

@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-namespace headrace::store {
+namespace headrace::base {
 
 // Returns the Status of `call`; an exception becomes kIo with its text.
 template <class Call>
@@ -26,4 +26,4 @@ Status guarded(Call&& call) noexcept {
   }
 }
 
-}  // namespace headrace::store
+}  // namespace headrace::base
