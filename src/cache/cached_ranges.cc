@@ -1,6 +1,7 @@
 #include "cache/cached_ranges.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <optional>
 #include <string>
@@ -18,46 +19,13 @@ constexpr std::uint64_t kFromEnd = ~std::uint64_t{0};  // stands for a range fro
 
 }  // namespace
 
-// Reserves room in every list, so that no list grows where failure is not allowed.
-CachedReads::Job* CachedReads::take_job() {
-  if (free_.empty()) {
-    const std::size_t count = 2 * jobs_.size() + 16;
-    if (jobs_.size() == jobs_.capacity()) jobs_.reserve(count);
-    active_.reserve(jobs_.capacity());
-    free_.reserve(jobs_.capacity());
-    resting_.reserve(jobs_.capacity());
-    jobs_.push_back(std::make_unique<Job>(*this));
-    free_.push_back(jobs_.back().get());
-  }
-  Job* const job = free_.back();
-  free_.pop_back();
-  job->active_at = active_.size();
-  job->serial = ++serials_;
-  job->cancelled = job->forwarded = job->leads = job->alone = job->asked_version = job->off_disk = false;
-  active_.push_back(job);
-  return job;
-}
-
-void CachedReads::recycle(Job& job) noexcept {
-  active_.back()->active_at = job.active_at;
-  active_[job.active_at] = active_.back();
-  active_.pop_back();
-  job.outer = nullptr;
-  (cancels_ != 0 ? resting_ : free_).push_back(&job);
-}
-
 void CachedReads::finish(Job& job) noexcept {
-  RangeRead* const read = job.outer;
   job.fetched.reset();
-  {
-    std::lock_guard lock(mutex_);
-    recycle(job);
-  }
-  read->listener->done({&read, 1});
+  reads_.finish(job);
 }
 
 // What the read does next. `may_wait`: whether it may be put to wait for another one; kWaits then means that this has
-// happened, and the job may be resumed at any time. REQUIRES: mutex_ is held.
+// happened, and the job may be resumed at any time. REQUIRES: reads_.mutex() is held.
 CachedReads::Next CachedReads::choose(Job& job, std::uint64_t now, bool may_wait) {
   const RangeRead& read = *job.outer;
   job.expected.clear();
@@ -99,7 +67,7 @@ CachedReads::Next CachedReads::choose(Job& job, std::uint64_t now, bool may_wait
 }
 
 // The bytes are at hand, or another store's read is fetching them, but which version this store may read is unknown.
-// REQUIRES: mutex_ is held.
+// REQUIRES: reads_.mutex() is held.
 CachedReads::Next CachedReads::choose_asking(Job& job, std::uint64_t now, bool may_wait) {
   job.fetched.reset();
   if (job.asked_version) return Next::kOrigin;
@@ -110,7 +78,7 @@ CachedReads::Next CachedReads::choose_asking(Job& job, std::uint64_t now, bool m
 }
 
 // kOrigin: the read makes the request, and leads the fetch if job.leads. kVersion: another store's read does; ask for
-// the version. REQUIRES: mutex_ is held.
+// the version. REQUIRES: reads_.mutex() is held.
 CachedReads::Next CachedReads::take_turn(Job& job, const CacheKey& id, bool trusts, std::uint64_t now,
                                          bool may_wait) noexcept {
   if (job.alone || !has_versions_) return Next::kOrigin;
@@ -145,7 +113,7 @@ bool CachedReads::find_local(std::string_view key, std::string_view version, std
   const CacheKey object = disk_->hash().of(store_, key);
   const CacheKey id = disk_->hash().of(object, offset, length);
   const std::uint64_t now = base::now_ns();
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(reads_.mutex());
   const ObjectVersion* const told = versions_.find(object, now);
   if (told == nullptr || told->text.empty() || (!version.empty() && version != told->text)) return false;
   return disk_->find_checked(id, told->text, told->object_bytes, out);
@@ -161,92 +129,63 @@ void CachedReads::ask(Job& job) noexcept {
   inner.from_end = !version_only && read.from_end;
   inner.out = version_only ? std::span(&job.first, 1) : read.out;
   inner.version = version_only ? std::string_view() : read.version;
-  inner.listener = this;
-  inner.user = reinterpret_cast<std::uint64_t>(&job);
-  inner.status = {};
-  inner.bytes = 0;
-  inner.object_bytes = RangeRead::kUnknown;
-  inner.found_version.clear();
 }
 
 Status CachedReads::start(std::span<RangeRead* const> reads) {
   std::vector<Job*> jobs;
-  std::vector<RangeRead*> forwarded;
-  Status status;
+  std::vector<RangeRead*> asking;
+  Status failure;
   std::size_t own = 0;
+  const auto asks = [](const Job* job) {
+    return job->next == Next::kDocument || job->next == Next::kOrigin || job->next == Next::kVersion;
+  };
   try {
-    jobs.reserve(reads.size());
-    forwarded.reserve(reads.size());
+    asking.reserve(reads.size());
+    jobs = reads_.take(reads);
     const std::uint64_t now = base::now_ns();
-    std::lock_guard lock(mutex_);
-    for (RangeRead* const read : reads) {
-      Job* const job = take_job();
-      jobs.push_back(job);
-      job->outer = read;
+    std::lock_guard lock(reads_.mutex());
+    for (Job* const job : jobs) {
+      const RangeRead& read = *job->outer;
+      job->owner = job->reads = this;
+      job->inner_store = wrapped_.get();
       job->store = store_;
-      job->object = disk_->hash().of(store_, read->key);
-      job->version = read->version;
-      job->id = disk_->hash().of(job->object, read->from_end ? kFromEnd : read->offset, read->out.size());
+      job->object = disk_->hash().of(store_, read.key);
+      job->version = read.version;
+      job->id = disk_->hash().of(job->object, read.from_end ? kFromEnd : read.offset, read.out.size());
+      job->leads = job->alone = job->asked_version = job->off_disk = false;
       job->next = choose(*job, now, false);
-      if (job->next != Next::kDocument && job->next != Next::kOrigin && job->next != Next::kVersion) continue;
+      if (!asks(job)) continue;
       ask(*job);
-      job->forwarded = true;
-      forwarded.push_back(&job->inner);
+      asking.push_back(&job->inner);
     }
     // Jobs for the cache's threads come first in `jobs`. Once the underlying store is called, its listener may end the
     // others at any time.
-    own = static_cast<std::size_t>(
-        std::partition(jobs.begin(), jobs.end(), [](const Job* job) { return !job->forwarded; }) - jobs.begin());
+    own = static_cast<std::size_t>(std::partition(jobs.begin(), jobs.end(), std::not_fn(asks)) - jobs.begin());
   } catch (const std::bad_alloc&) {
-    status = Status::out_of_memory();
+    failure = Status::out_of_memory();
   }
-  if (status.ok() && !forwarded.empty()) status = read_wrapped(forwarded);
-  if (!status.ok()) {
+  if (failure.ok() && !asking.empty()) reads_.send(asking, failure);
+  if (!failure.ok()) {
     for (Job* const job : jobs) pass_on(*job);
-    std::lock_guard lock(mutex_);
-    for (Job* const job : jobs) recycle(*job);
-    return status;
+    reads_.drop(jobs);
+    return failure;
   }
   for (Job* const job : std::span(jobs).first(own)) disk_->submit(*job);
   return {};
 }
 
 void CachedReads::cancel(std::span<RangeRead* const> reads) noexcept {
-  std::vector<RangeRead*> forwarded;
   FetchTable::Reader* left = nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    bool noted = true;
-    try {
-      forwarded.reserve(active_.size());
-    } catch (const std::bad_alloc&) {
-      noted = false;  // the reads complete by themselves
-    }
-    for (Job* const job : active_) {
-      if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
-      job->cancelled = true;
-      if (noted && job->forwarded) forwarded.push_back(&job->inner);
-      if (!disk_->fetches().leave(*job)) continue;
-      job->next_reader = left;
-      left = job;
-    }
-    if (!forwarded.empty()) ++cancels_;
-  }
+  reads_.cancel(reads, [&](Job& job) {
+    if (!disk_->fetches().leave(job)) return;
+    job.next_reader = left;
+    left = &job;
+  });
   while (left != nullptr) {
     Job& job = static_cast<Job&>(*left);
     left = left->next_reader;
     end_cancelled(job);
   }
-  if (!forwarded.empty()) cancel_wrapped(forwarded);
-}
-
-// REQUIRES: the caller has incremented cancels_, so that none of the jobs is reused meanwhile.
-void CachedReads::cancel_wrapped(std::span<RangeRead* const> reads) noexcept {
-  wrapped_->cancel(reads);
-  std::lock_guard lock(mutex_);
-  if (--cancels_ != 0) return;
-  free_.insert(free_.end(), resting_.begin(), resting_.end());
-  resting_.clear();
 }
 
 namespace {

@@ -41,7 +41,7 @@ void CachedReads::run(Job& job) noexcept {
     bool cancelled = false;
     Next next = Next::kOrigin;
     {
-      std::lock_guard lock(mutex_);
+      std::lock_guard lock(reads_.mutex());
       cancelled = job.cancelled;
       next = job.next;
       if (!cancelled && next == Next::kChoose) {
@@ -115,7 +115,7 @@ bool CachedReads::accepts(Job& job, std::string_view version, std::uint64_t obje
   try {
     if (job.expected.empty() && !job.vouched) {
       const std::uint64_t now = base::now_ns();
-      std::lock_guard lock(mutex_);
+      std::lock_guard lock(reads_.mutex());
       const ObjectVersion* const told = versions_.find(job.object, now);
       if (told == nullptr) {
         if (trust_ != CacheTrust::kStore || !has_answered_) return false;
@@ -183,8 +183,8 @@ void CachedReads::hand_over(const DiskCache::Offered& offered, std::string_view 
     if (offered.copy != nullptr) {
       job.fetched = offered.copy;
       job.next = Next::kMemory;
-    } else if (job.reads.take(job, version, object_bytes, data)) {
-      job.reads.finish(job);
+    } else if (job.reads->take(job, version, object_bytes, data)) {
+      job.reads->finish(job);
       continue;
     } else {
       job.alone = true;
@@ -194,46 +194,18 @@ void CachedReads::hand_over(const DiskCache::Offered& offered, std::string_view 
   }
 }
 
-Status CachedReads::read_wrapped(std::span<RangeRead* const> reads) noexcept {
-  try {
-    return wrapped_->start(reads);
-  } catch (...) {
-    return say(Code::kIo, "the store threw an exception");
-  }
-}
-
 void CachedReads::start_wrapped(Job& job) noexcept {
-  std::uint64_t serial = 0;
-  {
-    std::lock_guard lock(mutex_);
-    ask(job);
-    job.forwarded = true;
-    serial = job.serial;
-    ++calls_;
-  }
-  RangeRead* const one[] = {&job.inner};
-  Status status = read_wrapped(one);
-  if (!status.ok()) {
-    send_away(job, false);
-    job.outer->status = std::move(status);
-    finish(job);
-  } else {
-    // Cancelled before the underlying store had the request.
-    bool again = false;
-    {
-      std::lock_guard lock(mutex_);
-      again = job.serial == serial && job.outer != nullptr && job.cancelled;
-      if (again) ++cancels_;
-    }
-    if (again) cancel_wrapped(one);
-  }
-  std::lock_guard lock(mutex_);
-  if (--calls_ == 0) returned_.notify_all();
+  ask(job);
+  Status status;
+  if (reads_.send(job, status)) return;
+  send_away(job, false);
+  job.outer->status = std::move(status);
+  finish(job);
 }
 
 void CachedReads::done(std::span<RangeRead* const> reads) noexcept {
   for (RangeRead* const read : reads) {
-    Job& job = *reinterpret_cast<Job*>(read->user);  // NOLINT(performance-no-int-to-ptr): stored by ask()
+    Job& job = base::ForwardedReads<Job>::job_of(*read);
     if (job.next == Next::kVersion) {
       told_version(job);
     } else {
@@ -254,9 +226,8 @@ void CachedReads::told_version(Job& job) noexcept {
   }
   bool remembered = false;
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(reads_.mutex());
     has_answered_ = true;
-    job.forwarded = false;
     job.asked_version = true;
     job.next = absent ? Next::kOrigin : Next::kChoose;
     try {
@@ -294,14 +265,14 @@ void CachedReads::end_failed(Job& job, const Status& status) noexcept {
   }
 }
 
-// REQUIRES: mutex_ is held.
+// REQUIRES: reads_.mutex() is held.
 void CachedReads::forget_all() noexcept {
   versions_.clear();
   disk_->fetches().close_store(store_);
 }
 
 // A changed array, such as one that has grown, has other chunks: everything known about objects is discarded. REQUIRES:
-// mutex_ is held.
+// reads_.mutex() is held.
 void CachedReads::note_document(const Job& job) {
   const ObjectVersion* const told = versions_.find(job.object, 0);
   const std::string& version = job.inner.found_version;
@@ -314,7 +285,7 @@ void CachedReads::answered(Job& job) noexcept {
   RangeRead& read = *job.outer;
   const bool kept = job.next == Next::kOrigin, good = is_consistent(read, inner);
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(reads_.mutex());
     if (inner.status.ok() || inner.status.code() == Code::kNotFound) has_answered_ = true;
     try {
       if (!kept && inner.status.ok() && base::is_zarr_document(read.key)) note_document(job);

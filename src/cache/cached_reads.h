@@ -6,16 +6,15 @@
 
 #include <headrace/byte_store.h>
 
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/document_name.h"
+#include "base/forwarded_reads.h"
 #include "cache/disk_cache.h"
 #include "cache/object_versions.h"
 
@@ -30,15 +29,10 @@ class CachedReads final : private RangeListener {
         store_(disk_->hash().of(identity)),
         trust_(options.trust),
         max_age_ns_(options.max_age_ns),
-        versions_(std::move(memory), options.max_age_ns),
-        not_found_(Code::kNotFound, Layer::kStore, "no such object") {}
+        not_found_(Code::kNotFound, Layer::kStore, "no such object"),
+        versions_(std::move(memory), options.max_age_ns) {}
   CachedReads(const CachedReads&) = delete;
   CachedReads& operator=(const CachedReads&) = delete;
-  // A cache thread may still be returning from the last read's start_wrapped().
-  ~CachedReads() {
-    std::unique_lock lock(mutex_);
-    returned_.wait(lock, [&] { return calls_ == 0; });
-  }
 
   Status start(std::span<RangeRead* const> reads);
   void cancel(std::span<RangeRead* const> reads) noexcept;
@@ -50,7 +44,7 @@ class CachedReads final : private RangeListener {
   }
   void forget(std::string_view key) noexcept {
     const CacheKey object = disk_->hash().of(store_, key);
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(reads_.mutex());
     versions_.forget(object);
     disk_->fetches().close_object(object);
   }
@@ -67,15 +61,11 @@ class CachedReads final : private RangeListener {
     kWaits,     // another read is fetching the range, and will resume this one
   };
 
-  // A read from start() to done(). In `active_` all that time. While it waits, only the read that resumes it may touch
-  // what mutex_ does not guard.
-  struct Job final : FetchTable::Reader {
-    explicit Job(CachedReads& its_reads) noexcept : reads(its_reads) { owner = &its_reads; }
-    void run() noexcept override { reads.run(*this); }
+  // A read from start() to done(). While it waits, it belongs to the read that resumes it.
+  struct Job final : FetchTable::Reader, base::ForwardedRead {
+    void run() noexcept override { reads->run(*this); }
 
-    CachedReads& reads;
-    RangeRead inner;  // the request to the underlying store; its `user` is this job
-    RangeRead* outer = nullptr;
+    CachedReads* reads = nullptr;
     Next next = Next::kOrigin;
     CacheKey id;
     std::optional<RecordPlace> place;             // on the disk
@@ -89,20 +79,14 @@ class CachedReads final : private RangeListener {
     std::string expected;                         // the version that the bytes must have; empty: any
     std::uint64_t object_bytes = 0;
     std::byte first{};
-    // Guarded by mutex_:
-    std::size_t active_at = 0;
-    std::uint64_t serial = 0;  // identifies this use of the job
-    bool cancelled = false, forwarded = false;
   };
 
   void done(std::span<RangeRead* const> reads) noexcept override;
   void run(Job& job) noexcept;
-  Job* take_job();
   Next choose(Job& job, std::uint64_t now, bool may_wait);
   Next choose_asking(Job& job, std::uint64_t now, bool may_wait);
   Next take_turn(Job& job, const CacheKey& id, bool trusts, std::uint64_t now, bool may_wait) noexcept;
   void ask(Job& job) noexcept;
-  Status read_wrapped(std::span<RangeRead* const> reads) noexcept;
   void start_wrapped(Job& job) noexcept;
   void note_document(const Job& job);
   void told_version(Job& job) noexcept;
@@ -119,27 +103,19 @@ class CachedReads final : private RangeListener {
   void end_cancelled(Job& job) noexcept;
   void forget_all() noexcept;
   void finish(Job& job) noexcept;
-  void recycle(Job& job) noexcept;  // REQUIRES: mutex_ is held
-  void cancel_wrapped(std::span<RangeRead* const> reads) noexcept;
 
   const std::shared_ptr<ByteStore> wrapped_;
   const std::shared_ptr<DiskCache> disk_;
   const CacheKey store_;
   const CacheTrust trust_;
   const std::uint64_t max_age_ns_;
-  std::mutex mutex_;
-  std::condition_variable returned_;
-  // Guarded by mutex_:
+  const Status not_found_;
+  // Guarded by reads_.mutex():
   ObjectVersions versions_;
   bool has_answered_ = false;  // the underlying store, since this object was created
   bool has_versions_ = true;   // its last answer; without versions, each read must see the present bytes
-  std::vector<std::unique_ptr<Job>> jobs_;
-  std::vector<Job*> active_, free_;
-  std::vector<Job*> resting_;  // ended while cancel() may still name them to the underlying store: not reused yet
-  std::uint64_t serials_ = 0;
-  std::size_t calls_ = 0, cancels_ = 0;
 
-  const Status not_found_;
+  base::ForwardedReads<Job> reads_{*this};  // last: its destructor waits for calls that use the others
 };
 
 }  // namespace headrace::cache

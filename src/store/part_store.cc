@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "store/range_read.h"
 
@@ -35,59 +36,17 @@ Status failure_of(const RangeRead& inner, std::string_view key) noexcept {
 
 }  // namespace
 
-// Another thread may still be returning from the last read's start_again(). In a forked child there is no such thread.
-PartStore::~PartStore() {
-  if (generation_ != base::fork_generation()) return;
-  std::unique_lock lock(mutex_);
-  returned_.wait(lock, [&] { return calls_ == 0; });
-}
-
 Status PartStore::check_head(const Part&, std::span<const std::byte>, std::uint64_t&, std::uint64_t&) noexcept {
   return say(Code::kInternal, "an object without a head has none to check");
 }
 
 Status PartStore::check_whole(const Part&, std::span<const std::byte>) const noexcept { return {}; }
 
-// Reserves room in every list, so that no list grows where failure is not allowed. REQUIRES: mutex_ is held.
-PartStore::Job* PartStore::take_job() {
-  if (free_.empty()) {
-    const std::size_t count = 2 * jobs_.size() + 16;
-    if (jobs_.size() == jobs_.capacity()) jobs_.reserve(count);
-    active_.reserve(jobs_.capacity());
-    free_.reserve(jobs_.capacity());
-    resting_.reserve(jobs_.capacity());
-    jobs_.push_back(std::make_unique<Job>());
-    free_.push_back(jobs_.back().get());
-  }
-  Job* const job = free_.back();
-  free_.pop_back();
-  job->active_at = active_.size();
-  job->serial = ++serials_;
-  job->cancelled = job->forwarded = false;
-  job->part = Part();
-  job->stage = Stage::kEnded;
-  active_.push_back(job);
-  return job;
-}
-
-void PartStore::recycle(Job& job) noexcept {
-  active_.back()->active_at = job.active_at;
-  active_[job.active_at] = active_.back();
-  active_.pop_back();
-  job.outer = nullptr;
-  (cancels_ != 0 ? resting_ : free_).push_back(&job);
-}
-
 void PartStore::finish(Job& job, Status status) noexcept {
-  RangeRead* const read = job.outer;
-  read->status = std::move(status);
+  job.outer->status = std::move(status);
   job.buffer.reset();
   if (job.charged != 0) budget_->give(std::exchange(job.charged, 0));
-  {
-    std::lock_guard lock(mutex_);
-    recycle(job);
-  }
-  read->listener->done({&read, 1});
+  reads_.finish(job);
 }
 
 // Fills in the request to the other store.
@@ -98,13 +57,6 @@ void PartStore::ask(Job& job, std::uint64_t offset, std::span<std::byte> out) no
   inner.from_end = false;
   inner.out = out;
   inner.version = job.part.version.empty() ? job.outer->version : job.part.version;
-  inner.listener = this;
-  inner.user = reinterpret_cast<std::uint64_t>(&job);
-  inner.status = {};
-  inner.bytes = 0;
-  inner.object_bytes = RangeRead::kUnknown;
-  inner.found_version.clear();
-  inner.cache = RangeCache::kNone;
 }
 
 void PartStore::ask_direct(Job& job) noexcept {
@@ -141,8 +93,11 @@ bool PartStore::ask_whole(Job& job) noexcept {
 void PartStore::prepare(Job& job) noexcept {
   RangeRead& read = *job.outer;
   Part& part = job.part;
+  job.stage = Stage::kEnded;
+  part = Part();
   read.status = locate(read.key, part);
   if (!read.status.ok()) return;
+  job.inner_store = part.store;
   if (!part.version.empty() && !read.version.empty() && read.version != part.version) {
     read.status = say(Code::kAgainExhausted, "the object was replaced");
     return;
@@ -175,40 +130,29 @@ void PartStore::prepare(Job& job) noexcept {
 }
 
 Status PartStore::start(std::span<RangeRead* const> reads) {
-  if (generation_ != base::fork_generation()) {
+  if (reads_.inherited()) {
     return Status(Code::kForked, Layer::kStore, "the store was opened before fork(): open it again in the child");
   }
   std::vector<Job*> jobs;
   try {
-    jobs.reserve(reads.size());
-    std::lock_guard lock(mutex_);
-    for (RangeRead* const read : reads) {
-      jobs.push_back(take_job());
-      jobs.back()->outer = read;
-    }
+    jobs = reads_.take(reads);
   } catch (const std::bad_alloc&) {
-    std::lock_guard lock(mutex_);
-    for (Job* const job : jobs) recycle(*job);
     return Status::out_of_memory();
   }
   for (Job* const job : jobs) prepare(*job);
   // Jobs without a request first, then by store. Once a store is called, its listener may end its jobs at any time.
   std::sort(jobs.begin(), jobs.end(), [](const Job* a, const Job* b) {
-    const ByteStore* const at = a->stage == Stage::kEnded ? nullptr : a->part.store;
-    const ByteStore* const bt = b->stage == Stage::kEnded ? nullptr : b->part.store;
+    const ByteStore* const at = a->stage == Stage::kEnded ? nullptr : a->inner_store;
+    const ByteStore* const bt = b->stage == Stage::kEnded ? nullptr : b->inner_store;
     return std::less<>()(at, bt);
   });
-  {
-    std::lock_guard lock(mutex_);
-    for (Job* const job : jobs) job->forwarded = job->stage != Stage::kEnded;
-  }
   std::size_t begin = 0;
   for (; begin < jobs.size() && jobs[begin]->stage == Stage::kEnded; ++begin) {
     finish(*jobs[begin], std::move(jobs[begin]->outer->status));
   }
   for (std::size_t next = begin; begin < jobs.size(); begin = next) {
-    ByteStore* const store = jobs[begin]->part.store;
-    while (next < jobs.size() && jobs[next]->part.store == store) ++next;
+    ByteStore* const store = jobs[begin]->inner_store;
+    while (next < jobs.size() && jobs[next]->inner_store == store) ++next;
     start_all(std::span(jobs).subspan(begin, next - begin));
   }
   return {};
@@ -221,97 +165,37 @@ void PartStore::start_all(std::span<Job* const> jobs) noexcept {
     std::vector<RangeRead*> inner;
     inner.reserve(jobs.size());
     for (Job* const job : jobs) inner.push_back(&job->inner);
-    if (start_reads(*jobs.front()->part.store, inner, failure)) return;
+    if (reads_.send(inner, failure)) return;
   } catch (const std::bad_alloc&) {
     failure = Status::out_of_memory();
   }
   for (Job* const job : jobs) finish(*job, failure);
 }
 
-// The next request of a read whose previous one has ended.
-void PartStore::start_again(Job& job) noexcept {
-  std::uint64_t serial = 0;
-  bool cancelled = false;
-  {
-    std::lock_guard lock(mutex_);
-    cancelled = job.cancelled;
-    serial = job.serial;
-    if (!cancelled) {
-      job.forwarded = true;
-      ++calls_;
-    }
-  }
-  if (cancelled) return finish(job, say(Code::kCancelled, "the read was cancelled"));
-  RangeRead* const one[] = {&job.inner};
-  Status failure;
-  if (!start_reads(*job.part.store, one, failure)) {
-    finish(job, std::move(failure));
-  } else {
-    // Cancelled before the other store had the request.
-    bool again = false;
-    {
-      std::lock_guard lock(mutex_);
-      again = job.serial == serial && job.outer != nullptr && job.cancelled;
-      if (again) ++cancels_;
-    }
-    if (again) cancel_inner(one);
-  }
-  std::lock_guard lock(mutex_);
-  if (--calls_ == 0) returned_.notify_all();
-}
-
 void PartStore::cancel(std::span<RangeRead* const> reads) noexcept {
-  if (generation_ != base::fork_generation()) return;
-  std::vector<RangeRead*> forwarded;
-  {
-    std::lock_guard lock(mutex_);
-    bool noted = true;
-    try {
-      forwarded.reserve(active_.size());
-    } catch (const std::bad_alloc&) {
-      noted = false;  // the reads complete by themselves
-    }
-    for (Job* const job : active_) {
-      if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
-      job->cancelled = true;
-      if (noted && job->forwarded) forwarded.push_back(&job->inner);
-    }
-    if (forwarded.empty()) return;
-    ++cancels_;
-  }
-  cancel_inner(forwarded);
-}
-
-// REQUIRES: the caller has incremented cancels_, so that none of the jobs is reused meanwhile.
-void PartStore::cancel_inner(std::span<RangeRead* const> reads) noexcept {
-  // Each store ignores reads that are not its own.
-  std::size_t at = 0;
-  while (at < reads.size()) {
-    ByteStore* const store = reinterpret_cast<Job*>(reads[at]->user)->part.store;  // NOLINT: stored by ask()
-    std::size_t next = at + 1;
-    while (next < reads.size() && reinterpret_cast<Job*>(reads[next]->user)->part.store == store) ++next;  // NOLINT
-    store->cancel(reads.subspan(at, next - at));
-    at = next;
-  }
-  std::lock_guard lock(mutex_);
-  if (--cancels_ != 0) return;
-  free_.insert(free_.end(), resting_.begin(), resting_.end());
-  resting_.clear();
+  if (!reads_.inherited()) reads_.cancel(reads, [](Job&) {});
 }
 
 void PartStore::done(std::span<RangeRead* const> reads) noexcept {
-  for (RangeRead* const read : reads) answered(*reinterpret_cast<Job*>(read->user));  // NOLINT: stored by ask()
+  for (RangeRead* const read : reads) answered(base::ForwardedReads<Job>::job_of(*read));
 }
 
 void PartStore::answered(Job& job) noexcept {
   bool again = false;
   Status status = take_answer(job, again);
-  if (!again) return finish(job, std::move(status));
-  {
-    std::lock_guard lock(mutex_);
-    job.forwarded = false;
+  if (again) {
+    bool cancelled = false;
+    {
+      std::lock_guard lock(reads_.mutex());
+      cancelled = job.cancelled;
+    }
+    if (cancelled) {
+      status = say(Code::kCancelled, "the read was cancelled");
+    } else if (reads_.send(job, status)) {
+      return;
+    }
   }
-  start_again(job);
+  finish(job, std::move(status));
 }
 
 // `again`: the job has another request.

@@ -11,15 +11,12 @@
 
 #include <headrace/byte_store.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string_view>
-#include <vector>
 
-#include "base/fork.h"
+#include "base/forwarded_reads.h"
 #include "base/memory_budget.h"
 
 namespace headrace::store {
@@ -52,7 +49,7 @@ class PartStore : public ByteStore, private RangeListener {
   PartStore(std::shared_ptr<base::MemoryBudget> memory, bool steady) noexcept
       : budget_(std::move(memory)), steady_(steady) {}
   // REQUIRES: all reads have ended.
-  ~PartStore() override;
+  ~PartStore() override = default;
 
   // kNotFound if there is no object of that name. Waits for nothing.
   virtual Status locate(std::string_view key, Part& out) const noexcept = 0;
@@ -73,47 +70,29 @@ class PartStore : public ByteStore, private RangeListener {
     kDirect,  // reading bytes into the reader's memory
   };
   // A read from start() to done().
-  struct Job {
-    RangeRead inner;  // its `user` is this job
-    RangeRead* outer = nullptr;
+  struct Job : base::ForwardedRead {
     Part part;
     Stage stage = Stage::kEnded;
     std::uint64_t offset = 0, length = 0;  // wanted of the object
     std::unique_ptr<std::byte[]> buffer;
     std::uint64_t charged = 0;
-    // Guarded by mutex_:
-    std::size_t active_at = 0;
-    std::uint64_t serial = 0;  // identifies this use of the job
-    bool cancelled = false, forwarded = false;
   };
 
   void done(std::span<RangeRead* const> reads) noexcept final;
-  Job* take_job();
   void prepare(Job& job) noexcept;
   bool ask_whole(Job& job) noexcept;
   bool ask_head(Job& job, std::uint64_t bytes) noexcept;
   void ask_direct(Job& job) noexcept;
   void ask(Job& job, std::uint64_t offset, std::span<std::byte> out) noexcept;
   void start_all(std::span<Job* const> jobs) noexcept;
-  void start_again(Job& job) noexcept;
   void answered(Job& job) noexcept;
   Status take_answer(Job& job, bool& again) noexcept;
   Status end_with(Job& job, std::span<const std::byte> bytes) noexcept;
   void finish(Job& job, Status status) noexcept;
-  void recycle(Job& job) noexcept;  // REQUIRES: mutex_ is held
-  void cancel_inner(std::span<RangeRead* const> reads) noexcept;
 
   const std::shared_ptr<base::MemoryBudget> budget_;
   const bool steady_;
-  const std::uint64_t generation_ = base::fork_generation();
-  std::mutex mutex_;
-  std::condition_variable returned_;
-  // Guarded by mutex_:
-  std::vector<std::unique_ptr<Job>> jobs_;
-  std::vector<Job*> active_, free_;
-  std::vector<Job*> resting_;  // ended while cancel() may still name them to another store: not reused yet
-  std::uint64_t serials_ = 0;
-  std::size_t calls_ = 0, cancels_ = 0;
+  base::ForwardedReads<Job> reads_{*this};
 };
 
 }  // namespace headrace::store

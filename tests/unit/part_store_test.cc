@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,7 @@ class Parts final : public PartStore {
       : PartStore(std::move(memory), steady), held_(held) {}
   std::string url() const override { return "parts"; }
   std::atomic<int> wholes{0};
+  std::function<void()> checking;  // called when a head is checked
 
  private:
   Status locate(std::string_view key, Part& out) const noexcept override {
@@ -53,6 +55,7 @@ class Parts final : public PartStore {
   }
   Status check_head(const Part& part, std::span<const std::byte> head, std::uint64_t& begin,
                     std::uint64_t& needed) noexcept override {
+    if (checking) checking();
     const auto length = std::to_integer<std::uint64_t>(head[0]);
     if (length == 0) return Status(Code::kCorrupt, Layer::kStore, "no head");
     if (length > head.size()) {
@@ -179,6 +182,26 @@ TEST(PartStore, FailuresEndTheRead) {
   ASSERT_TRUE(read.start(parts).ok());
   ASSERT_TRUE(read.ends());
   EXPECT_EQ(read.answer().status.code(), Code::kIo);
+}
+
+// Between two requests of a read. The flag orders nothing, so that ThreadSanitizer sees what the threads share.
+TEST(PartStore, ACancelWhileAHeadIsChecked) {
+  HeldStore held;
+  Parts parts(held, nullptr, false);
+  OneRead read("x", 50, 100);
+  std::atomic<bool> checks{false};
+  parts.checking = [&] {
+    checks.store(true, std::memory_order_relaxed);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  ASSERT_TRUE(read.start(parts).ok());
+  std::thread answering([&] { held.answer(file(20), "1"); });
+  while (!checks.load(std::memory_order_relaxed)) std::this_thread::yield();
+  read.cancel(parts);
+  answering.join();
+  ASSERT_TRUE(read.ends());
+  EXPECT_EQ(read.answer().status.code(), Code::kCancelled);
+  EXPECT_EQ(held.requests(), 1u);
 }
 
 TEST(PartStore, EveryReadEndsOnceWhenCancelled) {
