@@ -5,7 +5,7 @@
 // read, as in ZIP archives: it is then read together with all of the bytes, or else before them.
 //
 // Threads: as in ByteStore.
-// Owns:    nothing of the other stores, which outlive it.
+// Owns:    nothing of the other stores, which outlive it, or whose destructors wait until running calls have returned.
 // Fails:   as the other stores do; an object that they do not have is an error and never kNotFound.
 #pragma once
 
