@@ -27,7 +27,6 @@
 
 #include <headrace/byte_store.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -38,6 +37,7 @@
 
 #include "base/fork.h"
 #include "base/guarded_call.h"
+#include "base/pointer_set.h"
 
 namespace headrace::base {
 
@@ -136,6 +136,7 @@ class ForwardedReads {
   // Ignores reads that have ended. Calls `each` for the job of every other one, with the lock held.
   template <class Each>
   void cancel(std::span<RangeRead* const> reads, Each each) noexcept {
+    const PointerSet<RangeRead> wanted(reads);
     std::vector<RangeRead*> inner;
     std::unique_lock lock(mutex_);
     bool noted = true;
@@ -145,7 +146,7 @@ class ForwardedReads {
       noted = false;
     }
     for (Job* const job : active_) {
-      if (std::find(reads.begin(), reads.end(), job->outer) == reads.end()) continue;
+      if (!wanted.contains(job->outer)) continue;
       job->cancelled = true;
       if (noted && job->sent) inner.push_back(&job->inner);
       each(*job);

@@ -161,9 +161,10 @@ void DiskCache::note_problem(const std::string& what, int error) noexcept {
 
 bool DiskCache::read(const CacheKey& id, const RecordPlace& place, std::string_view version, std::uint64_t object_bytes,
                      std::span<std::byte> out, RecordHead& head) noexcept {
-  const auto file = place.data_bytes <= out.size() ? segments_.file_of(place.segment) : nullptr;
+  bool lacks = false;
+  const auto file = place.data_bytes <= out.size() ? segments_.file_of(place.segment, lacks) : nullptr;
   if (file == nullptr) {
-    segments_.forget(id, place);
+    if (!lacks) segments_.forget(id, place);
     return false;
   }
   os::FileIdentity before;

@@ -64,6 +64,7 @@ bool FetchTable::wait(const CacheKey& id, Reader& reader, bool trusts, std::uint
   reader.waits_for = id;
   reader.waits = true;
   reader.next_reader = nullptr;
+  reader.previous_reader = fetch.last;
   (fetch.last != nullptr ? fetch.last->next_reader : fetch.first) = &reader;
   fetch.last = &reader;
   return true;
@@ -73,10 +74,10 @@ bool FetchTable::leave(Reader& reader) noexcept {
   std::lock_guard lock(mutex_);
   if (!reader.waits) return false;
   Fetch& fetch = fetches_.find(reader.waits_for)->second;
-  Reader* before = nullptr;
-  for (Reader* at = fetch.first; at != &reader; at = at->next_reader) before = at;
-  (before != nullptr ? before->next_reader : fetch.first) = reader.next_reader;
-  if (fetch.last == &reader) fetch.last = before;
+  Reader* const before = reader.previous_reader;
+  Reader* const after = reader.next_reader;
+  (before != nullptr ? before->next_reader : fetch.first) = after;
+  (after != nullptr ? after->previous_reader : fetch.last) = before;
   reader.next_reader = nullptr;
   reader.waits = false;
   return true;
@@ -119,7 +120,7 @@ FetchTable::Reader* FetchTable::pass_on(const CacheKey& id, std::uint64_t now_ns
     return nullptr;
   }
   fetch.first = next->next_reader;
-  if (fetch.first == nullptr) fetch.last = nullptr;
+  (fetch.first != nullptr ? fetch.first->previous_reader : fetch.last) = nullptr;
   next->next_reader = nullptr;
   next->waits = false;
   lead(fetch, *next, now_ns);

@@ -49,6 +49,7 @@ class FetchTable {
     // Used by the table, under its mutex.
     CacheKey waits_for;
     bool waits = false;
+    Reader* previous_reader = nullptr;  // while it waits
 
    protected:
     ~Reader() = default;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <set>
 #include <string_view>
@@ -125,9 +126,12 @@ std::shared_ptr<const SegmentTable::File> SegmentTable::open(Segment& segment) n
   }
 }
 
-std::shared_ptr<const SegmentTable::File> SegmentTable::file_of(std::uint32_t number) noexcept {
+std::shared_ptr<const SegmentTable::File> SegmentTable::file_of(std::uint32_t number, bool& lacks) noexcept {
   std::lock_guard lock(mutex_);
-  return open(*segments_[number - 1]);
+  errno = 0;
+  auto file = open(*segments_[number - 1]);
+  lacks = file == nullptr && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+  return file;
 }
 
 void SegmentTable::touch(std::uint32_t number, const File& file) noexcept {

@@ -42,8 +42,8 @@ class SegmentTable {
     os::OwnedDescriptor descriptor;
     std::string path;
   };
-  // The file of a segment; null if it can no longer be read.
-  std::shared_ptr<const File> file_of(std::uint32_t segment) noexcept;
+  // The file of a segment; null if it can no longer be read, or `lacks`: for want of a descriptor or memory.
+  std::shared_ptr<const File> file_of(std::uint32_t segment, bool& lacks) noexcept;
   // Records on the file, at intervals, that it was used.
   void touch(std::uint32_t segment, const File& file) noexcept;
 
