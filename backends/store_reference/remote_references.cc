@@ -201,7 +201,8 @@ class RemoteReferences final : public PartStore {
       if (home_server_.tls && !address.tls) {
         return refuse(Code::kPermission, "a reference leads from https to http", text, "name the object by https");
       }
-      if (http::is_link_local(address) || (http::is_loopback(address) && !http::is_loopback(home_server_))) {
+      if (http::is_link_local(address) ||
+          (http::may_be_this_machine(address) && !http::may_be_this_machine(home_server_))) {
         return refuse(Code::kPermission, "a reference leads to this machine or a link-local address", text,
                       "serve the reference file from there as well");
       }

@@ -49,6 +49,54 @@ TEST(Urls, RedirectsLead) {
   }
 }
 
+// Every spelling of an address that leads there.
+TEST(Urls, AddressesAreJudgedInAnySpelling) {
+  const auto url = [](const char* host) { return *parse_url("http://" + std::string(host) + "/"); };
+  for (const char* host : {"169.254.169.254",
+                           "[fe80::1]",
+                           "[febf:0::1]",
+                           "[::ffff:169.254.169.254]",
+                           "[0:0:0:0:0:ffff:169.254.169.254]",
+                           "[::FFFF:A9FE:A9FE]",
+                           "[0:0:0:0:0:ffff:a9fe:a9fe]",
+                           "[0000:0000:0000:0000:0000:ffff:a9fe:a9fe]",
+                           "[::169.254.169.254]",
+                           "[64:ff9b::a9fe:a9fe]",
+                           "[2002:a9fe:a9fe::]",
+                           "[fd00:ec2::254]",
+                           "[fd00:0ec2::254]",
+                           "[1::2::3]",
+                           "[:::]",
+                           "[1:2:3:4:5:6:7:]",
+                           "[1:2]",
+                           "[::1.2.3]",
+                           "[::1.2.3.256]",
+                           "[1.2.3.4::]",
+                           "[12345::]",
+                           "[1:2:3:4:5:6:7:8::]",
+                           "[::1:2:3:4:5:6:1.2.3.4:8]",
+                           "[1:2:3:4:5:6:7:8:9]",
+                           "2852039166",
+                           "0xa9fea9fe",
+                           "169.16689662"}) {
+    EXPECT_TRUE(is_link_local(url(host))) << host;
+  }
+  for (const char* host : {"[2001:db8::1]", "[fec0::1]", "[::ffff:192.0.2.1]", "[fd00:ec3::254]", "192.0.2.1",
+                           "169.255.1.1", "[1:2:3:4:5:6:7:8]", "[1:2:3:4:5:6:1.2.3.4]", "[1::8]", "[1::]", "[::8]",
+                           "fe80.example", "[::1]", "localhost"}) {
+    EXPECT_FALSE(is_link_local(url(host))) << host;
+  }
+  for (const char* host : {"127.0.0.1", "127.9.9.9", "0.0.0.0", "localhost", "LOCALHOST.", "a.localhost",
+                           "a.localhost.", "[::1]", "[0:0:0:0:0:0:0:1]", "[::]", "[::ffff:127.0.0.1]",
+                           "[0:0:0:0:0:ffff:7f00:1]", "[::ffff:0.0.0.0]", "[64:ff9b::7f00:1]", "ip6-localhost"}) {
+    EXPECT_TRUE(may_be_this_machine(url(host))) << host;
+  }
+  for (const char* host : {"192.0.2.1", "127.example.org", "localhost.example.org", "notlocalhost", "[2001:db8::1]",
+                           "[::ffff:192.0.2.1]", "[1::1]"}) {
+    EXPECT_FALSE(may_be_this_machine(url(host))) << host;
+  }
+}
+
 TEST(Urls, KeysAreEscapedAsS3SignsThem) {
   std::string out;
   append_escaped(out, "a/b c+\xc3\xa9~%25=&'()", true);

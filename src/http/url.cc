@@ -1,7 +1,11 @@
 #include "http/url.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace headrace::http {
 namespace {
@@ -81,13 +85,82 @@ void take_path(std::string_view text, Url& url) {
   url.query = mark == std::string_view::npos ? "" : cleaned(text.substr(mark + 1), "?");
 }
 
+using Ipv6 = std::array<std::uint8_t, 16>;
+
+// Four decimal numbers.
+bool take_ipv4(std::string_view text, std::uint8_t* out) noexcept {
+  for (int i = 0; i < 4; ++i) {
+    const std::size_t end = i < 3 ? text.find('.') : text.size();
+    if (end == std::string_view::npos) return false;
+    const char* const stop = text.data() + end;
+    const auto [at, error] = std::from_chars(text.data(), stop, out[i]);
+    if (error != std::errc() || at != stop) return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return true;
+}
+
+// RFC 4291, 2.2. `host`: in brackets. nullopt: not an address.
+std::optional<Ipv6> ipv6_of(std::string_view host) noexcept {
+  constexpr std::size_t kNone = 17;
+  std::string_view text = host.substr(1, host.size() - 2);
+  Ipv6 out{};
+  std::size_t bytes = 0, gap = kNone;  // where zeros are left out
+  if (text.starts_with("::")) {
+    gap = 0;
+    text.remove_prefix(2);
+  }
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(':'), text.size());
+    const std::string_view part = text.substr(0, end);
+    if (part.find('.') != std::string_view::npos) {
+      if (end != text.size() || bytes > 12 || !take_ipv4(part, &out[bytes])) return std::nullopt;
+      bytes += 4;
+      break;
+    }
+    std::uint16_t value = 0;
+    const auto [at, error] = std::from_chars(part.data(), part.data() + part.size(), value, 16);
+    if (error != std::errc() || at != part.data() + part.size() || part.size() > 4 || bytes > 14) return std::nullopt;
+    out[bytes++] = static_cast<std::uint8_t>(value >> 8);
+    out[bytes++] = static_cast<std::uint8_t>(value & 0xff);
+    text.remove_prefix(end);
+    if (text.empty()) break;
+    text.remove_prefix(1);
+    if (text.empty()) return std::nullopt;
+    if (!text.starts_with(':')) continue;
+    if (gap != kNone) return std::nullopt;
+    gap = bytes;
+    text.remove_prefix(1);
+  }
+  if (gap == kNone) return bytes == 16 ? std::optional(out) : std::nullopt;
+  if (bytes == 16) return std::nullopt;
+  std::rotate(out.begin() + static_cast<std::ptrdiff_t>(gap), out.begin() + static_cast<std::ptrdiff_t>(bytes),
+              out.end());
+  return out;
+}
+
+// The first of the four bytes of an IPv4 address that this one stands for: mapped, compatible, translated (RFC 6052) or
+// 6to4. Null: none.
+const std::uint8_t* ipv4_in(const Ipv6& address) noexcept {
+  static constexpr std::array<std::uint8_t, 12> kPrefixes[] = {
+      {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, {}, {0, 0x64, 0xff, 0x9b}};
+  for (const auto& prefix : kPrefixes) {
+    if (std::equal(prefix.begin(), prefix.end(), address.begin())) return &address[12];
+  }
+  return address[0] == 0x20 && address[1] == 0x02 ? &address[2] : nullptr;
+}
+
 bool is_link_local(std::string_view host) {
   // Other spellings of these addresses (a single number, octal) are rejected too; a host whose last label is a number
   // is not a name.
-  if (host.starts_with("169.254.") || host.starts_with("[fe8") || host.starts_with("[fe9") ||
-      host.starts_with("[fea") || host.starts_with("[feb") || host.starts_with("[::ffff:169.254") ||
-      host.starts_with("[::ffff:a9fe") || host.starts_with("[fd00:ec2:")) {
-    return true;
+  if (host.starts_with("169.254.")) return true;
+  if (host.starts_with('[')) {
+    const std::optional<Ipv6> address = ipv6_of(host);
+    if (!address) return true;
+    const Ipv6& a = *address;
+    const std::uint8_t* const v4 = ipv4_in(a);
+    return (v4 != nullptr && v4[0] == 169 && v4[1] == 254) || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80) ||
+           (a[0] == 0xfd && a[1] == 0 && a[2] == 0x0e && a[3] == 0xc2);
   }
   const std::string_view last = host.substr(host.rfind('.') + 1);
   const bool number = last.starts_with("0x") || (!last.empty() && last.find_first_not_of("0123456789") == last.npos);
@@ -130,6 +203,19 @@ bool is_loopback(const Url& url) noexcept {
   // Requires four numbers: "127.example.org" is a name.
   return host.starts_with("127.") && std::count(host.begin(), host.end(), '.') == 3 &&
          host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+bool may_be_this_machine(const Url& url) noexcept {
+  std::string_view host = url.host;
+  if (is_loopback(url) || host == "0.0.0.0") return true;
+  if (host.starts_with('[')) {
+    const std::optional<Ipv6> address = ipv6_of(host);
+    const std::uint8_t* const v4 = address ? ipv4_in(*address) : nullptr;
+    // :: and ::1 stand for 0.0.0.0 and 0.0.0.1.
+    return v4 != nullptr && (v4[0] == 127 || v4[0] == 0);
+  }
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return host == "localhost" || host.ends_with(".localhost") || host == "ip6-localhost" || host == "ip6-loopback";
 }
 
 bool is_link_local(const Url& url) noexcept { return is_link_local(url.host); }

@@ -35,7 +35,11 @@ Result<Url> parse_url(std::string_view text);
 // Whether the URL names this machine, judged by the text alone: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(const Url& url) noexcept;
 
-// Whether the URL names a link-local address (169.254.0.0/16, fe80::/10), judged by the text alone.
+// The same in more spellings, for refusing such URLs: also 0.0.0.0, ::, names below localhost, and IPv6 addresses that
+// stand for such IPv4 addresses.
+bool may_be_this_machine(const Url& url) noexcept;
+
+// Whether the URL names a link-local address (169.254.0.0/16, fe80::/10) in any spelling, judged by the text alone.
 bool is_link_local(const Url& url) noexcept;
 
 // The target of a redirect from `base` to `location`. Rejects what parse_url() rejects, https to http, and link-local

@@ -338,6 +338,7 @@ TEST_F(RemoteArchive, ReferencesThatMustNotBeFollowed) {
   const std::string json =
       reference("\"path\":[\"" + (directory_ / "local") + "\",0,10],\"file\":[\"file://" + (directory_ / "local") +
                 "\",0,10],\"up\":[\"../../x\",0,10],\"clouds\":[\"http://169.254.169.254/latest\",0,10],"
+                "\"also\":[\"http://[0:0:0:0:0:ffff:a9fe:a9fe]/latest\",0,10],"
                 "\"memory\":[\"memory://x/y\",0,10],\"query\":[\"http://192.0.2.1/x?token=secret\",0,10],"
                 "\"user\":[\"http://a:secret@192.0.2.1/x\",0,10]" +
                 many);
@@ -349,6 +350,7 @@ TEST_F(RemoteArchive, ReferencesThatMustNotBeFollowed) {
   expect(store->get("memory", 10).status(), Code::kPermission, "servers only");
   EXPECT_EQ(store->get("up", 10).status().code(), Code::kInvalidArgument);
   expect(store->get("clouds", 10).status(), Code::kPermission, "link-local");
+  expect(store->get("also", 10).status(), Code::kPermission, "link-local");
   expect(store->get("query", 10).status(), Code::kUnsupported, "query");
   expect(store->get("m29", 10).status(), Code::kUnsupported, "more than 16");
   for (const char* const key : {"query", "user"}) {
