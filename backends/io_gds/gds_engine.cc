@@ -153,7 +153,7 @@ class CufileCalls final : public BlockingCalls {
     if (moved >= 0) return moved;
     // Some versions put cuFile error numbers into errno.
     const int code = moved == -1 ? errno : static_cast<int>(-std::max<ssize_t>(moved, -INT32_MAX));
-    if (code == 0) return -EIO;
+    if (code <= 0) return -EIO;
     if (moved == -1 && code < CUFILEOP_BASE_ERR) return -code;
     return failed(code);
   }

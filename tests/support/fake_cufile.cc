@@ -2,9 +2,11 @@
 #include "support/fake_cufile.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <map>
@@ -40,7 +42,12 @@ bool counts(std::atomic<int>& left) {
   return now > 0;
 }
 
-bool fails_now(headrace::support::FakeCufile& control) {
+bool fails_now(headrace::support::FakeCufile& control, int fd) {
+  struct stat about {};
+  if (control.one_file_in > 1 && ::fstat(fd, &about) == 0 &&
+      about.st_ino % static_cast<unsigned>(control.one_file_in) != 0) {
+    return false;
+  }
   if (counts(control.reads_to_pass)) return false;
   return control.reads_to_fail < 0 || counts(control.reads_to_fail);
 }
@@ -123,11 +130,13 @@ ssize_t cuFileRead(CUfileHandle_t handle, void* base, size_t size, off_t file_of
       if (static_cast<size_t>(buffer_offset) + size > buffer->second) ++control.misuses;
     }
   }
-  if (control.read_result != 1 && fails_now(control)) {
+  if (control.delay_us > 0) ::usleep(static_cast<useconds_t>(control.delay_us));
+  if (control.read_result != 1 && fails_now(control, descriptor_of(handle))) {
     errno = control.read_errno;
     return control.read_result;
   }
   if (control.halves && size > 1) size /= 2;
+  if (control.most_bytes > 0) size = std::min(size, static_cast<size_t>(control.most_bytes));
   const int fd = open_buffered(descriptor_of(handle), O_RDONLY);
   const ssize_t moved = ::pread(fd, static_cast<char*>(base) + buffer_offset, size, file_offset);
   ::close(fd);

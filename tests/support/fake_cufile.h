@@ -18,6 +18,9 @@ struct FakeCufile {
   std::atomic<int> reads_to_pass{0};   // number of reads that succeed before any fails
   std::atomic<int> reads_to_fail{-1};  // number of reads from then on that fail; -1: all
   std::atomic<bool> halves{false};     // each read moves half of the requested bytes
+  std::atomic<long> most_bytes{0};     // each read moves at most so many; 0: any number
+  std::atomic<int> one_file_in{1};     // only reads of one file in so many fail, by inode
+  std::atomic<int> delay_us{0};        // of each read
   // Outputs
   std::atomic<int> opens{0}, handles{0}, handles_made{0}, buffers{0}, reads{0}, writes{0};
   std::atomic<int> misuses{0};           // a descriptor with two handles, an invalid handle, memory outside its buffer
