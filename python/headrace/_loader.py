@@ -79,7 +79,8 @@ class Loader:
         chunks are not requested again, on any device.
     progress: True for a bar of each epoch's batches (tqdm, on a terminal or in a notebook), or a function of (done, total).
 
-    Use from one thread at a time. A pickle holds the arguments and the position; unpickling opens the arrays again.
+    Use from one thread at a time. Of several threads each waits for the others, and a loop that one begins ends the others' loops. A pickle
+    holds the arguments and the position; unpickling opens the arrays again.
     """
 
     def __init__(self, source: Any, *, input_dims: Mapping[str, int], dims: Any = None, align: Mapping[str, str] | None = None,
@@ -179,7 +180,7 @@ class Loader:
         self._progress = progress
         self._core = self._create_native()
         self._started = False  # whether a batch of this epoch has been requested
-        self._loop: object = None  # token of the loop that receives batches
+        self._loop: tuple[Any, int] | None = None  # the loop that receives batches: its native loader, and its number there
         named = len({array for array, _, _, _ in self._core.tensors})
         self._names = [args.tensor_name(array, output, named) for array, output, _, _ in self._core.tensors]
         self._shapes = [self._shape(array, shape) for array, _, _, shape in self._core.tensors]
@@ -203,18 +204,19 @@ class Loader:
         return self._core.batches
 
     def __iter__(self) -> Iterator[Batch]:
+        number = self._core.begin_loop()  # first, so that a loop in another thread takes no batch of this one
         if self._started and self._core.batches_left == 0:
             self._core.next(self._timings.ring)  # ends the epoch, which the last loop had not consumed
         elif self._started:
             # The last loop was left before the end of its epoch.
             self._core.restart_at(self._core.state(self._core.epoch + 1))
-        self._started, self._loop = False, object()
+        self._started, self._loop = False, (self._core, number)
         return self._epoch(self._loop)
 
-    def _epoch(self, loop: object) -> Iterator[Batch]:
+    def _epoch(self, loop: tuple[Any, int]) -> Iterator[Batch]:
         if loop is not self._loop:
             return
-        core, self._started = self._core, True
+        (core, number), self._started = loop, True
         described = [(shape, dtype) for shape, (_, _, dtype, _) in zip(self._shapes, core.tensors, strict=True)]
         now = time.monotonic()
         self._loops = self._loops or [now] * 2
@@ -223,16 +225,17 @@ class Loader:
         report, close = make_progress(self._progress, f"epoch {core.epoch}", "batches")
         try:
             while loop is self._loop:
-                given = core.next(ring)
-                self._loops[1] = time.monotonic()
+                given = core.next(ring, number)
                 if given is None:
-                    self._started = False
+                    if loop is self._loop:
+                        self._started, self._loops[1] = False, time.monotonic()
                     return
-                memories, samples, valid, epoch, number = given
+                self._loops[1] = time.monotonic()
+                memories, samples, valid, epoch, place = given
                 tensors = {name: Tensor(memory, shape, dtype)
                            for name, memory, (shape, dtype) in zip(self._names, memories, described, strict=True)}
                 del given, memories
-                batch = Batch(tensors, samples, valid, epoch, number)
+                batch = Batch(tensors, samples, valid, epoch, place)
                 del tensors
                 done += 1
                 if report is not None:

@@ -7,13 +7,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -99,6 +102,29 @@ class BatchTimes {
   std::uint64_t count_ = 0;
 };
 
+// Lets threads in one after the other, in the order in which they came.
+class Turns {
+ public:
+  void lock() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&, own = came_++] { return own == served_; });
+  }
+  void unlock() {
+    {
+      std::lock_guard lock(mutex_);
+      ++served_;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t came_ = 0, served_ = 0;  // guarded by mutex_
+};
+
+// A Loader is for one thread at a time, which a program in Python may disregard: its calls take turns. next() ends its
+// turn now and then while it waits. Turns are taken without the GIL.
 class PythonLoader {
  public:
   PythonLoader(const Device& device, std::vector<LoaderArray> arrays, const LoaderOptions& options)
@@ -111,8 +137,21 @@ class PythonLoader {
   ~PythonLoader() {
     const ReleasedGil released;
     loader_.reset();
+    if (inherited()) static_cast<void>(turns_.release());  // destroying it could wait for the parent's threads
   }
+  // What needs no turn: release_cache() and what never changes.
   Loader& loader() noexcept { return *loader_; }
+  template <class Body>
+  auto in_turn(Body&& body) {
+    const ReleasedGil released;
+    if (inherited()) return body(*loader_);  // the lock may be held for ever
+    std::lock_guard turn(*turns_);
+    return body(*loader_);
+  }
+  // Begins a loop and ends the previous one, which gets no more batches.
+  std::uint64_t begin_loop() {
+    return in_turn([&](Loader&) { return ++loop_; });
+  }
 
   // For each dimension of array `array`: begin, count, step, wrapped begin, wrapped count, padding, flipped.
   nb::list where(std::size_t array, std::uint64_t sample, std::uint64_t epoch, std::uint64_t window,
@@ -131,15 +170,20 @@ class PythonLoader {
     return out;
   }
 
-  // Returns None at the end of an epoch, else (memory of each tensor, sample numbers, valid, epoch, number). The sample
-  // numbers are bytes of std::uint64_t, since most loops do not use them. Adds the batch's times to `into`. Most of the
-  // work is done in C++ because during training the caches hold none of Python's code.
-  nb::object next(BatchTimes& into) {
+  // Returns None at the end of an epoch, and if `loop` is not the present one (0: any), else (memory of each tensor,
+  // sample numbers, valid, epoch, number). The sample numbers are bytes of std::uint64_t, since most loops do not use
+  // them. Adds the batch's times to `into`. Most of the work is done in C++ because during training the caches hold
+  // none of Python's code.
+  nb::object next(BatchTimes& into, std::uint64_t loop) {
     const auto asked = std::chrono::steady_clock::now().time_since_epoch();
     std::optional<Result<std::optional<LoaderBatch>>> taken;
     while (!taken) {
-      without_gil([&] {
-        if (loader_->wait_for(kSignalPeriod)) taken = loader_->next();
+      in_turn([&](Loader& loader) {
+        if (loop != 0 && loop != loop_) {
+          taken = std::optional<LoaderBatch>();
+        } else if (loader.wait_for(kSignalPeriod)) {
+          taken = loader.next();
+        }
       });
       if (!taken && PyErr_CheckSignals() != 0) throw nb::python_error();
     }
@@ -179,9 +223,14 @@ class PythonLoader {
     return out;
   }
 
+  bool inherited() const noexcept { return maker_ != ::getpid(); }
+
   const Device device_;
   const std::uint64_t seed_;
   const std::vector<Samples> samples_;  // one per array
+  const pid_t maker_ = ::getpid();
+  std::unique_ptr<Turns> turns_ = std::make_unique<Turns>();
+  std::uint64_t loop_ = 0;  // changed and read in a turn
   std::shared_ptr<Loader> loader_;
   StoppedAtExit stopped_at_exit_;
 };
@@ -333,17 +382,13 @@ void bind_loader(nb::module_& module) {
       .def("leave", &BatchTimes::leave, "now"_a)
       .def("rows", &BatchTimes::rows);
   nb::class_<PythonLoader>(module, "Loader")
-      .def("next", &PythonLoader::next, "times"_a)
+      .def("begin_loop", &PythonLoader::begin_loop)
+      .def("next", &PythonLoader::next, "times"_a, "loop"_a = 0)
       .def(
           "restart_at",
           [](PythonLoader& self, const std::string& state) {
             const LoaderState at = take(LoaderState::from_json(state));
-            Status done;
-            {
-              const nb::gil_scoped_release released;
-              done = self.loader().restart_at(at);
-            }
-            check(done);
+            check(self.in_turn([&](Loader& loader) { return loader.restart_at(at); }));
           },
           "state"_a)
       .def(
@@ -353,18 +398,22 @@ void bind_loader(nb::module_& module) {
       .def(
           "state",
           [](PythonLoader& self, std::uint64_t epoch_from_start) {
-            LoaderState state = self.loader().state();
+            LoaderState state = self.in_turn([](Loader& loader) { return loader.state(); });
             if (epoch_from_start != 0) state.at = {epoch_from_start, 0};
             return state.to_json();
           },
           "epoch_from_start"_a = 0)
       .def_prop_ro("batches", [](PythonLoader& self) { return self.loader().batches(); })
-      .def_prop_ro("batches_left", [](PythonLoader& self) { return self.loader().batches_left(); })
+      .def_prop_ro(
+          "batches_left",
+          [](PythonLoader& self) { return self.in_turn([](Loader& loader) { return loader.batches_left(); }); })
       .def_prop_ro("sample_count", [](PythonLoader& self) { return self.loader().sample_count(); })
-      .def_prop_ro("epoch", [](PythonLoader& self) { return self.loader().state().at.epoch; })
+      .def_prop_ro(
+          "epoch",
+          [](PythonLoader& self) { return self.in_turn([](Loader& loader) { return loader.state().at.epoch; }); })
       .def_prop_ro("stats",
                    [](PythonLoader& self) {
-                     const LoaderStats& stats = self.loader().stats();
+                     const LoaderStats stats = self.in_turn([](Loader& loader) { return loader.stats(); });
                      return nb::make_tuple(stats.batches, stats.skipped, stats.wait_seconds, stats.reads,
                                            stats.kept_bytes, stats.cache_released, stats.host_kept_bytes);
                    })

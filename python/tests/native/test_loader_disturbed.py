@@ -142,6 +142,72 @@ def test_two_loaders_in_two_threads(path):
     assert loaders[0].stats["cache_released"] and not loaders[1].stats["cache_released"]
 
 
+def test_threads_that_use_one_loader(path):
+    epoch = epoch_of(loader_of(path))
+    loader = loader_of(path)
+    failed, ended = [], []
+
+    def run(number):
+        try:
+            for turn in range(20):
+                batches = []
+                for batch in loader:
+                    batches.append(samples_of(batch))
+                    if turn % 3 == number:
+                        loader.state_dict(), loader.stats, loader.epoch
+                    if len(batches) == 2 + turn % 5:
+                        break
+                assert len({tuple(batch) for batch in batches}) == len(batches)
+                ended.append(number)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and len(ended) == 60
+    loader.load_state_dict(loader_of(path).state_dict())
+    assert epoch_of(loader) == epoch
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_takes_batches(path):
+    loader = loader_of(path)
+    stop = threading.Event()
+
+    def run():
+        while not stop.is_set():
+            for _ in loader:
+                pass
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        for turn in range(10):
+            child = os.fork()
+            if child == 0:
+                try:
+                    loader.state_dict()
+                    next(iter(loader))
+                except headrace.ForkedError:
+                    del loader
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            deadline = time.monotonic() + 30
+            while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            if done == (0, 0):
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+            assert done == (child, 0), turn
+    finally:
+        stop.set()
+        thread.join()
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_takes_nothing(path):
     epoch = epoch_of(loader_of(path))
