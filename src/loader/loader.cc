@@ -90,7 +90,6 @@ class Loader::Impl {
   Status begin_all(std::uint64_t epoch, Reading& reading, loader::BatchReads& reads);
   Status grow(std::size_t count);
   Status fill(const loader::BatchReads& reads) const;
-  void drop_locked(const Reading& reading);
   // Whether next() need not wait for the planner: a read exists, none will follow, or none can start for lack of slots.
   bool has_next_locked() const noexcept {
     return !readings_.empty() || planned_all_ ||
@@ -207,7 +206,10 @@ Status Loader::Impl::restart_at(const LoaderState& state) {
   }
   {
     std::lock_guard lock(*ring_->mutex);
-    for (const Reading& reading : readings_) drop_locked(reading);
+    // Also those of a read that the planner had no memory to note.
+    for (Slot& slot : ring_->slots) {
+      if (slot.use == Slot::Use::kReading) slot.use = Slot::Use::kFree;
+    }
     readings_.clear();
     handed_out_.clear();
     in_flight_ = needed_ = ring_->wanted = 0;
@@ -215,8 +217,13 @@ Status Loader::Impl::restart_at(const LoaderState& state) {
     failed_ = {};
     stop_ = cancelled_;
   }
-  Status status = move_to(state);
-  if (status.ok()) status = start_thread();
+  Status status;
+  try {
+    status = move_to(state);
+    if (status.ok()) status = start_thread();
+  } catch (const std::bad_alloc&) {
+    status = Status::out_of_memory();
+  }
   if (status.ok()) return status;
   std::lock_guard lock(*ring_->mutex);
   failed_ = status;
@@ -387,12 +394,6 @@ Status Loader::Impl::fill(const loader::BatchReads& reads) const {
   return filled ? ring_->device->synchronize(*filled) : Status();
 }
 
-void Loader::Impl::drop_locked(const Reading& reading) {
-  for (std::size_t i = reading.delivered; i < reading.batches.size(); ++i) {
-    reading.batches[i].slot->use = Slot::Use::kFree;
-  }
-}
-
 bool Loader::Impl::wait_for(std::chrono::nanoseconds timeout) {
   if (ring_->mutex.inherited()) return true;
   const trace::Span waiting(trace::WaitFor{trace::Stage::kWait});
@@ -532,7 +533,9 @@ Result<std::optional<LoaderBatch>> Loader::Impl::next_read() {
   if (!status.ok()) {
     delivered_ += reading.batches.size() - reading.delivered;
     if (is_damage(status)) stats_.skipped += reading.batches.size();
-    drop_locked(reading);
+    for (std::size_t i = reading.delivered; i < reading.batches.size(); ++i) {
+      reading.batches[i].slot->use = Slot::Use::kFree;
+    }
     readings_.pop_front();
     lock.unlock();
     ring_->changed->notify_all();

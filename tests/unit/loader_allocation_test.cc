@@ -4,6 +4,8 @@
 #include <headrace/loader.h>
 
 #include <algorithm>
+#include <chrono>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -130,6 +132,33 @@ TEST_P(LoaderAllocation, Shards) {
   const Array array = Array::open(store).value();
   expect_none_per_sample(
       {{"x", array, Windows::create(dims(about.shape), {.input_dims = {{"lat", 2}}}).value(), {}, {}}});
+}
+
+// Whichever allocation of a restart fails, next() reports it or goes on, and another restart helps.
+TEST_P(LoaderAllocation, ARestartWithoutMemoryLeavesNobodyWaiting) {
+  const Windows windows = Windows::create(dims(kLong), {.input_dims = {{"time", 2}}}).value();
+  LoaderOptions how;
+  how.split.batch_size = 64;
+  Loader loader = Loader::create(*device_, {of_long(windows)}, how).value();
+  const LoaderState start{0, {0, 0}, loader.schema()};
+  bool refused = true;
+  for (std::uint64_t n = 0; refused; ++n) {
+    ASSERT_LT(n, 200u);
+    support::fail_at_in_this_thread(n);
+    bool restarted = false;
+    try {
+      restarted = loader.restart_at(start).ok();
+    } catch (const std::bad_alloc&) {
+    }
+    refused = support::stop_failing() != 0;
+    ASSERT_TRUE(restarted || refused);
+    ASSERT_TRUE(loader.wait_for(std::chrono::seconds(30))) << "request " << n;
+    const auto batch = loader.next();
+    EXPECT_TRUE(batch.ok() || batch.status().code() == Code::kResourceExhausted) << batch.status().to_string();
+    EXPECT_TRUE(batch.ok() || !restarted);
+    ASSERT_TRUE(loader.restart_at(start).ok());
+    ASSERT_TRUE(loader.next().ok());
+  }
 }
 
 }  // namespace
