@@ -229,7 +229,13 @@ Result<std::shared_ptr<ByteStore>> make_cached_ranges(std::shared_ptr<ByteStore>
                                                       const CacheOptions& options,
                                                       std::shared_ptr<base::MemoryBudget> memory) {
   try {
-    HEADRACE_TRY_ASSIGN(auto disk, DiskCache::open(options));
+    auto opened = DiskCache::open(options);
+    // A directory that somebody has just removed. kNotFound would mean a missing object of the store.
+    if (opened.status().code() == Code::kNotFound) {
+      return Status(Code::kIo, Layer::kStore, std::string(opened.status().message()))
+          .with_cause(std::string(opened.status().cause()));
+    }
+    HEADRACE_TRY_ASSIGN(auto disk, std::move(opened));
     return std::shared_ptr<ByteStore>(
         std::make_shared<CachedStore>(std::move(wrapped), std::move(disk), identity, options, std::move(memory)));
   } catch (const std::bad_alloc&) {

@@ -19,6 +19,7 @@
 #include "support/byte_store_testing.h"
 #include "support/child.h"
 #include "support/http_server.h"
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 #include "support/zip_writer.h"
 
@@ -250,6 +251,7 @@ TEST_F(RemoteArchiveFaults, SmallBudgets) {
 }
 
 TEST_F(RemoteArchiveFaults, FewDescriptors) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   SteadfastServer server(archive_of(5));
   const std::string json = reference("\"a\":[\"x.zip\",0,100]");
   HttpServer references{ObjectService({{"r.json", bytes_of(json)}, {"x.zip", archive_of(5)}})};
@@ -287,6 +289,7 @@ TEST_F(RemoteArchiveFaults, FewDescriptors) {
 }
 
 TEST_F(RemoteArchiveFaults, AForkedChildOpensItsOwn) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   for (const bool deflate : {false, true}) {
     SteadfastServer server(archive_of(5, deflate));
     const std::string json = reference("\"a\":[\"x\",0,100],\"text\":\"hello\"");

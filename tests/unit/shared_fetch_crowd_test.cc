@@ -165,6 +165,7 @@ TEST_F(SharedFetchCrowd, EachIsCancelledAlone) {
 }
 
 TEST_F(SharedFetchCrowd, AForkedChildWaitsForNothing) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   const auto origin = std::make_shared<HeldStore>();
   auto store = cached(origin);
   OneRead leader("x", 0, kSize), waiting("x", 0, kSize);
@@ -227,6 +228,7 @@ TEST_F(SharedFetchCrowd, SignalsInterruptNothing) {
 
 // A cache without descriptors is no cache, and finds its records again when there are some.
 TEST_F(SharedFetchCrowd, FewDescriptors) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   const auto objects = numbered_objects(10, 20'000);
   EXPECT_EQ(
       support::in_child([&] {
@@ -263,6 +265,7 @@ TEST_F(SharedFetchCrowd, FewDescriptors) {
 
 // A process that leads a fetch is killed; another one that uses the directory never waited for it.
 TEST_F(SharedFetchCrowd, AKilledProcessHoldsNobodyUp) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();

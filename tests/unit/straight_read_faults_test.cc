@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/child.h"
+#include "support/sanitizer.h"
 #include "support/straight_read_testing.h"
 
 namespace headrace {
@@ -106,6 +107,7 @@ TEST_F(StraightRead, SomeFilesFail) {
 }
 
 TEST_F(StraightRead, AForkMeetsReadsInFlight) {
+  if (support::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
   for_all_kinds(
       [](const Kind& kind) {
         FakeCufile& fake = use_fake();
