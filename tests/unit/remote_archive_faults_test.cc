@@ -383,7 +383,8 @@ TEST_F(RemoteArchiveFaults, HugeTemplates) {
        Code::kResourceExhausted},
       {R"("gen":[{"key":"k{{i}}","url":"u{{i}}","dimensions":{"i":{"stop":9223372036854775807}}}]})",
        Code::kResourceExhausted},
-      {R"("gen":[{"key":"k{{i}}","url":"u","offset":"{{i*9223372036854775807}}","length":"1","dimensions":{"i":[2]}}]})",
+      {R"("gen":[{"key":"k{{i}}","url":"u","offset":"{{i*9223372036854775807}}",)"
+       R"("length":"1","dimensions":{"i":[2]}}]})",
        Code::kCorrupt},
       {R"("gen":[{"key":"k","url":"u","offset":"9223372036854775807","length":"1","dimensions":{"i":[2]}}]})",
        Code::kCorrupt},
