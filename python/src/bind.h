@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "casters.h"
 #include "exit_gate.h"
 
 namespace headrace::python {

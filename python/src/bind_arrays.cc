@@ -2,12 +2,6 @@
 #include <headrace/array.h>
 #include <headrace/group.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
 #include <unistd.h>
 
 #include <algorithm>

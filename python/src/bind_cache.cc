@@ -1,7 +1,6 @@
 // Bindings of the disk cache of remote stores.
 #include <headrace/disk_cache.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
 #include <string>
 

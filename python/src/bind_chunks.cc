@@ -1,8 +1,6 @@
 // Fast reads of single chunks, which never wait.
 #include <headrace/array.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include <charconv>
 #include <cstdint>

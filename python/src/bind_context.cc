@@ -5,10 +5,6 @@
 #include <headrace/context.h>
 #include <headrace/device.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <span>

@@ -1,8 +1,6 @@
 // Bindings of plain files: one queue per thread, with one blocking request at a time.
 #include <headrace/file.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
 #include <atomic>

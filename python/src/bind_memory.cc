@@ -2,8 +2,6 @@
 #include <headrace/device.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 #include "bind.h"
 #include "device_memory.h"

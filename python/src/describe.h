@@ -5,9 +5,10 @@
 
 #include <headrace/dtype.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
 #include <vector>
+
+#include "casters.h"
 
 namespace headrace::python {
 

@@ -1,11 +1,12 @@
 #include "to_selection.h"
 
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "casters.h"
 
 namespace nb = nanobind;
 
