@@ -44,9 +44,12 @@ TEST(Urls, RedirectsLead) {
   EXPECT_EQ(to("http://h:8443/c"), "") << "https to http";
   for (const char* location :
        {"", "file:///etc/passwd", "gopher://h/", "https://169.254.169.254/latest", "https://[fe80::1]/",
-        "https://2852039166/", "https://0xa9fea9fe/", "https://0251.254.169.254/", "https://a@b/"}) {
+        "https://2852039166/", "https://0xa9fea9fe/", "https://0251.254.169.254/", "https://a@b/", "https://127.0.0.1/",
+        "https://localhost:8443/", "https://[::ffff:127.0.0.1]/"}) {
     EXPECT_EQ(to(location), "") << location;
   }
+  const Url here = *parse_url("http://127.0.0.1:80/a");
+  EXPECT_TRUE(resolve_redirect(here, "http://localhost:81/b").ok()) << "both are on this machine";
 }
 
 // Every spelling of an address that leads there.

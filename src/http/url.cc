@@ -236,6 +236,7 @@ Result<Url> resolve_redirect(const Url& base, std::string_view location) {
   }
   if (base.tls && !url.tls) return refuse("a redirect leads from https to http");
   if (is_link_local(url.host) && url.host != base.host) return refuse("a redirect leads to a link-local address");
+  if (may_be_this_machine(url) && !may_be_this_machine(base)) return refuse("a redirect leads to this machine");
   return url;
 }
 

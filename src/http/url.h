@@ -42,8 +42,9 @@ bool may_be_this_machine(const Url& url) noexcept;
 // Whether the URL names a link-local address (169.254.0.0/16, fe80::/10) in any spelling, judged by the text alone.
 bool is_link_local(const Url& url) noexcept;
 
-// The target of a redirect from `base` to `location`. Rejects what parse_url() rejects, https to http, and link-local
-// addresses (169.254.0.0/16, fe80::/10), where clouds serve credentials, unless `base` has the same one.
+// The target of a redirect from `base` to `location`. Rejects what parse_url() rejects, https to http, link-local
+// addresses (169.254.0.0/16, fe80::/10), where clouds serve credentials, unless `base` has the same one, and this
+// machine, where services trust local clients, unless `base` is on it.
 Result<Url> resolve_redirect(const Url& base, std::string_view location);
 
 // Escapes every byte except A-Z a-z 0-9 - . _ ~ as %XX, as S3 signs it; keeps '/' if `keep_slash`.
