@@ -379,9 +379,9 @@ TEST(ForwardedReads, WithoutMemory) {
   }
   EXPECT_GT(refused, 40u);
   EXPECT_EQ(inner.requests(), 40u);
-  support::fail_at_in_this_thread(0);
+  support::fail_at_in_this_thread(0, support::AllocFailure::kForever);
   reads[0]->cancel(forwarder);
-  EXPECT_EQ(support::stop_failing(), 1u);
+  EXPECT_EQ(support::stop_failing(), 2u) << "the order of the cancelled reads, and the list of their requests";
   EXPECT_EQ(forwarder.seen, 1);
   EXPECT_EQ(reads[0]->times(), 0) << "it ends by itself";
   support::fail_at_in_this_thread(0, support::AllocFailure::kForever);
