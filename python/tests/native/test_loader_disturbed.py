@@ -142,6 +142,25 @@ def test_two_loaders_in_two_threads(path):
     assert loaders[0].stats["cache_released"] and not loaders[1].stats["cache_released"]
 
 
+def refused_in_a_child(calls):
+    """Whether `calls` end with ForkedError in a forked child, within 30 seconds."""
+    child = os.fork()
+    if child == 0:
+        try:
+            calls()
+        except headrace.ForkedError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    deadline = time.monotonic() + 30
+    while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    if done == (0, 0):
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    return done == (child, 0)
+
+
 def test_threads_that_use_one_loader(path):
     epoch = epoch_of(loader_of(path))
     loader = loader_of(path)
@@ -182,27 +201,19 @@ def test_a_fork_while_another_thread_takes_batches(path):
             for _ in loader:
                 pass
 
+    def calls():
+        nonlocal loader
+        try:
+            loader.state_dict()
+            next(iter(loader))
+        finally:
+            del loader  # ends there, too
+
     thread = threading.Thread(target=run)
     thread.start()
     try:
         for turn in range(10):
-            child = os.fork()
-            if child == 0:
-                try:
-                    loader.state_dict()
-                    next(iter(loader))
-                except headrace.ForkedError:
-                    del loader
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            deadline = time.monotonic() + 30
-            while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-                time.sleep(0.001)
-            if done == (0, 0):
-                os.kill(child, 9)
-                os.waitpid(child, 0)
-            assert done == (child, 0), turn
+            assert refused_in_a_child(calls), turn
     finally:
         stop.set()
         thread.join()
@@ -215,20 +226,5 @@ def test_a_forked_child_takes_nothing(path):
     batches, seen = iter(loader), []
     for number in range(len(epoch)):
         seen.append(samples_of(next(batches)))
-        child = os.fork()
-        if child == 0:
-            try:
-                loader.release_cache()
-                next(batches)
-            except headrace.ForkedError:
-                os._exit(0)
-            finally:
-                os._exit(1)
-        deadline = time.monotonic() + 30
-        while (done := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        if done == (0, 0):
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-        assert done[1] == 0 and done[0] == child, number
+        assert refused_in_a_child(lambda: (loader.release_cache(), next(batches))), number
     assert seen == epoch and not loader.stats["cache_released"]
