@@ -134,9 +134,10 @@ std::optional<Ipv6> ipv6_of(std::string_view host) noexcept {
   }
   if (gap == kNone) return bytes == 16 ? std::optional(out) : std::nullopt;
   if (bytes == 16) return std::nullopt;
-  std::rotate(out.begin() + static_cast<std::ptrdiff_t>(gap), out.begin() + static_cast<std::ptrdiff_t>(bytes),
-              out.end());
-  return out;
+  Ipv6 whole{};
+  std::copy_n(out.begin(), gap, whole.begin());
+  std::copy_n(out.begin() + gap, bytes - gap, whole.end() - (bytes - gap));
+  return whole;
 }
 
 // The first of the four bytes of an IPv4 address that this one stands for: mapped, compatible, translated (RFC 6052) or
