@@ -79,6 +79,9 @@ class [[nodiscard]] HEADRACE_API Status {
   Rep* rep_ = nullptr;
 };
 
+// What Result::value() does without a value.
+[[noreturn]] HEADRACE_API void abort_without_value(const Status& status) noexcept;
+
 // A value, or the Status that explains its absence.
 template <class T>
 class [[nodiscard]] Result {
@@ -91,16 +94,29 @@ class [[nodiscard]] Result {
   explicit operator bool() const noexcept { return ok(); }
   const Status& status() const& noexcept { return status_; }
   Status status() && noexcept { return std::move(status_); }
+  // Without a value these print the Status to stderr and abort.
+  T& value() & {
+    require_ok();
+    return *value_;
+  }
+  const T& value() const& {
+    require_ok();
+    return *value_;
+  }
+  T value() && {
+    require_ok();
+    return std::move(*value_);
+  }
   // REQUIRES: ok().
-  T& value() & { return *value_; }
-  const T& value() const& { return *value_; }
-  T value() && { return std::move(*value_); }
   T& operator*() & { return *value_; }
   const T& operator*() const& { return *value_; }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
 
  private:
+  void require_ok() const noexcept {
+    if (!ok()) abort_without_value(status_);
+  }
   std::optional<T> value_;
   Status status_;
 };

@@ -1,7 +1,10 @@
 #include <headrace/status.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 namespace headrace {
@@ -78,7 +81,7 @@ Status::Rep* Status::writable() noexcept {
   if (rep_ == nullptr || rep_->immortal) return nullptr;
   if (rep_->refs.load(std::memory_order_acquire) == 1) return rep_;
   try {
-    Rep* copy = new Rep;
+    auto copy = std::make_unique<Rep>();
     copy->code = rep_->code;
     copy->layer = rep_->layer;
     copy->system_error = rep_->system_error;
@@ -89,7 +92,7 @@ Status::Rep* Status::writable() noexcept {
     copy->cause = rep_->cause;
     Status old;
     std::swap(old.rep_, rep_);
-    rep_ = copy;
+    rep_ = copy.release();
     return rep_;
   } catch (...) {
     return nullptr;
@@ -211,6 +214,11 @@ std::string_view layer_name(Layer layer) {
       return "api";
   }
   return "unknown layer";
+}
+
+void abort_without_value(const Status& status) noexcept {
+  std::fprintf(stderr, "headrace: a value was taken from a failed result: %s\n", status.to_string().c_str());
+  std::abort();
 }
 
 }  // namespace headrace

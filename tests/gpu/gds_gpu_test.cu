@@ -170,6 +170,7 @@ std::vector<Kind> kinds() {
 class GdsArrays : public GdsGpu {
  protected:
   void write(const Kind& kind) {
+    std::filesystem::create_directory(dir_ / kind.name);
     const Store store = Store::open(Context::create().value(), dir_ / kind.name).value();
     const std::string document =
         R"({"zarr_format":3,"node_type":"array","shape":[)" + std::to_string(kRows) + "," + std::to_string(kColumns) +
