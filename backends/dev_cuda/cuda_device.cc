@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/fork.h"
+#include "base/patience.h"
 #include "chunk_decoder.h"
 #include "copy_kernels.h"
 #include "cubin_list.h"
@@ -309,7 +310,10 @@ class CudaDevice final : public Device {
   Status synchronize(Event& event) override {
     Current current(ordinal_);
     HEADRACE_TRY(usable(current));
-    return health_.check(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "waiting for an event");
+    const cudaEvent_t waited_for = static_cast<CudaEvent&>(event).event;
+    cudaError_t error = cudaEventQuery(waited_for);
+    for (base::Patience patience; error == cudaErrorNotReady; error = cudaEventQuery(waited_for)) patience.pause();
+    return health_.check(error, "waiting for an event");
   }
 
  private:

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Does each of several GPUs keep its rate when all of them are read to at the same time?
 
-  gpus.py SCRATCH --build BUILD [--kinds whole,frames,frame,crops] [--threads 1,4] [--rounds 3] [--seconds 1] [--gigabytes 2] [--json FILE]
+  gpus.py SCRATCH --build BUILD [--kinds whole,frames,frame,crops,batches] [--threads 1,4] [--rounds 3] [--seconds 1] [--gigabytes 2]
+          [--json FILE]
 
 BUILD is a build folder of preset `cuda` (gpus_bench in its bench/, headrace in its bin/). The array is Blosc lz4 of frames of 721 x 1440
 float32, a frame a chunk, written to SCRATCH by `headrace gen`; its pages are cached. A row is a kind of read with so many threads per GPU.
+The kind `batches` takes batches of frames from a Loader of the Python package in BUILD's python/ (gpus_batches.py), always with a process
+for each GPU.
 Each round measures, in an order that rotates:
 
   alone       one process that reads to one GPU, for each GPU in turn; the mean over GPUs
@@ -50,7 +53,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scratch", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--kinds", default="whole,frames,frame,crops")
+    parser.add_argument("--kinds", default="whole,frames,frame,crops,batches")
     parser.add_argument("--threads", default="1,4")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1)
@@ -70,17 +73,23 @@ def main():
     array = str(store / "geopotential")
     bench = str(args.build / "bench/gpus_bench")
 
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(args.build / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
     def worker(kind, threads, chosen):
+        if kind == "batches":
+            return [sys.executable, str(pathlib.Path(__file__).with_name("gpus_batches.py")), str(store), str(args.seconds), *chosen,
+                    str(devices.index(chosen[0])), str(len(devices))]
         return [bench, array, kind, str(threads), str(args.seconds), *chosen]
 
-    ways = {
+    all_ways = {
         "alone": lambda kind, threads: [row for device in devices for row in run([worker(kind, threads, [device])])],
         "together": lambda kind, threads: run([worker(kind, threads, devices)]),
         "processes": lambda kind, threads: run([worker(kind, threads, [device]) for device in devices]),
     }
     rows = []
     for kind in args.kinds.split(","):
-        for threads in map(int, args.threads.split(",")):
+        ways = {name: way for name, way in all_ways.items() if kind != "batches" or name != "together"}
+        for threads in map(int, args.threads.split(",") if kind != "batches" else "1"):
             found = {way: [] for way in ways}
             for turn in range(args.rounds):
                 order = list(ways)[turn % len(ways):] + list(ways)[: turn % len(ways)]
@@ -91,7 +100,9 @@ def main():
                 row[way] = {"gb_s_per_gpu": [round(mean(r, "gb_s"), 2) for r in rounds],
                             "ms_p50": round(statistics.median(mean(r, "ms_p50") for r in rounds), 3),
                             "ms_p99": round(statistics.median(mean(r, "ms_p99") for r in rounds), 3)}
-            for way in ("together", "processes"):
+                if kind == "batches":
+                    row[way]["cpu_ms"] = round(statistics.median(mean(r, "cpu_ms") for r in rounds), 2)
+            for way in list(ways)[1:]:
                 row[way]["kept"] = round(statistics.median(a / b for a, b in zip(row[way]["gb_s_per_gpu"], row["alone"]["gb_s_per_gpu"], strict=True)), 3)
             rows.append(row)
             print(json.dumps(row), flush=True)

@@ -26,6 +26,7 @@
 #include "os/file_handle.h"
 #include "store/store.h"
 #include "transfer/placement/placement.h"
+#include "transfer/plan/group_cost.h"
 #include "transfer/plan/index_cache.h"
 
 namespace headrace::transfer {
@@ -208,6 +209,11 @@ class Plan {
   virtual std::shared_ptr<PlacementPolicy> placement(const std::string& kind,
                                                      const std::shared_ptr<PlacementPrior>& prior) const {
     (void)kind, (void)prior;
+    return nullptr;
+  }
+  // What groups of this array's reads cost a worker. Null: nothing is kept.
+  virtual std::shared_ptr<GroupCost> group_cost(bool staged) const {
+    (void)staged;
     return nullptr;
   }
 };

@@ -79,6 +79,7 @@ Status Read::prepare(Scheduler::Setup& setup, const HostTarget& target) {
   setup.chunks = plan_->chunk_count();
   setup.waves = static_cast<std::uint32_t>(sizes.waves);
   setup.workers = make_workers(sizes.workers);
+  setup.cost = plan_->group_cost(!device_->info().host_addressable);
   return {};
 }
 

@@ -14,6 +14,7 @@ Scheduler::Scheduler(WorkerPool& pool, std::unique_ptr<ReadReport> report, std::
       report_(std::move(report)),
       work_(std::move(work)),
       setup_(std::move(setup)),
+      cost_(setup_.cost != nullptr ? setup_.cost : std::make_shared<GroupCost>()),
       waves_(setup_.waves) {
   for (const auto& worker : setup_.workers) free_lanes_.push_back(worker.get());
   filled_.reserve(waves_.size());
@@ -27,7 +28,7 @@ Scheduler::~Scheduler() {
 
 void Scheduler::start() {
   work_->begin();
-  pool_.add(shared_from_this());
+  pool_.add(shared_from_this(), 1);  // for the first wave; whoever has filled it wakes others
 }
 
 Status Scheduler::run() {
@@ -141,7 +142,7 @@ Workload::Progress Scheduler::work() {
   }
   release_worker(worker);
   if (finished || done()) {
-    notifier_.notify();  // others may be asleep on this read
+    notifier_.notify(1);  // the caller in run(), and a worker that makes the pool forget this read
     return Progress::kFinished;
   }
   return Progress::kIdle;
@@ -239,7 +240,10 @@ trace::Stage Scheduler::waits_for_locked() const {
 }
 
 void Scheduler::fill(std::uint32_t index, Worker& worker) {
+  const std::uint64_t begun = base::now_ns();
   const WaveWork::Filled filled = work_->fill(index, worker);
+  const std::uint32_t tasks = filled.sends_requests ? filled.groups / kRequestsPerClaim : filled.groups;
+  const std::uint32_t helpers = std::min(tasks, cost_->helpers(filled.groups));
   {
     std::lock_guard lock(mutex_);
     WaveSlot& wave = waves_[index];
@@ -251,6 +255,7 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     exhausted_ = exhausted_ || filled.last;
     wave.opens = filled.opens;
     wave.sends_requests = filled.sends_requests;
+    wave.few_helpers = helpers < tasks;
     wave.next_group = 0;
     wave.groups = wave.groups_left = filled.groups;
     if (stopped_locked() || wave.groups_left == 0) {
@@ -261,12 +266,17 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     }
   }
   if (filled.starved) return wait_for_descriptor();
-  // One more worker may fill the next wave.
-  notifier_.notify(filled.groups / (filled.sends_requests ? kRequestsPerClaim : 1) + 1);
+  // This thread may fill the next wave first.
+  const bool takes_long = base::now_ns() - begun > GroupCost::kWakeNs;
+  notifier_.notify(helpers > 0 || takes_long ? helpers + 1 : 0);
 }
 
 void Scheduler::run_groups(const Claim& claim, Worker& worker) {
+  const std::uint64_t begun = base::now_ns();
   const WaveWork::RunResult ran = work_->run(claim.wave, claim.begin, claim.end, worker);
+  const std::uint64_t took = base::now_ns() - begun;
+  if (ran.next > claim.begin) cost_->note(ran.next - claim.begin, took);
+  if (took > GroupCost::kWakeNs) wake_helpers(claim.wave);
   if (ran.finished > 0) finish_groups(claim.wave, ran.finished, worker);
   if (ran.next == claim.end) return;
   // The objects that this claim has open are being read by others, or are closed at the end of the wave, so others may
@@ -295,7 +305,8 @@ void Scheduler::drain(std::uint32_t index, Worker& worker) {
     waves_[index].being_drained = false;
     release_locked(index);
   }
-  notifier_.notify(2);  // another wave may be drained, and this one filled
+  // This thread fills it, or drains another.
+  if (cost_->helpers(1) > 0) notifier_.notify(2);
 }
 
 void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& worker) {
@@ -313,6 +324,7 @@ void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& 
     }
   }
   if (launch) {
+    hand_over();
     const bool queued = work_->launch(index, worker);
     std::lock_guard lock(mutex_);
     if (queued) {
@@ -322,7 +334,30 @@ void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& 
       release_locked(index);
     }
   }
-  notifier_.notify(1);  // it may be drained, or filled again
+  // This thread drains or fills it unless it has other work for long.
+  if (cost_->helpers(1) > 0) notifier_.notify(1);
+}
+
+void Scheduler::hand_over() {
+  {
+    std::lock_guard lock(mutex_);
+    const bool fills = !exhausted_ && !filling_ &&
+                       std::ranges::any_of(waves_, [](const WaveSlot& wave) { return wave.state == WaveState::kFree; });
+    if (!fills && filled_.empty()) return;
+  }
+  notifier_.notify(1);
+}
+
+// Groups that were expected to be short are not.
+void Scheduler::wake_helpers(std::uint32_t index) {
+  std::uint32_t left = 0;
+  {
+    std::lock_guard lock(mutex_);
+    WaveSlot& wave = waves_[index];
+    if (!std::exchange(wave.few_helpers, false)) return;
+    left = wave.groups - wave.next_group;
+  }
+  notifier_.notify(left);
 }
 
 // Returns groups of a claim, to be claimed again.

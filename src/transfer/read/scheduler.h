@@ -4,8 +4,9 @@
 //
 // One wave is kept filled ahead; while filling it waits for a user's store, all other work continues. Claims start long
 // and shrink to single groups, so that all workers finish together. A wave that the device has finished is drained
-// first, because the next wave needs its memory. When the process runs out of descriptors, groups that need one go back
-// to be claimed again after a file is closed. The lock is taken per claim and per wave, never per group.
+// first, because the next wave needs its memory. Only as many workers are woken as are worth it (GroupCost). When the
+// process runs out of descriptors, groups that need one go back to be claimed again after a file is closed. The lock is
+// taken per claim and per wave, never per group.
 //
 // Threads: work() on any number of threads; the rest from any thread.
 // Owns:    the workers, and the work and its report until the read has ended. Everything the work holds is released
@@ -30,6 +31,7 @@
 #include "base/trace.h"
 #include "os/descriptors.h"
 #include "transfer/context/worker.h"
+#include "transfer/plan/group_cost.h"
 #include "transfer/plan/read_report.h"
 #include "transfer/threads/worker_pool.h"
 
@@ -94,6 +96,7 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
     std::uint64_t chunks = 0;    // of the read
     std::uint32_t waves = 1;
     std::vector<std::unique_ptr<Worker>> workers;  // their number limits how many threads take part
+    std::shared_ptr<GroupCost> cost;               // what earlier reads of this array have learnt; null: nothing
   };
   // The pool outlives run(). Throws std::bad_alloc.
   Scheduler(WorkerPool& pool, std::unique_ptr<ReadReport> report, std::unique_ptr<WaveWork> work, Setup setup);
@@ -129,6 +132,7 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
     bool opens = false;           // its groups need descriptors
     bool sends_requests = false;  // its groups are requests to a store
     bool being_drained = false;
+    bool few_helpers = false;    // fewer workers were woken than there are groups
     std::uint64_t launched = 0;  // number of its launch within the read
     std::uint32_t groups = 0;
     std::uint32_t next_group = 0;   // first unclaimed
@@ -148,6 +152,9 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   void resume(Worker& worker);
   void drain(std::uint32_t wave, Worker& worker);
   void finish_groups(std::uint32_t wave, std::uint32_t count, Worker& worker);
+  // Wakes a worker for other work, if there is any, before this thread launches a wave.
+  void hand_over();
+  void wake_helpers(std::uint32_t wave);
   void put_back(std::uint32_t wave, std::uint32_t begin, std::uint32_t end);
   void wait_for_descriptor();
   void drop_groups_locked(std::uint32_t wave, std::uint32_t count);
@@ -162,6 +169,7 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   const std::unique_ptr<ReadReport> report_;
   const std::unique_ptr<WaveWork> work_;
   const Setup setup_;
+  const std::shared_ptr<GroupCost> cost_;
 
   mutable std::mutex mutex_;
   base::ProcessOwn<std::condition_variable> ended_;

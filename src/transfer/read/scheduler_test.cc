@@ -1,10 +1,11 @@
 // However workers interleave and groups end: each group is run once, each wave is launched, settled and released once,
-// and the work's end() is called once, last.
+// and the work's end() is called once, last. Only workers that are worth it are woken.
 #include "transfer/read/scheduler.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -266,6 +267,114 @@ TEST(SchedulerTest, EndsWhatWasNeverStarted) {
                               Scheduler::Setup{})
       .reset();
   EXPECT_EQ(ended, 1);
+}
+
+// One wave of groups, each of which waits until another one runs at the same time.
+class SlowWork final : public WaveWork {
+ public:
+  explicit SlowWork(std::uint32_t groups) : groups_(groups) {}
+  void begin() override {}
+  Filled fill(std::uint32_t, Worker&) override { return {.last = true, .groups = groups_}; }
+  RunResult run(std::uint32_t, std::uint32_t begin, std::uint32_t end, Worker&) override {
+    ++inside_;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(begin == 0 ? 0 : 5);
+    if (begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // shows that groups take long
+    while (!together && std::chrono::steady_clock::now() < until) {
+      if (inside_ > 1) together = true;
+    }
+    --inside_;
+    return {end, end - begin};
+  }
+  std::size_t in_flight() const override { return 0; }
+  bool any_completed() const noexcept override { return false; }
+  bool idle() const override { return true; }
+  std::span<const std::uint32_t> resume(Worker&, std::size_t) override { return {}; }
+  bool launch(std::uint32_t, Worker&) override { return false; }
+  bool launches() const noexcept override { return false; }
+  bool passed(std::uint32_t) override { return true; }
+  void notice(std::uint32_t) override {}
+  bool drain(std::uint32_t, Worker&) override { return false; }
+  void settle(std::uint32_t, Worker&) override {}
+  void release(std::uint32_t) override {}
+  void end(std::span<const std::unique_ptr<Worker>>) override {}
+
+  std::atomic<bool> together{false};
+
+ private:
+  const std::uint32_t groups_;
+  std::atomic<int> inside_{0};
+};
+
+// Of a read by a pool of eight workers, all asleep.
+struct Woken {
+  std::uint64_t workers = 0;
+  bool together = false;
+};
+Woken read_slowly(std::uint32_t groups, std::shared_ptr<GroupCost> cost) {
+  const auto pool = WorkerPool::create(8).value();
+  class Idle final : public Workload {
+   public:
+    Progress work() override { return ++calls, ends ? Progress::kFinished : Progress::kIdle; }
+    std::atomic<int> calls{0};
+    std::atomic<bool> ends{false};
+  };
+  const auto idle = std::make_shared<Idle>();
+  pool->add(idle);
+  while (idle->calls < 8) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const ReadReport::Progress nobody;
+  auto work = std::make_unique<SlowWork>(groups);
+  const SlowWork& slow = *work;
+  Scheduler::Setup setup;
+  setup.chunks = groups;
+  setup.cost = std::move(cost);
+  for (int i = 0; i < 8; ++i) setup.workers.push_back(std::make_unique<Worker>());
+  const auto scheduler = std::make_shared<Scheduler>(*pool, std::make_unique<ReadReport>(nobody, false, 0),
+                                                     std::move(work), std::move(setup));
+  Woken out;
+  const std::uint64_t before = pool->woken();
+  scheduler->start();
+  EXPECT_TRUE(scheduler->wait().ok());
+  out.workers = pool->woken() - before;
+  out.together = slow.together;
+  idle->ends = true;
+  return out;
+}
+
+TEST(SchedulerTest, WakesAWorkerForEachGroupOfUnknownCost) {
+  const Woken woken = read_slowly(6, nullptr);
+  EXPECT_TRUE(woken.together);
+  EXPECT_GE(woken.workers, 2u);
+}
+
+TEST(SchedulerTest, WakesOneForGroupsThatAreShort) {
+  const auto cost = std::make_shared<GroupCost>();
+  cost->note(1, 1);
+  // The only group takes 2 ms, which nobody knows before.
+  EXPECT_LE(read_slowly(1, cost).workers, 3u);
+}
+
+TEST(SchedulerTest, WakesMoreOnceShortGroupsTurnOutToBeLong) {
+  const auto cost = std::make_shared<GroupCost>();
+  cost->note(1, 1);
+  const Woken woken = read_slowly(6, cost);
+  EXPECT_TRUE(woken.together);
+  EXPECT_GE(woken.workers, 2u);
+}
+
+TEST(GroupCosts, DecideHowManyWorkersPay) {
+  GroupCost cost;
+  EXPECT_EQ(cost.helpers(40), 40u) << "not known";
+  cost.note(10, 10 * GroupCost::kWakeNs);
+  EXPECT_EQ(cost.helpers(40), 40u);
+  for (int i = 0; i < 100; ++i) cost.note(10, 10 * 2000);
+  EXPECT_EQ(cost.helpers(8), 0u);
+  EXPECT_EQ(cost.helpers(500), 500 * 2000 / GroupCost::kWakeNs);
+  for (int i = 0; i < 100; ++i) cost.note(1, ~std::uint64_t{0});
+  EXPECT_EQ(cost.helpers(8), 8u);
+  GroupCost shortest;
+  shortest.note(1000, 1);
+  EXPECT_EQ(shortest.helpers(8), 0u) << "known to be short";
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerTest, ::testing::Range(1u, 9u));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "base/trace.h"
 
@@ -16,6 +17,8 @@ struct WorkerPool::State {
   bool stopping = false;                             // guarded by mutex
   unsigned callers = 0;                              // in wait(); guarded by mutex
   unsigned asleep = 0;                               // workers on `changed`; guarded by mutex
+  std::uint64_t woken = 0;                           // guarded by mutex
+  unsigned cpus = 0;                                 // bound_cpus() at the last add(); guarded by mutex
   std::vector<std::shared_ptr<Workload>> workloads;  // guarded by mutex
   std::shared_ptr<NearThreads> near;                 // may be null
   bool one_per_cpu = false;
@@ -27,6 +30,7 @@ struct WorkerPool::State {
       std::lock_guard lock(mutex);
       ++generation;
       if (workloads.empty() && callers == 0 && !stopping) return;
+      woken += asleep;
     }
     changed.notify_all();
     changed_elsewhere.notify_all();
@@ -39,6 +43,7 @@ struct WorkerPool::State {
       std::lock_guard lock(mutex);
       ++generation;
       if (!workloads.empty()) wakes = std::min<std::size_t>(new_tasks, asleep);
+      woken += wakes;
       any_callers = callers != 0;
     }
     while (wakes-- > 0) changed.notify_one();
@@ -84,12 +89,17 @@ WorkerPool::~WorkerPool() {
   }
 }
 
-void WorkerPool::add(std::shared_ptr<Workload> workload) {
+void WorkerPool::add(std::shared_ptr<Workload> workload, std::size_t first_tasks) {
+  const unsigned cpus = state_->bound_cpus();
+  bool moved = false;
   {
     std::lock_guard lock(state_->mutex);
     state_->workloads.push_back(std::move(workload));
+    moved = std::exchange(state_->cpus, cpus) != cpus;
   }
-  state_->notify();
+  // Superfluous workers may no longer be.
+  if (moved || first_tasks == kAll) return state_->notify();
+  state_->notify(first_tasks);
 }
 
 void WorkerPool::notify() noexcept { state_->notify(); }
@@ -103,6 +113,11 @@ unsigned WorkerPool::bound_cpus() const noexcept { return state_->bound_cpus(); 
 std::uint64_t WorkerPool::generation() const noexcept {
   std::lock_guard lock(state_->mutex);
   return state_->generation;
+}
+
+std::uint64_t WorkerPool::woken() const noexcept {
+  std::lock_guard lock(state_->mutex);
+  return state_->woken;
 }
 
 void WorkerPool::wait(std::uint64_t seen) {
@@ -125,7 +140,7 @@ void WorkerPool::run(State& state, unsigned index) {
     }
     bool any_finished = false;
     thread.follow();
-    // Work that changes the number of CPUs is added after that, and wakes all.
+    // Work that changes the number of CPUs is added after that, which wakes all.
     const unsigned cpus = state.one_per_cpu ? state.bound_cpus() : 0;
     const bool superfluous = cpus != 0 && index >= cpus;
     for (std::size_t i = 0; !any_finished && !superfluous; ++i) {

@@ -33,17 +33,20 @@ class WorkerPool {
   struct State;
 
  public:
+  static constexpr std::size_t kAll = ~std::size_t{0};
   // If the system provides fewer threads than asked, the pool uses those; no thread at all is an error. The threads
   // follow `near`, if not null; with `one_per_cpu`, only as many work as there are CPUs that they are bound to.
   static Result<std::unique_ptr<WorkerPool>> create(unsigned threads, std::shared_ptr<NearThreads> near = nullptr,
                                                     bool one_per_cpu = false);
   ~WorkerPool();
 
-  void add(std::shared_ptr<Workload> workload);  // dropped when work() returns kFinished
-  void notify() noexcept;                        // some work became available, or has ended
-  unsigned bound_cpus() const noexcept;          // that the threads are bound to; 0: not bound
+  // Wakes as many workers as there are tasks at first. Dropped when work() returns kFinished.
+  void add(std::shared_ptr<Workload> workload, std::size_t first_tasks = kAll);
+  void notify() noexcept;                // some work became available, or has ended
+  unsigned bound_cpus() const noexcept;  // that the threads are bound to; 0: not bound
   std::uint64_t generation() const noexcept;
-  void wait(std::uint64_t seen);  // until notify() has been called since `seen` was read
+  std::uint64_t woken() const noexcept;  // how many times a sleeping worker has been woken
+  void wait(std::uint64_t seen);         // until notify() has been called since `seen` was read
 
   // notify() for users that may outlive the pool.
   class Notifier {

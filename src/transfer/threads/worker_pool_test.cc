@@ -66,6 +66,22 @@ TEST(WorkerPools, NoMoreThreadsWakeThanThereAreTasks) {
   expect_end(*pool, *things);
 }
 
+TEST(WorkerPools, WorkThatIsAddedWakesAsManyThreadsAsItHasTasks) {
+  const auto pool = WorkerPool::create(8).value();
+  const auto all = std::make_shared<Things>();
+  pool->add(all);
+  ASSERT_TRUE(becomes_true([&] { return all->calls >= 8; }));
+  std::this_thread::sleep_for(milliseconds(50));  // all sleep again
+  const std::uint64_t woken = pool->woken();
+  const auto one = std::make_shared<Things>();
+  one->waiting = 1;
+  pool->add(one, 1);
+  ASSERT_TRUE(becomes_true([&] { return one->done == 1; }));
+  EXPECT_LE(pool->woken(), woken + 1);
+  expect_end(*pool, *one);
+  expect_end(*pool, *all);
+}
+
 // Several workloads, several threads that add to them, and callers that sleep on the same pool.
 TEST(WorkerPools, NoWakeUpIsLost) {
   constexpr int kEach = 3000, kAdders = 3;

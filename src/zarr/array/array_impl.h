@@ -3,6 +3,7 @@
 
 #include <headrace/array.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "device/box.h"
 #include "store/store.h"
 #include "transfer/placement/placement.h"
+#include "transfer/plan/group_cost.h"
 #include "zarr/metadata/metadata.h"
 #include "zarr/metadata/node_io.h"
 #include "zarr/shard/chain_builder.h"
@@ -57,8 +59,10 @@ class headrace::Array::Impl {
   ArrayInfo info;
   mutable zarr::ShardCache shards;
   mutable transfer::PlacementMemory placement;
-  bool revalidate = false;        // OpenOptions
-  base::Charge memory;            // of the metadata
+  const std::array<std::shared_ptr<transfer::GroupCost>, 2> group_costs{
+      std::make_shared<transfer::GroupCost>(), std::make_shared<transfer::GroupCost>()};  // of host and staged devices
+  bool revalidate = false;                                                                // OpenOptions
+  base::Charge memory;                                                                    // of the metadata
   std::uint64_t index_array = 0;  // number in the Context's IndexCache
 
   const codec::Chain& unit_chain() const noexcept { return sharding ? sharding->inner : *chain; }

@@ -68,6 +68,9 @@ class ArrayPlan : public transfer::Plan {
     // The policy's measurements apply to chunks of one shape.
     return one_form() ? array_->placement.of(kind, prior) : nullptr;
   }
+  std::shared_ptr<transfer::GroupCost> group_cost(bool staged) const override {
+    return array_->group_costs[staged ? 1 : 0];
+  }
 
  protected:
   void make_key(std::uint64_t object, std::string& key) const {
