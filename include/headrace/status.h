@@ -9,6 +9,7 @@
 #include <headrace/export.h>
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -79,8 +80,18 @@ class [[nodiscard]] HEADRACE_API Status {
   Rep* rep_ = nullptr;
 };
 
-// What Result::value() does without a value.
-[[noreturn]] HEADRACE_API void abort_without_value(const Status& status) noexcept;
+// Thrown by Result::value(), in the caller's code: the library itself throws nothing.
+class HEADRACE_API BadResultAccess : public std::exception {
+ public:
+  explicit BadResultAccess(Status status)
+      : status_(std::move(status)), what_("headrace: a failed call has no value: " + status_.to_string()) {}
+  const char* what() const noexcept override { return what_.c_str(); }
+  const Status& status() const noexcept { return status_; }
+
+ private:
+  Status status_;
+  std::string what_;
+};
 
 // A value, or the Status that explains its absence.
 template <class T>
@@ -94,7 +105,7 @@ class [[nodiscard]] Result {
   explicit operator bool() const noexcept { return ok(); }
   const Status& status() const& noexcept { return status_; }
   Status status() && noexcept { return std::move(status_); }
-  // Without a value these print the Status to stderr and abort.
+  // Throws BadResultAccess unless ok().
   T& value() & {
     require_ok();
     return *value_;
@@ -114,8 +125,8 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &*value_; }
 
  private:
-  void require_ok() const noexcept {
-    if (!ok()) abort_without_value(status_);
+  void require_ok() const {
+    if (!ok()) throw BadResultAccess(status_);
   }
   std::optional<T> value_;
   Status status_;

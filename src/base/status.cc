@@ -1,8 +1,6 @@
 #include <headrace/status.h>
 
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -214,11 +212,6 @@ std::string_view layer_name(Layer layer) {
       return "api";
   }
   return "unknown layer";
-}
-
-void abort_without_value(const Status& status) noexcept {
-  std::fprintf(stderr, "headrace: a value was taken from a failed result: %s\n", status.to_string().c_str());
-  std::abort();
 }
 
 }  // namespace headrace

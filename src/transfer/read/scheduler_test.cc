@@ -365,11 +365,11 @@ TEST(SchedulerTest, WakesMoreOnceShortGroupsTurnOutToBeLong) {
 TEST(GroupCosts, DecideHowManyWorkersPay) {
   GroupCost cost;
   EXPECT_EQ(cost.helpers(40), 40u) << "not known";
-  cost.note(10, 10 * GroupCost::kWakeNs);
+  cost.note(1, GroupCost::kWakeNs);
   EXPECT_EQ(cost.helpers(40), 40u);
-  for (int i = 0; i < 100; ++i) cost.note(10, 10 * 2000);
+  for (int i = 0; i < 100; ++i) cost.note(10, 20'000);
   EXPECT_EQ(cost.helpers(8), 0u);
-  EXPECT_EQ(cost.helpers(500), 500 * 2000 / GroupCost::kWakeNs);
+  EXPECT_EQ(cost.helpers(500), 20u);
   for (int i = 0; i < 100; ++i) cost.note(1, ~std::uint64_t{0});
   EXPECT_EQ(cost.helpers(8), 8u);
   GroupCost shortest;
