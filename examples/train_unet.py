@@ -202,7 +202,7 @@ def main():
     parser.add_argument("--crops-per-frame", type=int, default=1)
     parser.add_argument("--shuffle", choices=("none", "full", "block"), default="full")
     parser.add_argument("--block-groups", type=int, default=16, help="chunks whose samples are mixed by --shuffle block")
-    parser.add_argument("--partitions", type=int, default=1, help="parts of the chunks; with one a rank, each caches only its own (--shuffle block)")
+    parser.add_argument("--partitions", type=int, default=1, help="parts of the chunks; with one a rank, each reads and caches only its own (--shuffle block)")
     parser.add_argument("--cache-gb", type=float, default=0, help="device memory for chunks, which later epochs do not read again")
     parser.add_argument("--cache", choices=("decoded", "encoded"), default="decoded", help="how they are kept there: encoded, more of them fit")
     parser.add_argument("--seed", type=int, default=0)
