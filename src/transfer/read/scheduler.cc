@@ -7,6 +7,14 @@
 #include "base/clock.h"
 
 namespace headrace::transfer {
+namespace {
+
+// How many threads can share so many groups of a wave.
+std::uint32_t tasks_in(std::uint32_t groups, bool sends_requests) noexcept {
+  return sends_requests ? groups / Scheduler::kRequestsPerClaim : groups;
+}
+
+}  // namespace
 
 Scheduler::Scheduler(WorkerPool& pool, std::unique_ptr<ReadReport> report, std::unique_ptr<WaveWork> work, Setup setup)
     : pool_(pool),
@@ -242,8 +250,7 @@ trace::Stage Scheduler::waits_for_locked() const {
 void Scheduler::fill(std::uint32_t index, Worker& worker) {
   const std::uint64_t begun = base::now_ns();
   const WaveWork::Filled filled = work_->fill(index, worker);
-  const std::uint32_t tasks = filled.sends_requests ? filled.groups / kRequestsPerClaim : filled.groups;
-  const std::uint32_t helpers = std::min(tasks, cost_->helpers(filled.groups));
+  const std::uint32_t helpers = helpers_for(filled.groups, filled.sends_requests);
   {
     std::lock_guard lock(mutex_);
     WaveSlot& wave = waves_[index];
@@ -255,7 +262,7 @@ void Scheduler::fill(std::uint32_t index, Worker& worker) {
     exhausted_ = exhausted_ || filled.last;
     wave.opens = filled.opens;
     wave.sends_requests = filled.sends_requests;
-    wave.few_helpers = helpers < tasks;
+    wave.few_helpers = helpers < tasks_in(filled.groups, filled.sends_requests);
     wave.next_group = 0;
     wave.groups = wave.groups_left = filled.groups;
     if (stopped_locked() || wave.groups_left == 0) {
@@ -305,8 +312,7 @@ void Scheduler::drain(std::uint32_t index, Worker& worker) {
     waves_[index].being_drained = false;
     release_locked(index);
   }
-  // This thread fills it, or drains another.
-  if (cost_->helpers(1) > 0) notifier_.notify(2);
+  wake_if_groups_are_long(2);  // another wave may be drained, and this one filled
 }
 
 void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& worker) {
@@ -324,7 +330,7 @@ void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& 
     }
   }
   if (launch) {
-    hand_over();
+    if (work_->launches()) hand_over();
     const bool queued = work_->launch(index, worker);
     std::lock_guard lock(mutex_);
     if (queued) {
@@ -334,8 +340,7 @@ void Scheduler::finish_groups(std::uint32_t index, std::uint32_t count, Worker& 
       release_locked(index);
     }
   }
-  // This thread drains or fills it unless it has other work for long.
-  if (cost_->helpers(1) > 0) notifier_.notify(1);
+  wake_if_groups_are_long(1);  // it may be drained, or filled again
 }
 
 void Scheduler::hand_over() {
@@ -348,16 +353,24 @@ void Scheduler::hand_over() {
   notifier_.notify(1);
 }
 
-// Groups that were expected to be short are not.
+std::uint32_t Scheduler::helpers_for(std::uint32_t groups, bool sends_requests) const noexcept {
+  return std::min(tasks_in(groups, sends_requests), cost_->helpers(groups));
+}
+
 void Scheduler::wake_helpers(std::uint32_t index) {
-  std::uint32_t left = 0;
+  std::uint32_t helpers = 0;
   {
     std::lock_guard lock(mutex_);
     WaveSlot& wave = waves_[index];
-    if (!std::exchange(wave.few_helpers, false)) return;
-    left = wave.groups - wave.next_group;
+    if (!wave.few_helpers) return;
+    helpers = helpers_for(wave.groups - wave.next_group, wave.sends_requests);
+    wave.few_helpers = helpers == 0;
   }
-  notifier_.notify(left);
+  notifier_.notify(helpers);
+}
+
+void Scheduler::wake_if_groups_are_long(std::size_t tasks) const noexcept {
+  if (cost_->helpers(1) > 0) notifier_.notify(tasks);
 }
 
 // Returns groups of a claim, to be claimed again.

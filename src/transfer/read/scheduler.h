@@ -154,7 +154,12 @@ class Scheduler final : public Workload, public os::DescriptorWaiter, public std
   void finish_groups(std::uint32_t wave, std::uint32_t count, Worker& worker);
   // Wakes a worker for other work, if there is any, before this thread launches a wave.
   void hand_over();
+  // How many workers are worth waking for so many groups of a wave.
+  std::uint32_t helpers_for(std::uint32_t groups, bool sends_requests) const noexcept;
+  // A claim of the wave took long: wakes those that are worth it for the unclaimed groups.
   void wake_helpers(std::uint32_t wave);
+  // For work that this thread does next, unless it has groups to run that take long.
+  void wake_if_groups_are_long(std::size_t tasks) const noexcept;
   void put_back(std::uint32_t wave, std::uint32_t begin, std::uint32_t end);
   void wait_for_descriptor();
   void drop_groups_locked(std::uint32_t wave, std::uint32_t count);

@@ -235,56 +235,12 @@ TEST_P(SchedulerTest, EndsOnceWhereItIsCancelled) {
   }
 }
 
-// Dropping a read that was never started still ends its work.
-TEST(SchedulerTest, EndsWhatWasNeverStarted) {
-  auto pool = WorkerPool::create(1);
-  ASSERT_TRUE(pool.ok());
-  const ReadReport::Progress nobody;
-  int ended = 0;
-  class Work final : public WaveWork {
-   public:
-    explicit Work(int& ended) : ended_(ended) {}
-    void begin() override {}
-    Filled fill(std::uint32_t, Worker&) override { return {}; }
-    RunResult run(std::uint32_t, std::uint32_t, std::uint32_t, Worker&) override { return {}; }
-    std::size_t in_flight() const override { return 0; }
-    bool any_completed() const noexcept override { return false; }
-    bool idle() const override { return true; }
-    std::span<const std::uint32_t> resume(Worker&, std::size_t) override { return {}; }
-    bool launch(std::uint32_t, Worker&) override { return false; }
-    bool launches() const noexcept override { return false; }
-    bool passed(std::uint32_t) override { return true; }
-    void notice(std::uint32_t) override {}
-    bool drain(std::uint32_t, Worker&) override { return false; }
-    void settle(std::uint32_t, Worker&) override {}
-    void release(std::uint32_t) override {}
-    void end(std::span<const std::unique_ptr<Worker>>) override { ++ended_; }
-
-   private:
-    int& ended_;
-  };
-  std::make_shared<Scheduler>(**pool, std::make_unique<ReadReport>(nobody, false, 0), std::make_unique<Work>(ended),
-                              Scheduler::Setup{})
-      .reset();
-  EXPECT_EQ(ended, 1);
-}
-
-// One wave of groups, each of which waits until another one runs at the same time.
-class SlowWork final : public WaveWork {
+// Does nothing, at once.
+class IdleWork : public WaveWork {
  public:
-  explicit SlowWork(std::uint32_t groups) : groups_(groups) {}
   void begin() override {}
-  Filled fill(std::uint32_t, Worker&) override { return {.last = true, .groups = groups_}; }
-  RunResult run(std::uint32_t, std::uint32_t begin, std::uint32_t end, Worker&) override {
-    ++inside_;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(begin == 0 ? 0 : 5);
-    if (begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // shows that groups take long
-    while (!together && std::chrono::steady_clock::now() < until) {
-      if (inside_ > 1) together = true;
-    }
-    --inside_;
-    return {end, end - begin};
-  }
+  Filled fill(std::uint32_t, Worker&) override { return {}; }
+  RunResult run(std::uint32_t, std::uint32_t, std::uint32_t, Worker&) override { return {}; }
   std::size_t in_flight() const override { return 0; }
   bool any_completed() const noexcept override { return false; }
   bool idle() const override { return true; }
@@ -297,6 +253,43 @@ class SlowWork final : public WaveWork {
   void settle(std::uint32_t, Worker&) override {}
   void release(std::uint32_t) override {}
   void end(std::span<const std::unique_ptr<Worker>>) override {}
+};
+
+// Dropping a read that was never started still ends its work.
+TEST(SchedulerTest, EndsWhatWasNeverStarted) {
+  auto pool = WorkerPool::create(1);
+  ASSERT_TRUE(pool.ok());
+  const ReadReport::Progress nobody;
+  int ended = 0;
+  class Work final : public IdleWork {
+   public:
+    explicit Work(int& ended) : ended_(ended) {}
+    void end(std::span<const std::unique_ptr<Worker>>) override { ++ended_; }
+
+   private:
+    int& ended_;
+  };
+  std::make_shared<Scheduler>(**pool, std::make_unique<ReadReport>(nobody, false, 0), std::make_unique<Work>(ended),
+                              Scheduler::Setup{})
+      .reset();
+  EXPECT_EQ(ended, 1);
+}
+
+// One wave of groups, each of which waits until another one runs at the same time.
+class SlowWork final : public IdleWork {
+ public:
+  explicit SlowWork(std::uint32_t groups) : groups_(groups) {}
+  Filled fill(std::uint32_t, Worker&) override { return {.last = true, .groups = groups_}; }
+  RunResult run(std::uint32_t, std::uint32_t begin, std::uint32_t end, Worker&) override {
+    ++inside_;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(begin == 0 ? 0 : 5);
+    if (begin == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // shows that groups take long
+    while (!together && std::chrono::steady_clock::now() < until) {
+      if (inside_ > 1) together = true;
+    }
+    --inside_;
+    return {end, end - begin};
+  }
 
   std::atomic<bool> together{false};
 

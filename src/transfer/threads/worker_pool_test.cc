@@ -39,6 +39,15 @@ bool becomes_true(const Condition& condition) {
   return true;
 }
 
+// Work that has woken all eight threads of the pool, which sleep again.
+std::shared_ptr<Things> sleep_on(WorkerPool& pool) {
+  auto things = std::make_shared<Things>();
+  pool.add(things);
+  EXPECT_TRUE(becomes_true([&] { return things->calls >= 8; }));
+  std::this_thread::sleep_for(milliseconds(50));
+  return things;
+}
+
 void expect_end(WorkerPool& pool, Things& things) {
   things.ends = true;
   const int calls = things.calls;
@@ -48,10 +57,7 @@ void expect_end(WorkerPool& pool, Things& things) {
 
 TEST(WorkerPools, NoMoreThreadsWakeThanThereAreTasks) {
   const auto pool = WorkerPool::create(8).value();
-  const auto things = std::make_shared<Things>();
-  pool->add(things);
-  ASSERT_TRUE(becomes_true([&] { return things->calls >= 8; }));
-  std::this_thread::sleep_for(milliseconds(50));  // all sleep again
+  const auto things = sleep_on(*pool);
   for (int i = 1; i <= 20; ++i) {
     const int calls = things->calls;
     ++things->waiting;
@@ -68,10 +74,7 @@ TEST(WorkerPools, NoMoreThreadsWakeThanThereAreTasks) {
 
 TEST(WorkerPools, WorkThatIsAddedWakesAsManyThreadsAsItHasTasks) {
   const auto pool = WorkerPool::create(8).value();
-  const auto all = std::make_shared<Things>();
-  pool->add(all);
-  ASSERT_TRUE(becomes_true([&] { return all->calls >= 8; }));
-  std::this_thread::sleep_for(milliseconds(50));  // all sleep again
+  const auto all = sleep_on(*pool);
   const std::uint64_t woken = pool->woken();
   const auto one = std::make_shared<Things>();
   one->waiting = 1;
