@@ -106,7 +106,7 @@ def main():
                 row[way]["kept"] = round(statistics.median(a / b for a, b in zip(row[way]["gb_s_per_gpu"], row["alone"]["gb_s_per_gpu"], strict=True)), 3)
             rows.append(row)
             print(json.dumps(row), flush=True)
-    report = {"command": f"gpus.py SCRATCH --build build/cuda --threads {args.threads} --rounds {args.rounds} --seconds {args.seconds:g} "
+    report = {"command": f"gpus.py SCRATCH --build build/cuda --kinds {args.kinds} --threads {args.threads} --rounds {args.rounds} --seconds {args.seconds:g} "
                          f"--gigabytes {args.gigabytes:g}", "gpus": names, "cpus": len(os.sched_getaffinity(0)), "commit": args.commit,
               "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": rows}
     if args.json:
