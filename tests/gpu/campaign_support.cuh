@@ -54,8 +54,10 @@ T take(Result<T> result) {
   return std::move(result).value();
 }
 
-inline void in_parallel(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
-  const std::size_t threads = std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / 256 + 1);
+inline void in_parallel(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work,
+                        std::size_t worth_a_thread = 256) {
+  const std::size_t threads =
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), count / worth_a_thread + 1);
   if (threads == 1) return work(0, count);
   std::vector<std::thread> running;
   for (std::size_t t = 0; t < threads; ++t) {

@@ -143,11 +143,7 @@ class PartCampaign {
 
   void decode(bool joined) {
     const std::uint32_t n = parts();
-    for (std::size_t w = 0; w < windows_used(); ++w) {
-      // Canaries depend on the address, and inputs lie among them, too.
-      fill(host(w), reinterpret_cast<std::uint64_t>(out_->window(w)), out_->window_bytes());
-      must(cudaMemcpy(out_->window(w), host(w), out_->window_bytes(), cudaMemcpyHostToDevice), "filling in canaries");
-    }
+    upload(*out_, [](std::uint32_t, unsigned char*) {});  // nothing but canaries
     upload(*in_, [&](std::uint32_t k, unsigned char* to) {
       const PartMutant& mutant = part(k);
       if (joined) return;  // the device has to put it there
@@ -213,11 +209,17 @@ class PartCampaign {
     return place_of(k, parts(), in_slot_, part(k).stream.size(), whole_->window_bytes());
   }
 
+  // Canaries depend on the address, and inputs lie among them, too.
   template <class Put>
   void upload(GuardedWindows& to, const Put& put, bool whole = false) {
-    for (std::size_t w = 0; w < windows_used(); ++w) {
-      fill(host(w), reinterpret_cast<std::uint64_t>(to.window(w)), to.window_bytes());
-    }
+    in_parallel(
+        windows_used(),
+        [&](std::size_t from, std::size_t end) {
+          for (std::size_t w = from; w < end; ++w) {
+            fill(host(w), reinterpret_cast<std::uint64_t>(to.window(w)), to.window_bytes());
+          }
+        },
+        1);
     for (std::uint32_t k = 0; k < parts(); ++k) {
       const Place place = whole ? whole_place(k) : in_place(k);
       put(k, host(place.window) + place.offset);
@@ -275,24 +277,34 @@ class PartCampaign {
       if (!outcomes_[k].ok()) ++counts.reasons[static_cast<unsigned>(outcomes_[k].reason())];
     }
     if (!wrong.empty()) return found(wrong);
-    // What lies between the outputs.
-    for (std::uint32_t k = 0; k < parts(); ++k) {
-      const Place place = out_place(k);
-      std::memset(host(place.window) + place.offset, 0, static_cast<std::size_t>(part(k).part.decoded_bytes));
+    in_parallel(
+        windows_used(),
+        [&](std::size_t from, std::size_t to) {
+          std::vector<unsigned char> want(out_->window_bytes());
+          for (std::size_t w = from; w < to; ++w) {
+            const std::string what = check_canaries(w, want);
+            if (what.empty()) continue;
+            std::lock_guard lock(mutex);
+            wrong = what;
+          }
+        },
+        1);
+    return wrong.empty() || found(wrong);
+  }
+
+  // What lies between the outputs of a window. The outputs themselves become zeros.
+  std::string check_canaries(std::size_t window, std::vector<unsigned char>& want) {
+    fill(want.data(), reinterpret_cast<std::uint64_t>(out_->window(window)), want.size());
+    for (std::uint32_t k = static_cast<std::uint32_t>(window) * spread_; k < parts() && k < (window + 1) * spread_;
+         ++k) {
+      const std::size_t offset = out_place(k).offset, bytes = static_cast<std::size_t>(part(k).part.decoded_bytes);
+      std::memset(want.data() + offset, 0, bytes);
+      std::memset(host(window) + offset, 0, bytes);
     }
-    std::vector<unsigned char> want(out_->window_bytes());
-    for (std::size_t w = 0; w < windows_used(); ++w) {
-      fill(want.data(), reinterpret_cast<std::uint64_t>(out_->window(w)), want.size());
-      for (std::uint32_t k = static_cast<std::uint32_t>(w) * spread_; k < parts() && k < (w + 1) * spread_; ++k) {
-        std::memset(want.data() + out_place(k).offset, 0, static_cast<std::size_t>(part(k).part.decoded_bytes));
-      }
-      const auto [at, same] = std::mismatch(want.begin(), want.end(), host(w));
-      if (at != want.end()) {
-        return found("a byte outside the outputs was written: window " + std::to_string(w) + ", offset " +
-                     std::to_string(at - want.begin()));
-      }
-    }
-    return true;
+    const auto [at, same] = std::mismatch(want.begin(), want.end(), host(window));
+    if (at == want.end()) return {};
+    return "a byte outside the outputs was written: window " + std::to_string(window) + ", offset " +
+           std::to_string(at - want.begin());
   }
 
   // Bugs behind the decoder, each of which check() must find.
