@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/resource.h>
+#if __has_include(<sys/single_threaded.h>)  // glibc 2.32
+#include <sys/single_threaded.h>
+#endif
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -68,6 +71,14 @@ void reserve_open_files(std::uint64_t most) noexcept {
   const int last = ::fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(count - 1));
   if (last >= 0) ::close(last);
   ::close(fd);
+}
+
+bool has_one_thread() noexcept {
+#if __has_include(<sys/single_threaded.h>)
+  return __libc_single_threaded != 0;
+#else
+  return false;
+#endif
 }
 
 std::optional<unsigned> io_uring_disabled() {

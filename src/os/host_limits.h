@@ -28,8 +28,11 @@ std::optional<std::uint64_t> memlock_limit_bytes() noexcept;
 std::optional<std::uint64_t> open_files_limit() noexcept;
 
 // Enlarges the process's descriptor table to the open-files limit, but at most to `most` entries. In a multi-threaded
-// process, the kernel stalls every open() for tens of milliseconds each time the table grows.
+// process that takes the kernel up to tens of milliseconds each time the table grows, for which every open() waits that
+// finds the table full.
 void reserve_open_files(std::uint64_t most) noexcept;
+// Whether no other thread has ever run in this process; false if the C library cannot tell.
+bool has_one_thread() noexcept;
 
 // kernel.io_uring_disabled; nothing if the kernel has no such setting (before 6.6).
 std::optional<unsigned> io_uring_disabled();

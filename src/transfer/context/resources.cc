@@ -6,6 +6,7 @@
 #include "os/cgroup.h"
 #include "os/host_limits.h"
 #include "os/page_buffer.h"
+#include "transfer/threads/task_list.h"
 
 namespace headrace::transfer {
 namespace {
@@ -64,7 +65,8 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
     if (groups.any()) mapped.groups = [groups = std::move(groups)] { return groups.page_cache(); };
   }
   resources->mapped_ = std::make_unique<MappedCache>(mapped, resources->near_);
-  os::reserve_open_files(kOpenFiles);
+  const bool alone = os::has_one_thread();
+  if (alone) os::reserve_open_files(kOpenFiles);
   // A named engine must work; "auto" is resolved by the first read that needs an engine.
   if (options.engine != "auto") {
     HEADRACE_TRY_ASSIGN(auto* service, resources->io());
@@ -72,6 +74,10 @@ Result<std::shared_ptr<Resources>> Resources::create(const ContextOptions& optio
   }
   HEADRACE_TRY_ASSIGN(resources->pool_,
                       WorkerPool::create(resources->threads_, resources->near_, options.threads == 0));
+  if (!alone) {
+    const auto reserve = [] { os::reserve_open_files(kOpenFiles); };
+    resources->pool_->add(std::make_shared<TaskList>(std::vector<std::function<void()>>{reserve}, 1), 1);
+  }
   return resources;
 }
 

@@ -1,11 +1,12 @@
 #include "transfer/context/staging.h"
 
 #include <algorithm>
-#include <exception>
 #include <new>
-#include <thread>
+#include <optional>
+#include <utility>
 
 #include "base/checked.h"
+#include "base/fault.h"
 #include "base/trace.h"
 
 namespace headrace::transfer {
@@ -23,15 +24,13 @@ StagingSlot::~StagingSlot() {
 
 namespace {
 
-using Slots = std::vector<std::unique_ptr<StagingSlot>>;
-
-Status make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs,
-            std::unique_ptr<StagingSlot>& made) {
+Result<std::unique_ptr<StagingSlot>> make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs) {
   auto slot = std::make_unique<StagingSlot>();
   slot->device = device;
   const std::size_t pinned_bytes = base::align_up(std::max<std::size_t>(slabs.pinned, 1), kSlabUnit);
   const std::size_t device_bytes = base::align_up(std::max<std::size_t>(slabs.device, 1), kSlabUnit);
   trace::Span span(trace::Stage::kRegister, pinned_bytes);
+  HEADRACE_DELAY("transfer.slot");
   HEADRACE_TRY_ASSIGN(std::byte* const pinned, device->allocate_pinned(pinned_bytes));
   slot->pinned = {pinned, pinned_bytes};
   HEADRACE_TRY_ASSIGN(std::byte* const on_device, device->allocate(device_bytes));
@@ -39,77 +38,145 @@ Status make(const std::shared_ptr<device::Device>& device, StagingPool::Bytes sl
   HEADRACE_TRY_ASSIGN(slot->stream, device->create_stream());
   HEADRACE_TRY_ASSIGN(slot->event, device->create_event());
   HEADRACE_TRY_ASSIGN(slot->copied, device->create_event());
-  made = std::move(slot);
-  return {};
-}
-
-// Pinning memory takes milliseconds, most of which can overlap.
-Status make_all(const std::shared_ptr<device::Device>& device, StagingPool::Bytes slabs, Slots& slots, std::size_t from,
-                const std::function<void()>& meanwhile) {
-  std::vector<Status> statuses(slots.size());
-  const auto make_one = [&](std::size_t i) {
-    try {
-      statuses[i] = make(device, slabs, slots[i]);
-    } catch (const std::bad_alloc&) {
-      statuses[i] = Status::out_of_memory();
-    }
-  };
-  std::vector<std::thread> threads;
-  try {
-    threads.emplace_back(meanwhile);
-    for (; from + 1 < slots.size(); ++from) threads.emplace_back(make_one, from);
-  } catch (const std::exception&) {  // this thread makes the rest
-  }
-  for (; from < slots.size(); ++from) make_one(from);
-  for (std::thread& thread : threads) thread.join();
-  for (Status& status : statuses) HEADRACE_TRY(std::move(status));
-  return {};
+  return slot;
 }
 
 }  // namespace
 
-Result<Slots> StagingPool::take(const std::shared_ptr<device::Device>& device, Bytes slabs, std::size_t count,
-                                Bytes keep, const std::function<void()>& meanwhile) {
-  Slots slots(count);
-  std::size_t taken = 0;
-  {
-    std::lock_guard lock(mutex_);
-    for (auto it = free_.begin(); it != free_.end() && taken < count;) {
-      if ((*it)->device != device || (*it)->pinned.size() < slabs.pinned || (*it)->on_device.size() < slabs.device) {
-        ++it;
-        continue;
-      }
-      slots[taken++] = std::move(*it);
-      it = free_.erase(it);
+// Freeing takes milliseconds, which is for the caller to do without the lock.
+std::vector<std::unique_ptr<StagingSlot>> StagingPool::free_too_small_locked(const Kind& kind, Bytes keep) {
+  std::vector<std::unique_ptr<StagingSlot>> too_small;
+  too_small.reserve(free_.size());
+  for (auto& slot : free_) {
+    if (slot->device != kind.device) continue;
+    if (slot->pinned.size() > keep.pinned || slot->on_device.size() > keep.device) {
+      too_small.push_back(std::move(slot));
+      continue;
     }
-    if (taken == count) return slots;
-    std::erase_if(free_, [&](const auto& slot) {
-      if (slot->device != device) return false;
-      if (slot->pinned.size() > keep.pinned || slot->on_device.size() > keep.device) return true;
-      keep.pinned -= slot->pinned.size();
-      keep.device -= slot->on_device.size();
-      return false;
-    });
+    keep.pinned -= slot->pinned.size();
+    keep.device -= slot->on_device.size();
   }
-  Status status = make_all(device, slabs, slots, taken, meanwhile);
-  if (status.ok()) return slots;
-  for (auto& slot : slots) {
-    if (slot != nullptr) give(std::move(slot));
+  std::erase(free_, nullptr);
+  return too_small;
+}
+
+std::unique_ptr<StagingPool::Loan> StagingPool::lend(const std::shared_ptr<device::Device>& device, Bytes slabs,
+                                                     std::size_t count, Bytes keep, WorkerPool::Notifier notifier) {
+  const Kind kind{device, slabs};
+  std::unique_ptr<Loan> loan(new Loan(*this, count, std::move(notifier)));
+  loan->here_.reserve(count);
+  std::vector<std::unique_ptr<StagingSlot>> too_small;
+  std::lock_guard lock(mutex_);
+  making_.reserve(making_.size() + 1);
+  std::erase_if(making_, [](const auto& making) { return making->left_locked() == 0; });
+  for (auto& slot : free_) {
+    if (loan->here_.size() < count && kind.fits(*slot)) loan->here_.push_back(std::move(slot));
   }
-  return status;
+  std::erase(free_, nullptr);
+  std::size_t missing = count - loan->here_.size();
+  for (const auto& making : making_) {
+    if (making->loan_ != nullptr || making->kind_.device != device) continue;
+    making->to_make_ = 0;  // this loan orders what it lacks itself, and the budgets allow no more
+    if (missing == 0 || !making->kind_.covers(kind)) continue;
+    making->loan_ = loan.get();
+    missing -= std::min(missing, making->being_made_);
+  }
+  if (missing == 0) return loan;
+  loan->missing_ = missing;
+  loan->making_.reset(new Making(*this, kind, missing, loan.get()));
+  too_small = free_too_small_locked(kind, keep);
+  making_.push_back(loan->making_);
+  return loan;
 }
 
 void StagingPool::give(std::unique_ptr<StagingSlot> slot) noexcept {
   std::lock_guard lock(mutex_);
+  give_locked(std::move(slot));
+}
+
+void StagingPool::give_locked(std::unique_ptr<StagingSlot> slot) noexcept {
   try {
     free_.push_back(std::move(slot));
   } catch (const std::bad_alloc&) {  // freed instead
   }
 }
 
-void StagingPool::trim() {
-  std::lock_guard lock(mutex_);
-  free_.clear();
+void StagingPool::Making::make_one() noexcept {
+  {
+    std::lock_guard lock(pool_.mutex_);
+    if (to_make_ == 0) return;
+    --to_make_;
+    ++being_made_;
+  }
+  Result<std::unique_ptr<StagingSlot>> made = Status::out_of_memory();
+  try {
+    made = make(kind_.device, kind_.slabs);
+  } catch (const std::bad_alloc&) {
+  }
+  std::optional<WorkerPool::Notifier> notifier;
+  {
+    std::lock_guard lock(pool_.mutex_);
+    --being_made_;
+    if (loan_ != nullptr) notifier = loan_->notifier_;
+    if (!made.ok()) {
+      to_make_ = 0;
+      if (loan_ != nullptr && loan_->failure_.ok()) loan_->failure_ = std::move(made).status();
+    } else if (loan_ != nullptr && loan_->here_.size() < loan_->wanted_) {
+      loan_->here_.push_back(std::move(made).value());  // it has room for all that the loan wants
+    } else {
+      pool_.give_locked(std::move(made).value());
+    }
+  }
+  pool_.arrived_->notify_all();
+  if (notifier) notifier->notify(1);
+}
+
+// A child of fork() must not touch what its parent's threads may have locked.
+StagingPool::Loan::~Loan() {
+  if (pool_.arrived_.inherited()) return;
+  std::lock_guard lock(pool_.mutex_);
+  for (const auto& making : pool_.making_) {
+    if (making->loan_ == this) making->loan_ = nullptr;
+  }
+  for (auto& slot : here_) pool_.give_locked(std::move(slot));
+}
+
+Result<std::unique_ptr<StagingSlot>> StagingPool::Loan::take_first() {
+  std::unique_lock lock(pool_.mutex_);
+  for (;;) {
+    Result<std::unique_ptr<StagingSlot>> taken = take_locked();
+    if (!taken.ok() || *taken != nullptr) return taken;
+    const auto due = std::ranges::find_if(
+        pool_.making_, [&](const auto& making) { return making->loan_ == this && making->to_make_ > 0; });
+    if (due == pool_.making_.end()) {
+      pool_.arrived_->wait(lock);  // for a thread that is making one
+      continue;
+    }
+    const std::shared_ptr<Making> making = *due;
+    lock.unlock();
+    making->make_one();
+    lock.lock();
+  }
+}
+
+Result<std::unique_ptr<StagingSlot>> StagingPool::Loan::take() {
+  std::lock_guard lock(pool_.mutex_);
+  return take_locked();
+}
+
+Result<std::unique_ptr<StagingSlot>> StagingPool::Loan::take_locked() {
+  if (!failure_.ok()) return failure_;
+  if (here_.empty()) return std::unique_ptr<StagingSlot>();
+  std::unique_ptr<StagingSlot> slot = std::move(here_.back());
+  here_.pop_back();
+  --wanted_;
+  return slot;
+}
+
+bool StagingPool::Loan::ready() const {
+  if (complete()) return false;
+  std::lock_guard lock(pool_.mutex_);
+  return !failure_.ok() || !here_.empty();
 }
 
 }  // namespace headrace::transfer

@@ -12,6 +12,7 @@
 #include "transfer/read/host_sink.h"
 #include "transfer/read/placing.h"
 #include "transfer/read/staged_sink.h"
+#include "transfer/threads/task_list.h"
 
 namespace headrace::transfer {
 namespace {
@@ -115,34 +116,74 @@ Status Read::make_waves(const ReadSizes& sizes) {
     cpu_sink_ = std::make_unique<StagedSink>(tasks_, device_, kept_.on_device, maps);
     if (decodes)
       device_sink_ = std::make_unique<DeviceSink>(tasks_, device_, resources_.indices(), kept_.on_device, maps);
-    const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
-                                   static_cast<std::size_t>(sizes.areas.device_bytes)};
-    // Slots of other sizes take milliseconds to free, so keep those that fit the budgets next to these.
-    const auto beside = [&](std::size_t budget, std::size_t slab) {
-      return budget - std::min(budget, slab * wave_count);
-    };
-    HEADRACE_TRY_ASSIGN(auto slots, resources_.staging().take(device_, slabs, wave_count,
-                                                              {beside(options.host_budget_bytes, slabs.pinned),
-                                                               beside(options.device_budget_bytes, slabs.device)},
-                                                              [&] { load_decoder(sizes); }));
-    for (std::size_t i = 0; i < wave_count; ++i) {
-      waves_[i]->stage.slot = std::move(slots[i]);
-      HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
-    }
+    HEADRACE_TRY(borrow_slots(sizes));
   } else if (cpu_sink_ == nullptr) {
     cpu_sink_ = std::make_unique<HostSink>(tasks_);
   }
   return {};
 }
 
-// Loads the kernels that the first waves launch, while their memory is allocated.
-void Read::load_decoder(const ReadSizes& sizes) const noexcept {
-  const WaveForm& form = *forms_.current();
-  if (form.decoding.decoder == nullptr) return;
-  const codec::Chain& chain = *form.chunks->chain;
-  const std::uint64_t most = chain.capacity_before(form.decoding.first_stage);
-  const auto items = static_cast<std::uint32_t>(std::min(sizes.tasks, plan_->chunk_count()));
-  form.decoding.decoder->load({items, items * most, most, items * chain.decoded_bytes()});
+// The first slot is made here if there is none, the others by workers. More of them at a time would not be faster: the
+// driver pins memory for one thread at a time, and meanwhile launches nothing.
+Status Read::borrow_slots(const ReadSizes& sizes) {
+  constexpr std::size_t kAtOnce = 3;
+  const ContextOptions& options = resources_.options();
+  const StagingPool::Bytes slabs{static_cast<std::size_t>(sizes.areas.pinned_bytes),
+                                 static_cast<std::size_t>(sizes.areas.device_bytes)};
+  // Slots of other sizes take milliseconds to free, so keep those that fit the budgets next to these.
+  const auto beside = [&](std::size_t budget, std::size_t slab) {
+    return budget - std::min(budget, slab * waves_.size());
+  };
+  loan_ = resources_.staging().lend(
+      device_, slabs, waves_.size(),
+      {beside(options.host_budget_bytes, slabs.pinned), beside(options.device_budget_bytes, slabs.device)}, notifier_);
+  if (loan_->making() != nullptr) {
+    std::vector<std::function<void()>> tasks;
+    loading_ = std::make_shared<Loading>();
+    loading_->form = forms_.current();
+    loading_->chunks = std::min(sizes.tasks, plan_->chunk_count());
+    tasks.emplace_back([loading = loading_] { loading->load(); });
+    for (std::size_t i = 0; i < loan_->missing(); ++i) {
+      tasks.emplace_back([making = loan_->making()] { making->make_one(); });
+    }
+    resources_.pool().add(std::make_shared<TaskList>(std::move(tasks), kAtOnce), kAtOnce);
+  }
+  Wave& first = *waves_.front();
+  HEADRACE_TRY_ASSIGN(first.stage.slot, loan_->take_first());
+  HEADRACE_TRY(device_->wait_native(*first.stage.slot->stream, options_.native_stream));
+  for (std::size_t i = 1; i < waves_.size() && !loan_->complete(); ++i) {
+    HEADRACE_TRY_ASSIGN(waves_[i]->stage.slot, loan_->take());
+    if (waves_[i]->stage.slot == nullptr) break;
+    HEADRACE_TRY(device_->wait_native(*waves_[i]->stage.slot->stream, options_.native_stream));
+  }
+  if (loan_->complete()) return {};
+  HEADRACE_TRY_ASSIGN(begun_, device_->create_event());
+  return device_->record(*begun_, *first.stage.slot->stream);
+}
+
+// Work that the caller queues after the read has begun is not waited for.
+Status Read::take_slot(Wave& wave) {
+  HEADRACE_TRY_ASSIGN(wave.stage.slot, loan_->take());
+  if (wave.stage.slot == nullptr) {
+    return Status(Code::kInternal, Layer::kTransfer, "a wave is filled before it has a slab");
+  }
+  return device_->make_native_wait(*begun_, device_->native_handle(*wave.stage.slot->stream));
+}
+
+void Read::Loading::load() noexcept {
+  std::call_once(once, [&] {
+    if (form->decoding.decoder != nullptr) {
+      const codec::Chain& chain = *form->chunks->chain;
+      const std::uint64_t most = chain.capacity_before(form->decoding.first_stage);
+      const auto items = static_cast<std::uint32_t>(chunks);
+      form->decoding.decoder->load({items, items * most, most, items * chain.decoded_bytes()});
+    }
+    form.reset();
+  });
+}
+
+void Read::Loading::end() noexcept {
+  std::call_once(once, [&] { form.reset(); });
 }
 
 std::vector<std::unique_ptr<Worker>> Read::make_workers(std::uint64_t count) {
@@ -172,6 +213,7 @@ Status Read::begin_wave(Wave& wave) {
   HEADRACE_TRY_ASSIGN(const auto form, plan_->next_form());
   HEADRACE_TRY(forms_.take(form));
   wave.form = forms_.current();
+  if (loan_ != nullptr && wave.stage.slot == nullptr) HEADRACE_TRY(take_slot(wave));
   turns_->begin(wave, resources_.mapped().registered_bytes());
   wave.sink = &sink_of(wave);
   const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave.form->sizes.tasks, plan_->chunk_count()));
@@ -194,10 +236,12 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
   if (begins) wave.tasks.clear();
   if (needs_descriptors && plan_->opens_next() && !descriptors.room()) return {.starved = true};
   Result<More> more(Status::out_of_memory());
+  bool planned = false;
   try {
     Status begun = begins ? begin_wave(wave) : Status();
     lookup_done_ = false;
-    more = begun.ok() ? plan_->fill(wave.tasks, *this) : Result<More>(std::move(begun));
+    planned = begun.ok();
+    more = planned ? plan_->fill(wave.tasks, *this) : Result<More>(std::move(begun));
     report_.add_lookups(std::exchange(wave.tasks.lookups, {}));
     if (more.ok() && *more == More::kAfterLookups) {
       worker.stats.plan_seconds += timer.stop();
@@ -217,7 +261,7 @@ WaveWork::Filled Read::fill(std::uint32_t index, Worker& worker) {
     more = Status::out_of_memory();
   }
   worker.stats.plan_seconds += timer.stop();
-  const bool shortage = !more.ok() && os::is_shortage(more.status().system_error());
+  const bool shortage = planned && !more.ok() && os::is_shortage(more.status().system_error());
   if (shortage && wave.tasks.groups.empty() && descriptors.some_will_close()) return {.starved = true};
   if (!more.ok()) report_.stop(more.status());
   return {false, !more.ok() || *more == More::kNo, static_cast<std::uint32_t>(wave.tasks.groups.size()),
@@ -288,7 +332,9 @@ void Read::release(std::uint32_t index) {
   // If the CPU decoded because the device has no decoder for the form, the duration measures neither.
   const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
   if (wave.sink != nullptr) wave.sink->release(wave);
-  turns_->end(wave, report_.stopped() || elsewhere);
+  // Making slabs slows down whatever else runs.
+  const bool disturbed = loan_ != nullptr && !loan_->complete();
+  turns_->end(wave, report_.stopped() || elsewhere || disturbed);
 }
 
 Status Read::replace_damaged() {
@@ -350,6 +396,8 @@ void Read::end(std::span<const std::unique_ptr<Worker>> workers) {
 }
 
 void Read::give_back_slabs() {
+  if (loading_ != nullptr) loading_->end();
+  loan_.reset();
   for (auto& wave : waves_) {
     if (wave->stage.slot != nullptr) resources_.staging().give(std::move(wave->stage.slot));
   }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,6 +61,9 @@ class Read final : public WaveWork, private LookupListener {
                                                    ReadExtras extras = {});
 
   void begin() override;
+  bool ready(std::uint32_t wave) const override {
+    return !loan_ || waves_[wave]->stage.slot != nullptr || loan_->ready();
+  }
   Filled fill(std::uint32_t wave, Worker& worker) override;
   bool lookups_done() const noexcept override { return lookup_done_.load(); }
   RunResult run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) override {
@@ -82,6 +86,15 @@ class Read final : public WaveWork, private LookupListener {
   void end(std::span<const std::unique_ptr<Worker>> workers) override;
 
  private:
+  // Loads the kernels that the first waves launch, while their slabs are made. The form refers to the array.
+  struct Loading {
+    std::once_flag once;
+    std::shared_ptr<const WaveForm> form;  // null once they are loaded or the read has ended
+    std::uint64_t chunks = 0;              // of a batch
+    void load() noexcept;
+    void end() noexcept;  // waits for load() if it runs; if not, it will do nothing
+  };
+
   void lookup_done() noexcept override {
     lookup_done_ = true;
     notifier_.notify();
@@ -90,12 +103,15 @@ class Read final : public WaveWork, private LookupListener {
        const ReadStart& start, ReadExtras extras);
   Status prepare(Scheduler::Setup& setup, const HostTarget& target);
   Status make_waves(const ReadSizes& sizes);
+  // Borrows the waves' slots. Some may arrive while the read runs.
+  Status borrow_slots(const ReadSizes& sizes);
+  // Gives the wave a slot that has arrived.
+  Status take_slot(Wave& wave);
   std::shared_ptr<PlacementPolicy> placement_policy(const ReadSizes& sizes);
   // Gives the wave the plan's next form, and decides who decodes it.
   Status begin_wave(Wave& wave);
   // The device's sink if the device is to decode the wave and can; else the CPU's.
   ChunkSink& sink_of(const Wave& wave) const noexcept;
-  void load_decoder(const ReadSizes& sizes) const noexcept;
   std::vector<std::unique_ptr<Worker>> make_workers(std::uint64_t count);
   void give_back_slabs();
   // Overwrites the elements of damaged chunks after all other work has finished.
@@ -127,6 +143,9 @@ class Read final : public WaveWork, private LookupListener {
   std::string decode_note_;    // why the device does not decode
   NearThreads::Use near_use_;  // from begin() on
   std::vector<std::unique_ptr<Wave>> waves_;
+  std::shared_ptr<Loading> loading_;         // null: nothing is loaded
+  std::unique_ptr<StagingPool::Loan> loan_;  // staged devices only, until the read has ended
+  std::unique_ptr<device::Event> begun_;     // what the caller's stream had queued is done; null: no slot will arrive
   GroupReads groups_;
 };
 

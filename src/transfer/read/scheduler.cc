@@ -186,7 +186,7 @@ Scheduler::Claim Scheduler::claim_fill_locked() {
   }
   if (starved_.load() || exhausted_ || filling_ || filled_.size() >= 2) return {};
   for (std::uint32_t wave = 0; wave < waves_.size(); ++wave) {
-    if (waves_[wave].state != WaveState::kFree) continue;
+    if (waves_[wave].state != WaveState::kFree || !work_->ready(wave)) continue;
     filling_ = true;
     waves_[wave].state = WaveState::kFilled;
     return {ClaimKind::kFill, wave};

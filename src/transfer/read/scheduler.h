@@ -60,6 +60,11 @@ class WaveWork {
   virtual ~WaveWork() = default;
   // Called before workers join in. Throws std::bad_alloc.
   virtual void begin() = 0;
+  // Whether the wave can be filled; the pool is notified when that becomes true. Called with the scheduler's lock held.
+  virtual bool ready(std::uint32_t wave) const {
+    (void)wave;
+    return true;
+  }
   virtual Filled fill(std::uint32_t wave, Worker& worker) = 0;
   virtual bool lookups_done() const noexcept { return true; }  // since the last fill()
   virtual RunResult run(std::uint32_t wave, std::uint32_t begin, std::uint32_t end, Worker& worker) = 0;
