@@ -13,6 +13,7 @@
 #include "base/access.h"
 #include "device/device.h"
 #include "loader/loader_testing.h"
+#include "support/forwarding_device.h"
 
 namespace headrace {
 namespace {
@@ -20,9 +21,9 @@ namespace {
 using namespace testing;
 
 // Wraps a device and records which thread scales or moves elements.
-class WatchedDevice final : public device::Device {
+class WatchedDevice final : public ForwardingDevice {
  public:
-  explicit WatchedDevice(std::shared_ptr<device::Device> real) : real_(std::move(real)) {}
+  using ForwardingDevice::ForwardingDevice;
 
   std::atomic<std::uint64_t> scaled{0};       // elements, on any thread
   std::atomic<std::uint64_t> on_consumer{0};  // calls on the test's thread
@@ -47,26 +48,6 @@ class WatchedDevice final : public device::Device {
     note();
     return real_->copy_to_device(pieces, stream);
   }
-  Status copy_to_host(std::span<const device::Piece> pieces, device::Stream& stream) override {
-    return real_->copy_to_host(pieces, stream);
-  }
-  const device::DeviceInfo& info() const noexcept override { return real_->info(); }
-  Result<std::byte*> allocate(std::size_t bytes) override { return real_->allocate(bytes); }
-  void deallocate(std::byte* memory, std::size_t bytes) noexcept override { real_->deallocate(memory, bytes); }
-  Result<std::byte*> allocate_pinned(std::size_t bytes) override { return real_->allocate_pinned(bytes); }
-  void deallocate_pinned(std::byte* memory, std::size_t bytes) noexcept override {
-    real_->deallocate_pinned(memory, bytes);
-  }
-  Result<std::unique_ptr<device::Stream>> create_stream() override { return real_->create_stream(); }
-  Result<std::unique_ptr<device::Event>> create_event() override { return real_->create_event(); }
-  Result<std::unique_ptr<device::Event>> create_timed_event() override { return real_->create_timed_event(); }
-  void* native_handle(device::Stream& stream) override { return real_->native_handle(stream); }
-  Status wait_native(device::Stream& stream, void* native) override { return real_->wait_native(stream, native); }
-  Status record(device::Event& event, device::Stream& stream) override { return real_->record(event, stream); }
-  Result<double> seconds_between(device::Event& first, device::Event& second) override {
-    return real_->seconds_between(first, second);
-  }
-  Result<bool> query(device::Event& event) override { return real_->query(event); }
   Status synchronize(device::Event& event) override {
     note();
     return real_->synchronize(event);
@@ -77,7 +58,6 @@ class WatchedDevice final : public device::Device {
     if (std::this_thread::get_id() == consumer_) ++on_consumer;
   }
 
-  const std::shared_ptr<device::Device> real_;
   const std::thread::id consumer_ = std::this_thread::get_id();
 };
 

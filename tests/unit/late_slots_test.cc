@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 #include <headrace/array.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -14,6 +19,7 @@
 #include "base/access.h"
 #include "base/fault.h"
 #include "support/flat_array.h"
+#include "support/forwarding_device.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -24,6 +30,47 @@ using testing::FlatArray;
 using testing::Layout;
 
 constexpr std::uint64_t kWaves = 8;
+
+// Notes whether all copies are queued on streams that wait for the caller's.
+class OrderedDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  void* native_handle(device::Stream& stream) override { return &stream; }
+  Status wait_native(device::Stream& stream, void* native) override {
+    note(&stream);
+    return ForwardingDevice::wait_native(stream, native);
+  }
+  // The event has been recorded behind the caller's work.
+  Status make_native_wait(device::Event&, void* native_stream) override {
+    ++later;
+    note(native_stream);
+    return {};
+  }
+  Status copy_to_device(std::span<const device::Piece> pieces, device::Stream& stream) override {
+    {
+      std::lock_guard lock(mutex_);
+      copies += 1;
+      unordered += waiting_.contains(&stream) ? 0 : 1;
+    }
+    std::this_thread::sleep_for(milliseconds(10));  // so that the read lasts until slabs arrive
+    return ForwardingDevice::copy_to_device(pieces, stream);
+  }
+  // For another read: nothing waits yet.
+  void begin() {
+    std::lock_guard lock(mutex_);
+    waiting_.clear();
+    copies = unordered = later = 0;
+  }
+  std::atomic<int> copies{0}, unordered{0}, later{0};
+
+ private:
+  void note(const void* stream) {
+    std::lock_guard lock(mutex_);
+    waiting_.insert(stream);
+  }
+  std::mutex mutex_;
+  std::set<const void*> waiting_;  // guarded by mutex_
+};
 
 class LateSlots : public ::testing::TestWithParam<Layout> {
  protected:
@@ -51,12 +98,13 @@ class LateSlots : public ::testing::TestWithParam<Layout> {
     store_.reset();
     context_.reset();
   }
-  Status read() {
+  Status read() { return read(device_); }
+  Status read(const Device& device) {
     std::vector<std::uint32_t> got(array_.elements(), 7);
     const std::size_t bytes = got.size() * 4;
     HEADRACE_TRY(buffer_->copy_from_host(0, reinterpret_cast<const std::byte*>(got.data()), bytes));
     HEADRACE_TRY_ASSIGN(const Array array, Array::open(*store_));
-    HEADRACE_TRY(array.read({}, {*buffer_, array.info().dtype, {array_.elements()}}, device_));
+    HEADRACE_TRY(array.read({}, {*buffer_, array.info().dtype, {array_.elements()}}, device));
     HEADRACE_TRY(buffer_->copy_to_host(0, reinterpret_cast<std::byte*>(got.data()), bytes));
     EXPECT_TRUE(got == array_.expected());
     return {};
@@ -109,6 +157,21 @@ TEST_P(LateSlots, ReadsAtTheSameTime) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(LateSlots, EachWaitsForWhatTheCallersStreamHadQueued) {
+  const auto watched = std::make_shared<OrderedDevice>(Access::impl(device_));
+  const Device device = Access::make<Device>(std::static_pointer_cast<device::Device>(watched));
+  base::arm_delay("transfer.slot", milliseconds(20));
+  for (int i = 0; i < 3; ++i) {
+    watched->begin();
+    EXPECT_TRUE(read(device).ok());
+    EXPECT_GT(watched->copies, 0);
+    EXPECT_EQ(watched->unordered, 0);
+    if (i == 0) {
+      EXPECT_GT(watched->later, 0);
+    }
+  }
 }
 
 // The read fails if it still runs, and the next one finds everything in order.

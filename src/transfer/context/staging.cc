@@ -43,50 +43,19 @@ Result<std::unique_ptr<StagingSlot>> make(const std::shared_ptr<device::Device>&
 
 }  // namespace
 
-// Freeing takes milliseconds, which is for the caller to do without the lock.
-std::vector<std::unique_ptr<StagingSlot>> StagingPool::free_too_small_locked(const Kind& kind, Bytes keep) {
-  std::vector<std::unique_ptr<StagingSlot>> too_small;
-  too_small.reserve(free_.size());
+// Freeing takes milliseconds, which is for the caller to do without the lock. REQUIRES: room in `out`.
+void StagingPool::take_too_small_locked(const device::Device& device, Bytes keep,
+                                        std::vector<std::unique_ptr<StagingSlot>>& out) {
   for (auto& slot : free_) {
-    if (slot->device != kind.device) continue;
+    if (slot->device.get() != &device) continue;
     if (slot->pinned.size() > keep.pinned || slot->on_device.size() > keep.device) {
-      too_small.push_back(std::move(slot));
+      out.push_back(std::move(slot));
       continue;
     }
     keep.pinned -= slot->pinned.size();
     keep.device -= slot->on_device.size();
   }
   std::erase(free_, nullptr);
-  return too_small;
-}
-
-std::unique_ptr<StagingPool::Loan> StagingPool::lend(const std::shared_ptr<device::Device>& device, Bytes slabs,
-                                                     std::size_t count, Bytes keep, WorkerPool::Notifier notifier) {
-  const Kind kind{device, slabs};
-  std::unique_ptr<Loan> loan(new Loan(*this, count, std::move(notifier)));
-  loan->here_.reserve(count);
-  std::vector<std::unique_ptr<StagingSlot>> too_small;
-  std::lock_guard lock(mutex_);
-  making_.reserve(making_.size() + 1);
-  std::erase_if(making_, [](const auto& making) { return making->left_locked() == 0; });
-  for (auto& slot : free_) {
-    if (loan->here_.size() < count && kind.fits(*slot)) loan->here_.push_back(std::move(slot));
-  }
-  std::erase(free_, nullptr);
-  std::size_t missing = count - loan->here_.size();
-  for (const auto& making : making_) {
-    if (making->loan_ != nullptr || making->kind_.device != device) continue;
-    making->to_make_ = 0;  // this loan orders what it lacks itself, and the budgets allow no more
-    if (missing == 0 || !making->kind_.covers(kind)) continue;
-    making->loan_ = loan.get();
-    missing -= std::min(missing, making->being_made_);
-  }
-  if (missing == 0) return loan;
-  loan->missing_ = missing;
-  loan->making_.reset(new Making(*this, kind, missing, loan.get()));
-  too_small = free_too_small_locked(kind, keep);
-  making_.push_back(loan->making_);
-  return loan;
 }
 
 void StagingPool::give(std::unique_ptr<StagingSlot> slot) noexcept {
@@ -118,7 +87,10 @@ void StagingPool::Making::make_one() noexcept {
     std::lock_guard lock(pool_.mutex_);
     --being_made_;
     if (loan_ != nullptr) notifier = loan_->notifier_;
-    if (!made.ok()) {
+    if (!made.ok() && adopted_) {
+      ++to_make_;  // the attempt began before the loan did, so take_first() makes another if it needs one
+      adopted_ = being_made_ > 0;
+    } else if (!made.ok()) {
       to_make_ = 0;
       if (loan_ != nullptr && loan_->failure_.ok()) loan_->failure_ = std::move(made).status();
     } else if (loan_ != nullptr && loan_->here_.size() < loan_->wanted_) {
@@ -129,6 +101,45 @@ void StagingPool::Making::make_one() noexcept {
   }
   pool_.arrived_->notify_all();
   if (notifier) notifier->notify(1);
+}
+
+StagingPool::Loan::Loan(StagingPool& pool, const std::shared_ptr<device::Device>& device, Bytes slabs,
+                        std::size_t count, Bytes keep, WorkerPool::Notifier notifier)
+    : pool_(pool), notifier_(std::move(notifier)), wanted_(count) {
+  const Kind kind{device, slabs};
+  here_.reserve(count);
+  std::vector<std::unique_ptr<StagingSlot>> too_small;
+  std::lock_guard lock(pool_.mutex_);
+  const auto free =
+      static_cast<std::size_t>(std::ranges::count_if(pool_.free_, [&](const auto& slot) { return kind.fits(*slot); }));
+  const bool lacks = free < count;
+  if (lacks) {
+    std::erase_if(pool_.making_, [](const auto& making) { return making->left_locked() == 0; });
+    missing_ = count - free;
+    for (const auto& making : pool_.making_) {
+      if (making->loan_ == nullptr && making->kind_.covers(kind)) missing_ -= std::min(missing_, making->being_made_);
+    }
+  }
+  if (missing_ > 0) {
+    pool_.making_.reserve(pool_.making_.size() + 1);
+    too_small.reserve(pool_.free_.size());
+    making_.reset(new Making(pool_, kind, missing_, this));
+  }
+  // Nothing throws from here on.
+  for (auto& slot : pool_.free_) {
+    if (here_.size() < count && kind.fits(*slot)) here_.push_back(std::move(slot));
+  }
+  std::erase(pool_.free_, nullptr);
+  for (const auto& making : pool_.making_) {
+    if (!lacks || making->loan_ != nullptr || making->kind_.device != device) continue;
+    making->to_make_ = 0;  // this loan orders what it lacks itself, and the budgets allow no more
+    if (!making->kind_.covers(kind)) continue;
+    making->loan_ = this;
+    making->adopted_ = true;
+  }
+  if (making_ == nullptr) return;
+  pool_.making_.push_back(making_);
+  pool_.take_too_small_locked(*device, keep, too_small);
 }
 
 // A child of fork() must not touch what its parent's threads may have locked.

@@ -42,12 +42,6 @@ class StagingPool {
   class Loan;
   class Making;
 
-  // Lends `count` slots with slabs of at least these sizes. Free ones are used first, then those that are still being
-  // made for loans that have ended. If that is not enough, free slots of the device that are too small are destroyed,
-  // except for as much as `keep` allows, and loan.making() has to make the rest. The notifier is called when a slot
-  // arrives. Throws std::bad_alloc.
-  std::unique_ptr<Loan> lend(const std::shared_ptr<device::Device>& device, Bytes slabs, std::size_t count, Bytes keep,
-                             WorkerPool::Notifier notifier);
   // REQUIRES: the slot's stream is idle.
   void give(std::unique_ptr<StagingSlot> slot) noexcept;
 
@@ -63,7 +57,7 @@ class StagingPool {
       return device == other.device && slabs.pinned >= other.slabs.pinned && slabs.device >= other.slabs.device;
     }
   };
-  std::vector<std::unique_ptr<StagingSlot>> free_too_small_locked(const Kind& kind, Bytes keep);
+  void take_too_small_locked(const device::Device& device, Bytes keep, std::vector<std::unique_ptr<StagingSlot>>& out);
   void give_locked(std::unique_ptr<StagingSlot> slot) noexcept;
 
   std::mutex mutex_;
@@ -90,11 +84,18 @@ class StagingPool::Making {
   const Kind kind_;
   std::size_t to_make_, being_made_ = 0;  // guarded by the pool's mutex
   Loan* loan_;                            // guarded by the pool's mutex; null: the loan has ended
+  bool adopted_ = false;                  // guarded by the pool's mutex: those being made were begun for another loan
 };
 
 // The slots of one read. It takes them as they arrive; those that arrive after its end stay with the pool.
 class StagingPool::Loan {
  public:
+  // `count` slots with slabs of at least these sizes: free ones, then those that are just being made for loans that
+  // have ended. If that is not enough, making() has to make the rest, no more are begun for loans that have ended, and
+  // free slots of the device that are too small are destroyed, except for as much as `keep` allows. The notifier is
+  // called when a slot arrives. The pool outlives the loan. Throws std::bad_alloc.
+  Loan(StagingPool& pool, const std::shared_ptr<device::Device>& device, Bytes slabs, std::size_t count, Bytes keep,
+       WorkerPool::Notifier notifier);
   ~Loan();
   Loan(const Loan&) = delete;
   Loan& operator=(const Loan&) = delete;
@@ -111,10 +112,7 @@ class StagingPool::Loan {
   bool complete() const noexcept { return wanted_.load(std::memory_order_acquire) == 0; }  // all have been taken
 
  private:
-  friend class StagingPool;
   friend class Making;
-  Loan(StagingPool& pool, std::size_t count, WorkerPool::Notifier notifier)
-      : pool_(pool), notifier_(std::move(notifier)), wanted_(count) {}
   Result<std::unique_ptr<StagingSlot>> take_locked();
 
   StagingPool& pool_;

@@ -27,7 +27,7 @@ class Staging : public ::testing::Test {
   }
   std::unique_ptr<StagingPool::Loan> lend(std::size_t count, StagingPool::Bytes slabs = kSlabs,
                                           StagingPool::Bytes keep = kKeepAll) {
-    return pool_.lend(device_, slabs, count, keep, workers_->notifier());
+    return std::make_unique<StagingPool::Loan>(pool_, device_, slabs, count, keep, workers_->notifier());
   }
   // A thread that is making one of the loan's slots, for as long as the delay.
   std::thread making_one(const StagingPool::Loan& loan, milliseconds delay) {
@@ -122,10 +122,12 @@ TEST_F(Staging, NothingMoreIsMadeForALoanThatHasEndedOnceALaterOneLacksSlots) {
   const auto old = ended->making();
   pool_.give(ended->take_first().value());
   ended.reset();
+  EXPECT_EQ(lend(1)->missing(), 0u);  // it lacks none
+  old->make_one();
   const auto larger = lend(1, {4 << 20, 4 << 20});
   old->make_one();
   EXPECT_EQ(larger->missing(), 1u);
-  EXPECT_EQ(lend(2)->missing(), 1u);
+  EXPECT_EQ(lend(3)->missing(), 1u);
 }
 
 TEST_F(Staging, TheFirstSlotIsWaitedForIfAnotherThreadMakesIt) {
@@ -163,10 +165,22 @@ TEST_F(Staging, AFailureIsTheLoans) {
   EXPECT_EQ(loan->take().status().code(), Code::kResourceExhausted);
   EXPECT_EQ(loan->take_first().status().code(), Code::kResourceExhausted);
   loan->making()->make_one();  // nothing more is made
-  EXPECT_EQ(base::fault_counts().empty(), false);
   base::disarm_faults();
   EXPECT_EQ(lend(1)->missing(), 0u);  // the slot that was made is still there
   EXPECT_EQ(lend(2)->missing(), 1u);
+}
+
+// The attempt of an ended loan is not the later one's failure.
+TEST_F(Staging, AFailureForALoanThatHasEndedIsNobodys) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "without fault points";
+  auto ended = lend(1);
+  base::arm_fault({.point = "dev_host.allocate_pinned", .error = ENOMEM});
+  std::thread maker = making_one(*ended, milliseconds(100));
+  ended.reset();
+  const auto loan = lend(1);
+  EXPECT_EQ(loan->making(), nullptr);
+  EXPECT_NE(loan->take_first().value(), nullptr);
+  maker.join();
 }
 
 }  // namespace

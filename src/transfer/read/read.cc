@@ -134,9 +134,9 @@ Status Read::borrow_slots(const ReadSizes& sizes) {
   const auto beside = [&](std::size_t budget, std::size_t slab) {
     return budget - std::min(budget, slab * waves_.size());
   };
-  loan_ = resources_.staging().lend(
-      device_, slabs, waves_.size(),
-      {beside(options.host_budget_bytes, slabs.pinned), beside(options.device_budget_bytes, slabs.device)}, notifier_);
+  const StagingPool::Bytes keep{beside(options.host_budget_bytes, slabs.pinned),
+                                beside(options.device_budget_bytes, slabs.device)};
+  loan_.emplace(resources_.staging(), device_, slabs, waves_.size(), keep, notifier_);
   if (loan_->making() != nullptr) {
     std::vector<std::function<void()>> tasks;
     loading_ = std::make_shared<Loading>();
@@ -213,7 +213,7 @@ Status Read::begin_wave(Wave& wave) {
   HEADRACE_TRY_ASSIGN(const auto form, plan_->next_form());
   HEADRACE_TRY(forms_.take(form));
   wave.form = forms_.current();
-  if (loan_ != nullptr && wave.stage.slot == nullptr) HEADRACE_TRY(take_slot(wave));
+  if (loan_ && wave.stage.slot == nullptr) HEADRACE_TRY(take_slot(wave));
   turns_->begin(wave, resources_.mapped().registered_bytes());
   wave.sink = &sink_of(wave);
   const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(wave.form->sizes.tasks, plan_->chunk_count()));
@@ -333,7 +333,7 @@ void Read::release(std::uint32_t index) {
   const bool elsewhere = wave.turn.kind == WaveKind::kGpu && wave.sink != device_sink_.get();
   if (wave.sink != nullptr) wave.sink->release(wave);
   // Making slabs slows down whatever else runs.
-  const bool disturbed = loan_ != nullptr && !loan_->complete();
+  const bool disturbed = loan_ && !loan_->complete();
   turns_->end(wave, report_.stopped() || elsewhere || disturbed);
 }
 

@@ -143,9 +143,9 @@ class Read final : public WaveWork, private LookupListener {
   std::string decode_note_;    // why the device does not decode
   NearThreads::Use near_use_;  // from begin() on
   std::vector<std::unique_ptr<Wave>> waves_;
-  std::shared_ptr<Loading> loading_;         // null: nothing is loaded
-  std::unique_ptr<StagingPool::Loan> loan_;  // staged devices only, until the read has ended
-  std::unique_ptr<device::Event> begun_;     // what the caller's stream had queued is done; null: no slot will arrive
+  std::shared_ptr<Loading> loading_;       // null: nothing is loaded
+  std::optional<StagingPool::Loan> loan_;  // staged devices only, until the read has ended
+  std::unique_ptr<device::Event> begun_;   // what the caller's stream had queued is done; null: no slot will arrive
   GroupReads groups_;
 };
 

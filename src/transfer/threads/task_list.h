@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "transfer/threads/near_threads.h"
 #include "transfer/threads/worker_pool.h"
 
 namespace headrace::transfer {
@@ -29,7 +30,10 @@ class TaskList final : public Workload {
         task = std::move(tasks_[next_++]);
         ++running_;
       }
-      task();
+      {
+        const NearThreads::StartsThreads starts;  // a task may make a driver start some, which are not the pool's
+        task();
+      }
       task = nullptr;  // releases what it holds before another begins
       std::lock_guard lock(mutex_);
       --running_;
