@@ -13,13 +13,16 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/dev_host/staged_decoder.h"
 #include "base/access.h"
 #include "base/fault.h"
+#include "support/child.h"
 #include "support/flat_array.h"
 #include "support/forwarding_device.h"
+#include "support/sanitizer.h"
 #include "support/temp_dir.h"
 
 namespace headrace {
@@ -205,6 +208,22 @@ TEST_P(LateSlots, ACancelledReadEnds) {
     const Status status = reading.wait();
     EXPECT_TRUE(status.ok() || status.code() == Code::kCancelled) << status.to_string();
   }
+  EXPECT_TRUE(read().ok());
+}
+
+TEST_P(LateSlots, AForkedChildLeavesThemToItsParent) {
+  // A thread of the parent may hold a lock at the time of the fork.
+  if (support::kThreadSanitizer) GTEST_SKIP() << "a forked child may wait for ever in ThreadSanitizer's malloc()";
+  base::arm_delay("transfer.slot", milliseconds(100));
+  const Array array = Array::open(*store_).value();
+  auto reading = array.read_async({}, {*buffer_, array.info().dtype, {array_.elements()}}, device_).value();
+  const int child = support::in_child([&] {
+    { const auto inherited = std::move(reading); }
+    end_context();
+    return 0;
+  });
+  EXPECT_EQ(child, 0);
+  EXPECT_TRUE(reading.wait().ok());
   EXPECT_TRUE(read().ok());
 }
 
