@@ -211,6 +211,16 @@ TEST_P(LateSlots, ACancelledReadEnds) {
   EXPECT_TRUE(read().ok());
 }
 
+// A read's end waits for the kernels that are being loaded for it, since they are those of its array.
+TEST_P(LateSlots, NoKernelIsLoadedForAnArrayThatIsGone) {
+  base::arm_delay("transfer.load", milliseconds(200));
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(read().ok());  // and closes the array
+  const auto took = std::chrono::steady_clock::now() - begun;
+  EXPECT_TRUE(base::delays_begun() == 0 || took >= milliseconds(200));
+  std::this_thread::sleep_for(milliseconds(250));  // AddressSanitizer would see a later use
+}
+
 TEST_P(LateSlots, AForkedChildLeavesThemToItsParent) {
   // A thread of the parent may hold a lock at the time of the fork.
   if (support::kThreadSanitizer) GTEST_SKIP() << "a forked child may wait for ever in ThreadSanitizer's malloc()";

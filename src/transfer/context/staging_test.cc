@@ -157,7 +157,7 @@ TEST_F(Staging, SlotsThatAreTooSmallAreFreedUnlessTheyMayStay) {
 
 TEST_F(Staging, AFailureIsTheLoans) {
   if (!base::kFaultPointsCompiled) GTEST_SKIP() << "without fault points";
-  const auto loan = lend(3);
+  auto loan = lend(3);
   pool_.give(loan->take_first().value());
   base::arm_fault({.point = "dev_host.allocate_pinned", .error = ENOMEM});
   loan->making()->make_one();
@@ -166,6 +166,7 @@ TEST_F(Staging, AFailureIsTheLoans) {
   EXPECT_EQ(loan->take_first().status().code(), Code::kResourceExhausted);
   loan->making()->make_one();  // nothing more is made
   base::disarm_faults();
+  loan.reset();
   EXPECT_EQ(lend(1)->missing(), 0u);  // the slot that was made is still there
   EXPECT_EQ(lend(2)->missing(), 1u);
 }

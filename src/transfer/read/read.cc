@@ -172,6 +172,7 @@ Status Read::take_slot(Wave& wave) {
 
 void Read::Loading::load() noexcept {
   std::call_once(once, [&] {
+    HEADRACE_DELAY("transfer.load");
     if (form->decoding.decoder != nullptr) {
       const codec::Chain& chain = *form->chunks->chain;
       const std::uint64_t most = chain.capacity_before(form->decoding.first_stage);
