@@ -1,5 +1,5 @@
-// ForwardingDevice: a device that passes every call on to another, for tests that watch or change some of the calls.
-// Without device code: what decodes on the GPU is read by the CPU.
+// ForwardingDevice: a device that passes calls on to another, for tests that watch or change some of them. It makes no
+// decoders, so the CPU decodes.
 #pragma once
 
 #include <headrace/status.h>
