@@ -130,8 +130,9 @@ StagingPool::Loan::Loan(StagingPool& pool, const std::shared_ptr<device::Device>
     if (here_.size() < count && kind.fits(*slot)) here_.push_back(std::move(slot));
   }
   std::erase(pool_.free_, nullptr);
+  if (!lacks) return;
   for (const auto& making : pool_.making_) {
-    if (!lacks || making->loan_ != nullptr || making->kind_.device != device) continue;
+    if (making->loan_ != nullptr || making->kind_.device != device) continue;
     making->to_make_ = 0;  // this loan orders what it lacks itself, and the budgets allow no more
     if (!making->kind_.covers(kind)) continue;
     making->loan_ = this;

@@ -101,6 +101,7 @@ TEST_F(Staging, WhatIsMadeAfterALoanHasEndedIsForLaterOnes) {
 }
 
 TEST_F(Staging, ALaterLoanGetsTheSlotThatIsBeingMadeForOneThatHasEnded) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   auto ended = lend(3);
   std::thread maker = making_one(*ended, milliseconds(100));
   const auto old = ended->making();
@@ -131,6 +132,7 @@ TEST_F(Staging, NothingMoreIsMadeForALoanThatHasEndedOnceALaterOneLacksSlots) {
 }
 
 TEST_F(Staging, TheFirstSlotIsWaitedForIfAnotherThreadMakesIt) {
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   const auto loan = lend(1);
   std::thread maker = making_one(*loan, milliseconds(100));
   EXPECT_NE(loan->take_first().value(), nullptr);
@@ -156,7 +158,7 @@ TEST_F(Staging, SlotsThatAreTooSmallAreFreedUnlessTheyMayStay) {
 }
 
 TEST_F(Staging, AFailureIsTheLoans) {
-  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "without fault points";
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   auto loan = lend(3);
   pool_.give(loan->take_first().value());
   base::arm_fault({.point = "dev_host.allocate_pinned", .error = ENOMEM});
@@ -173,7 +175,7 @@ TEST_F(Staging, AFailureIsTheLoans) {
 
 // The attempt of an ended loan is not the later one's failure.
 TEST_F(Staging, AFailureForALoanThatHasEndedIsNobodys) {
-  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "without fault points";
+  if (!base::kFaultPointsCompiled) GTEST_SKIP() << "fault points are not compiled in";
   auto ended = lend(1);
   base::arm_fault({.point = "dev_host.allocate_pinned", .error = ENOMEM});
   std::thread maker = making_one(*ended, milliseconds(100));
